@@ -1,0 +1,41 @@
+# make demo: the demo study, end to end. make test: every check. Both create the environment first, once.
+
+PYTHON ?= python3
+ENV := .venv
+BIN := $(CURDIR)/$(ENV)/bin
+STAMP := $(ENV)/.installed
+export PATH := $(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint unit env bench clean
+
+demo: $(STAMP)
+	snakemake --cores all --config study=demo --rerun-incomplete
+
+test: lint unit
+
+lint: $(STAMP)
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow/rules
+	mypy
+	snakemake --lint
+	python tools/sync_envs.py --check
+	python tools/sync_schemas.py --check
+
+unit: $(STAMP)
+	pytest
+
+bench: $(STAMP)
+	python -m benchmarks.decoding
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml envs/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	test -x $(ENV)/bin/python || $(PYTHON) -m venv $(ENV)
+	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[gpu,dev]'
+	touch $@
+
+clean:
+	rm -rf $(ENV) .snakemake results figures logs

@@ -1,0 +1,67 @@
+# Regenerates the tables and figures of "Don't Throw Away Your Beams" from raw questions.
+#
+#   workflow/demo, data_root or the hub
+#     -> results/<study>/questions -> prompts -> candidates -> similarity, quality -> scores -> evaluation
+#     -> results/<study>/tables/<label>.{csv,tex,md,html}  and  figures/<study>/<label>.{pdf,svg,png,csv,txt}
+#
+# <label> is the paper's label without "tab:" or "fig:". Ask for one file and only what it needs is made.
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/fetch.smk"
+include: "workflow/rules/questions.smk"
+include: "workflow/rules/candidates.smk"
+include: "workflow/rules/similarity.smk"
+include: "workflow/rules/quality.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/exhibits.smk"
+
+
+localrules:
+    all,
+    tables,
+    figures,
+    evaluations,
+    generations,
+    fetched,
+
+
+rule all:
+    default_target: True
+    input:
+        plan.tables(),
+        plan.drawn_figures(),
+        plan.evaluations(),
+
+
+rule tables:
+    input:
+        plan.tables(),
+
+
+rule figures:
+    input:
+        plan.drawn_figures(),
+
+
+rule evaluations:
+    input:
+        plan.evaluations(),
+
+
+rule generations:
+    input:
+        plan.generations(),
+
+
+rule fetched:
+    input:
+        plan.fetched(),

@@ -1,0 +1,21 @@
+"""Code that a step imports, and only that, makes its rule run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beamuq.sources import step_sources
+
+
+def names(step: str) -> set[str]:
+    return {Path(path).name for path in step_sources(step)}
+
+
+def test_direct_and_indirect_imports_are_found() -> None:
+    found = names("scores")
+    assert {"scores.py", "tables.py", "errors.py", "registry.py"} <= found
+
+
+def test_code_of_other_rooms_is_not_an_input() -> None:
+    assert "engine.py" not in names("scores")
+    assert "core.py" not in names("evaluation")

@@ -1,0 +1,106 @@
+"""A bad study or machine is told in one line: file, key, value and fix."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beamuq.errors import BeamUQError
+from beamuq.plan import Plan
+from beamuq.study import STUDIES, load_machine, load_study, study_path
+
+DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+
+
+def refused(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
+    content = copy.deepcopy(DEMO)
+    change(content)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    with pytest.raises(BeamUQError) as error:
+        Plan.load({"study": str(path)})
+    message = str(error.value)
+    assert "\n" not in message
+    assert "mine.yaml" in message
+    return message
+
+
+CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
+    "unknown key": (lambda s: s["models"]["smollm2-135m-chat"].update(stile="x"), ["stile", "did you mean 'title'"]),
+    "unknown key at the top": (lambda s: s.update(exibits=[]), ["exibits", "did you mean 'exhibits'"]),
+    "unknown model in the grid": (
+        lambda s: s["grid"][0]["models"].append("smollm2-135m-plan"),
+        ["grid[0].models", "'smollm2-135m-plan'", "did you mean 'smollm2-135m-plain'"],
+    ),
+    "unknown dataset in the grid": (
+        lambda s: s["grid"][0]["datasets"].append("squad"),
+        ["grid[0].datasets", "'squad'"],
+    ),
+    "unknown recipe": (lambda s: s["grid"][0].update(recipe="mian"), ["grid[0].recipe", "did you mean 'main'"]),
+    "unknown scorer": (lambda s: s["grid"][0].update(scorers=["nli"]), ["grid[0].scorers", "'nli'", "embedding"]),
+    "unknown exhibit": (lambda s: s["exhibits"].append("qa_mean_pr"), ["exhibits[9]", "qa_mean_pr", "qa_mean_prr"]),
+    "unknown method": (lambda s: s["scoring"]["main"]["methods"].append("Probb"), ["methods[12]", "Probb", "Prob"]),
+    "exhibit without its cells": (lambda s: s["grid"][0]["datasets"].remove("triviaqa"), ["exhibits[", "triviaqa"]),
+    "negative number of questions": (lambda s: s["datasets"]["coqa"].update(questions=-3), ["questions", "-3"]),
+    "questions as text": (lambda s: s["datasets"]["coqa"].update(questions="many"), ["questions", '"many"']),
+    "temperature zero": (lambda s: s["recipes"]["main"]["sample"].update(temperatures=[0.0]), ["temperatures[0]"]),
+    "few-shot without a block": (lambda s: s["datasets"]["coqa"].update(few_shot=3), ["few_shot", "write few_shot: 0"]),
+    "prefix longer than the dataset": (lambda s: s["grid"][0].update(questions=99), ["grid[0].questions", "99", "24"]),
+    "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[1]", "already in grid[0]"]),
+    "label twice": (lambda s: s["models"]["smollm2-135m-chat"].update(label="smollm2"), ["label", "change one"]),
+    "name unsafe in a path": (lambda s: s["models"].update({"../up": s["models"]["smollm2-135m-chat"]}), ["../up"]),
+    "missing key": (lambda s: s.pop("seed"), ["seed", "missing"]),
+    "not a number": (lambda s: s["evaluation"].update(max_rejection=float("nan")), ["max_rejection"]),
+    "folder that is not a model": (
+        lambda s: s["models"]["smollm2-135m-chat"].update(source="folder:/nowhere"),
+        ["folder:/nowhere", "config.json"],
+    ),
+    "remote code": (lambda s: s["models"]["smollm2-135m-chat"].update(trust_remote_code=True), ["trust_remote_code"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_study_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+    change, expected = CASES[case]
+    message = refused(tmp_path, change)
+    for words in expected:
+        assert words in message
+
+
+@pytest.mark.parametrize("name", ["demo", "paper", "real"])
+def test_shipped_studies_are_valid(name: str) -> None:
+    assert load_study(study_path(name)).models
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("seed: 1\nseed: 2\n")
+    with pytest.raises(BeamUQError, match=r"twice\.yaml.*'seed' stands twice"):
+        load_study(path)
+
+
+def test_yaml_tags_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tag.yaml"
+    path.write_text("title: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(BeamUQError, match=r"tag\.yaml: not valid YAML"):
+        load_study(path)
+
+
+def test_an_unknown_study_suggests_a_near_one() -> None:
+    with pytest.raises(BeamUQError, match="did you mean 'demo'"):
+        study_path("dmo")
+
+
+def test_an_unknown_machine_key_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: devise: .*did you mean 'device'"):
+        load_machine({"devise": "cpu"})
+
+
+def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"data_root.*trivia_qa.*does not exist|data_root.*does not exist"):
+        Plan.load({"study": "real", "data_root": str(tmp_path)})

@@ -1,0 +1,97 @@
+"""The rules: they lint, they ask for what they need and no more, and their commands fit the steps' parsers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beamuq.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[1]
+SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
+
+
+def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SNAKEMAKE, *arguments], cwd=ROOT, text=True, capture_output=True, timeout=120, check=False)
+
+
+def dry_run(*arguments: str) -> str:
+    done = snakemake("--dry-run", "--cores", "1", "--nolock", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def planned() -> dict[str, str]:
+    """What a dry run of everything prints, by study."""
+    return {
+        study: dry_run("--forceall", "--printshellcmds", "--config", f"study={study}") for study in ("demo", "paper")
+    }
+
+
+@pytest.mark.parametrize("study", ["demo", "paper"])
+def test_every_command_fits_the_parser_of_its_step(
+    study: str, planned: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Parsed(Exception):  # noqa: N818  (not an error)
+        pass
+
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(self: argparse.ArgumentParser, *args: object, **kwargs: object) -> None:
+        parse(self, *args, **kwargs)  # type: ignore[call-overload]
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+    commands = re.findall(r"^\s*python -m (beamuq\.steps\.\w+) (.*) > \S+ 2>&1$", planned[study], re.MULTILINE)
+    steps = {module for module, _ in commands}
+    assert len(commands) > 50
+    assert len(steps) >= 8
+    for module, arguments in commands:
+        with pytest.raises(Parsed):
+            importlib.import_module(module).main(shlex.split(arguments))
+
+
+def test_a_figure_pulls_only_its_own_cell() -> None:
+    output = dry_run("--forceall", "figures/demo/redundancy.pdf")
+    assert "candidates/smollm2-135m-plain/triviaqa/main.parquet" in output
+    assert "smollm2-135m-chat" not in output
+    assert "evaluation" not in output
+
+
+def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
+    plan = Plan.load({"study": "paper"})
+    assert len(plan.cells) == 36 + 4 + 4 + 2
+    counted = re.search(r"^candidates\s+(\d+)$", planned["paper"], re.MULTILINE)
+    assert counted is not None
+    assert int(counted[1]) == len(plan.cells)
+
+
+def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
+    done = snakemake("--dry-run", "--cores", "1", "--nolock", "--config", "study=dmo")
+    assert done.returncode != 0
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    assert [line for line in lines if line.startswith("error: ")] == [
+        next(line for line in lines if "did you mean 'demo'" in line)
+    ]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_every_rule_has_a_log_and_an_environment_that_exists() -> None:
+    for path in sorted((ROOT / "workflow/rules").glob("*.smk")):
+        for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(), re.MULTILINE):
+            assert "    log:" in body, name
+            environment = re.search(r'conda:\s+"(.+)"', body)
+            assert environment is not None, name
+            assert (path.parent / environment[1]).is_file(), name
+
+
+def test_paths_name_no_machine(planned: dict[str, str]) -> None:
+    assert str(ROOT) not in planned["demo"]

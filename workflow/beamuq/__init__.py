@@ -1,0 +1,1 @@
+"""Beam-weighted, consistency-based uncertainty for LLM answers: a room per stage, in the order data flows."""

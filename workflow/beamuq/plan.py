@@ -1,0 +1,455 @@
+"""What the rules ask for: paths, inputs and settings of every job of one study on one machine.
+
+The Snakefile holds wiring; everything it needs to know about a study it asks here, so that it can be typed and tested.
+A job's settings travel as one JSON text with sorted keys: Snakemake compares it, so a changed study reruns exactly the
+jobs whose settings changed. How a machine runs a job (threads, memory, cards) is never among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import core as exhibits
+from beamuq.methods.registry import resolve
+from beamuq.needs import Need
+from beamuq.sources import step_sources
+from beamuq.study import DEMO_DATA, PROMPTS, Dataset, GridEntry, Machine, Study, load_machine, load_study, study_path
+
+# Raised by hand when the output of an expensive rule would change; its code is deliberately not among its inputs.
+FORMATS = {"candidates": 1, "similarity": 1, "quality": 1}
+
+
+class Wildcards(Protocol):
+    """A rule's wildcards; which ones are there depends on the rule."""
+
+    def __getattr__(self, name: str) -> str: ...
+
+
+def _json(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def model_folder_name(source: str) -> str:
+    """A source as one folder name: ``hub:org/name`` → ``org--name``."""
+    return source.split(":", 1)[1].replace("/", "--")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One generation job."""
+
+    model: str
+    dataset: str
+    recipe: str
+    questions: int
+    scorers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study on one machine."""
+
+    study: Study
+    machine: Machine
+    name: str
+    path: Path
+
+    @classmethod
+    def load(cls, config: dict[str, Any]) -> Plan:
+        """Check the machine's configuration and its study, whole, before anything runs.
+
+        Raises
+        ------
+        BeamUQError
+            One line: file, key, value, fix.
+        """
+        machine = load_machine(config)
+        path = study_path(machine.study)
+        plan = cls(load_study(path), machine, path.stem, path)
+        plan._check_exhibits()
+        plan._check_methods()
+        plan._check_files()
+        return plan
+
+    # -- where things lie ----------------------------------------------------------------------------------------
+
+    @property
+    def results(self) -> str:
+        return f"results/{self.name}"
+
+    @property
+    def figures(self) -> str:
+        return f"figures/{self.name}"
+
+    @property
+    def lock(self) -> str:
+        return os.path.relpath(self.path.with_suffix(".lock.json"))
+
+    def file(self, need: Need) -> str:
+        return f"{self.results}/{need.path}"
+
+    def model_manifest(self, source: str) -> str:
+        """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's own config."""
+        if source.startswith("folder:"):
+            return str(Path(source.removeprefix("folder:")) / "config.json")
+        return f"{self.machine.models_root}/{model_folder_name(source)}/fetched.json"
+
+    def split_file(self, key: str, split: str) -> str:
+        """A dataset's split: the demo's own, a local copy under data_root, or what the fetch rule brings."""
+        dataset = self.study.datasets[key]
+        if dataset.source == "demo":
+            return os.path.relpath(DEMO_DATA / dataset.adapter / f"{split}.jsonl")
+        if self.machine.data_root is not None:
+            folder = Path(self.machine.data_root) / dataset.adapter
+            return str(next((p for p in _split_files(folder, split) if p.is_file()), folder / f"{split}.parquet"))
+        return f"{self.machine.datasets_root}/{key}/{split}.parquet"
+
+    # -- the grid ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str, str], Cell]:
+        return {
+            (model, dataset, entry.recipe): Cell(
+                model, dataset, entry.recipe, self._questions(entry, dataset), tuple(entry.scorers)
+            )
+            for entry in self.study.grid
+            for model in entry.models
+            for dataset in entry.datasets
+        }
+
+    def _questions(self, entry: GridEntry, dataset: str) -> int:
+        return entry.questions or self.study.datasets[dataset].questions
+
+    def _cell(self, wildcards: Wildcards) -> Cell:
+        try:
+            return self.cells[wildcards.model, wildcards.dataset, wildcards.recipe]
+        except KeyError:
+            raise BeamUQError(
+                f"{self.path}: grid: holds no {wildcards.model}/{wildcards.dataset}/{wildcards.recipe}; add it there"
+            ) from None
+
+    def evaluations(self) -> list[str]:
+        """Every evaluation of the grid."""
+        return [
+            self.file(Need("evaluation", scorer=scorer, model=c.model, dataset=c.dataset, recipe=c.recipe))
+            for c in self.cells.values()
+            for scorer in c.scorers
+        ]
+
+    def generations(self) -> list[str]:
+        return [
+            self.file(Need("candidates", model=c.model, dataset=c.dataset, recipe=c.recipe))
+            for c in self.cells.values()
+        ]
+
+    def fetched(self) -> list[str]:
+        """Every model, scorer and dataset that has to be brought here."""
+        files = [self.model_manifest(source) for source in self._sources() if not source.startswith("folder:")]
+        for cell in self.cells.values():
+            if self._from_hub(self.study.datasets[cell.dataset]):
+                files += self.questions_inputs_of(cell.dataset).values()
+        return sorted(set(files))
+
+    def _from_hub(self, dataset: Dataset) -> bool:
+        return dataset.source != "demo" and self.machine.data_root is None
+
+    def exhibits(self, kind: str) -> list[str]:
+        return [name for name in self.study.exhibits if exhibits.exhibit(name, self.study).kind == kind]
+
+    def tables(self) -> list[str]:
+        return [f"{self.results}/tables/{name}.csv" for name in self.exhibits("table")]
+
+    def drawn_figures(self) -> list[str]:
+        return [f"{self.figures}/{name}.pdf" for name in self.exhibits("figure")]
+
+    # -- inputs of rules -----------------------------------------------------------------------------------------
+
+    def questions_inputs_of(self, key: str) -> dict[str, str]:
+        dataset = self.study.datasets[key]
+        inputs = {"split": self.split_file(key, dataset.split)}
+        if dataset.few_shot:
+            inputs["few_shot_split"] = self.split_file(key, dataset.few_shot_split)
+        return inputs
+
+    def questions_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        return self.questions_inputs_of(wildcards.dataset)
+
+    def questions_code(self, wildcards: Wildcards) -> list[str]:
+        adapter = self.study.datasets[wildcards.dataset].adapter
+        return step_sources("questions", f"beamuq.questions.adapters.{adapter}")
+
+    def few_shot_option(self, wildcards: Wildcards) -> str:
+        file = self.questions_inputs_of(wildcards.dataset).get("few_shot_split")
+        return f"--few-shot-split {shlex.quote(file)}" if file else ""
+
+    def template(self, wildcards: Wildcards) -> str:
+        return os.path.relpath(PROMPTS / wildcards.style / f"{self.study.datasets[wildcards.dataset].adapter}.txt")
+
+    def candidates_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        cell = self._cell(wildcards)
+        model = self.study.models[cell.model]
+        return {
+            "prompts": self.file(Need("prompts", style=model.style, dataset=cell.dataset)),
+            "model": self.model_manifest(model.source),
+        }
+
+    def scorer_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        cell = self._cell(wildcards)
+        inputs = {
+            "candidates": self.file(Need("candidates", model=cell.model, dataset=cell.dataset, recipe=cell.recipe))
+        }
+        source = self.study.scorers[wildcards.scorer].source
+        return inputs | ({"model": self.model_manifest(source)} if source else {})
+
+    @property
+    def quality_models(self) -> dict[str, str]:
+        quality = self.study.quality
+        learned = {"model": quality.source, "backbone": quality.backbone}
+        return {key: self.model_manifest(source) for key, source in learned.items() if source}
+
+    def scores_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        cell = self._cell(wildcards)
+        names = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe}
+        return {
+            "questions": self.file(Need("questions", dataset=cell.dataset)),
+            "candidates": self.file(Need("candidates", **names)),
+            "similarity": self.file(Need("similarity", scorer=wildcards.scorer, **names)),
+        }
+
+    def evaluation_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        cell = self._cell(wildcards)
+        names = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe}
+        return {
+            "questions": self.file(Need("questions", dataset=cell.dataset)),
+            "scores": self.file(Need("scores", scorer=wildcards.scorer, **names)),
+            "quality": self.file(Need("quality", metric=self.study.quality.metric, **names)),
+        }
+
+    def exhibit_inputs(self, wildcards: Wildcards) -> list[str]:
+        return [self.file(need) for need in exhibits.exhibit(wildcards.name, self.study).needs(self.study)]
+
+    def exhibit_code(self, wildcards: Wildcards) -> list[str]:
+        """The step's package files, the exhibit's own, and what else it reads of the project (prompt templates)."""
+        exhibit = exhibits.exhibit(wildcards.name, self.study)
+        return step_sources(exhibit.kind, exhibit.module) + [
+            os.path.relpath(file) for file in exhibit.files(self.study)
+        ]
+
+    # -- settings of jobs ----------------------------------------------------------------------------------------
+
+    def source_of_folder(self, wildcards: Wildcards) -> str:
+        """The source that the fetch rule brings into ``<models_root>/{folder}``."""
+        for source in self._sources():
+            if model_folder_name(source) == wildcards.folder:
+                return source
+        raise BeamUQError(f"{self.path}: no model, scorer or quality of this study is called {wildcards.folder!r}")
+
+    def dataset_source(self, wildcards: Wildcards) -> str:
+        dataset = self.study.datasets[wildcards.dataset]
+        return _json({"source": dataset.source, "config": dataset.config, "adapter": dataset.adapter})
+
+    def questions_settings(self, wildcards: Wildcards) -> str:
+        dataset = self.study.datasets[wildcards.dataset]
+        return _json(
+            {
+                "dataset": wildcards.dataset,
+                "adapter": dataset.adapter,
+                "seed": self.study.seed,
+                "questions": dataset.questions,
+                "few_shot": dataset.few_shot,
+            }
+        )
+
+    def prompts_settings(self, wildcards: Wildcards) -> str:
+        return _json({"style": wildcards.style, "dataset": wildcards.dataset})
+
+    def candidates_settings(self, wildcards: Wildcards) -> str:
+        cell, study = self._cell(wildcards), self.study
+        model = study.models[cell.model]
+        return _json(
+            {
+                "cell": {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe},
+                "recipe": study.recipes[cell.recipe].model_dump(exclude_none=True),
+                "questions": cell.questions,
+                "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
+                "newline_stops": study.newline_stops,
+                "seed": study.seed,
+                "wave": study.wave,
+                "style": model.style,
+                "enable_thinking": model.enable_thinking,
+                "format": FORMATS["candidates"],
+            }
+        )
+
+    def scorer_settings(self, wildcards: Wildcards) -> str:
+        scorer = self.study.scorers[wildcards.scorer]
+        return _json(
+            {
+                "name": wildcards.scorer,
+                "kind": scorer.kind,
+                "source": scorer.source,
+                "format": FORMATS["similarity"],
+            }
+        )
+
+    def quality_settings(self, wildcards: Wildcards) -> str:
+        quality = self.study.quality
+        adapter = self.study.datasets[wildcards.dataset].adapter
+        return _json(
+            {
+                "metric": quality.metric,
+                "source": quality.source,
+                "backbone": quality.backbone,
+                "normalizer": "coqa" if adapter == "coqa" else "triviaqa",
+                "produced": self.study.produced,
+                "beam": self.study.main.beam,
+                "format": FORMATS["quality"],
+            }
+        )
+
+    def scores_settings(self, wildcards: Wildcards) -> str:
+        study, main = self.study, self.study.main
+        scoring = study.scoring[wildcards.recipe]
+        return _json(
+            {
+                "methods": scoring.methods,
+                "produced": study.produced,
+                "main": {"sample": main.sample, "beam": main.beam},
+                "budget": main.size,
+                "alpha": main.alpha,
+                "epsilon": main.epsilon,
+                "same_meaning": study.scorers[wildcards.scorer].same_meaning,
+                "recipe": wildcards.recipe,
+                "seed": study.seed,
+                "ablations": {
+                    "epsilon": scoring.epsilon,
+                    "alpha": scoring.alpha,
+                    "K": scoring.fixed_k,
+                    "budgets": scoring.budgets,
+                    "strategies": study.recipes[wildcards.recipe].strategies()[1:] if scoring.every_strategy else [],
+                },
+            }
+        )
+
+    @property
+    def evaluation_settings(self) -> str:
+        evaluation = self.study.evaluation
+        return _json(
+            evaluation.model_dump()
+            | {"quality": self.study.quality.metric, "threshold": self.study.quality.threshold, "seed": self.study.seed}
+        )
+
+    @cached_property
+    def exhibit_study(self) -> str:
+        """The study as exhibits see it: without what cannot change what they draw."""
+        return _json(self.study.model_dump(mode="json", exclude={"exhibits", "wave"}) | {"exhibits": [], "wave": 1})
+
+    @cached_property
+    def patterns(self) -> dict[str, str]:
+        """Regular expressions for the wildcards: the study's own names and no others."""
+        study = self.study
+        return {
+            "model": _either(study.models),
+            "dataset": _either(study.datasets),
+            "recipe": _either(study.recipes),
+            "scorer": _either(study.scorers),
+            "metric": _either([study.quality.metric]),
+            "style": "base|instruct",
+            "name": _either(exhibits.names(study)),
+            "folder": r"[\w.-]+",
+            "split": r"\w+",
+        }
+
+    # -- the machine ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def device(self) -> str:
+        if self.machine.device != "auto":
+            return self.machine.device
+        return "cuda" if shutil.which("nvidia-smi") else "cpu"
+
+    @cached_property
+    def dtype(self) -> str:
+        if self.machine.dtype != "auto":
+            return self.machine.dtype
+        return "bfloat16" if self.device == "cuda" else "float32"
+
+    @property
+    def gpus(self) -> int:
+        return int(self.device == "cuda")
+
+    @property
+    def memory_mb(self) -> int:
+        return int(self.machine.memory_gb * 1000)
+
+    @property
+    def offline(self) -> str:
+        return "--offline" if self.machine.offline else ""
+
+    def scorer_model_option(self, wildcards: Wildcards) -> str:
+        source = self.study.scorers[wildcards.scorer].source
+        return f"--model {shlex.quote(self.model_manifest(source))}" if source else ""
+
+    @property
+    def quality_model_option(self) -> str:
+        return " ".join(f"--{key} {shlex.quote(path)}" for key, path in self.quality_models.items())
+
+    @property
+    def quality_gpus(self) -> int:
+        return self.gpus if self.study.quality.source else 0
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _check_exhibits(self) -> None:
+        for position, name in enumerate(self.study.exhibits):
+            try:
+                exhibits.exhibit(name, self.study).needs(self.study)
+            except BeamUQError as error:
+                raise BeamUQError(f"{self.path}: exhibits[{position}]: {json.dumps(name)}: {error}") from error
+
+    def _check_methods(self) -> None:
+        for recipe, scoring in self.study.scoring.items():
+            for position, name in enumerate(scoring.methods):
+                try:
+                    resolve(name)
+                except BeamUQError as error:
+                    raise BeamUQError(f"{self.path}: scoring.{recipe}.methods[{position}]: {error}") from error
+
+    def _check_files(self) -> None:
+        for key in sorted({cell.dataset for cell in self.cells.values()}):
+            if self._from_hub(self.study.datasets[key]):
+                continue
+            for file in self.questions_inputs_of(key).values():
+                if not Path(file).is_file():
+                    local = self.study.datasets[key].source != "demo"
+                    where = "config.yaml: data_root" if local else f"{self.path}: datasets.{key}"
+                    raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
+        for source in self._sources():
+            folder = Path(source.removeprefix("folder:"))
+            if source.startswith("folder:") and not (folder / "config.json").is_file():
+                raise BeamUQError(f"{self.path}: source: {source}: holds no config.json; give a model's folder")
+
+    def _sources(self) -> list[str]:
+        """Where every model that this study loads comes from."""
+        quality = self.study.quality
+        loaded = [self.study.models[name].source for name in {cell.model: None for cell in self.cells.values()}]
+        loaded += [scorer.source for scorer in self.study.scorers.values() if scorer.source]
+        return loaded + [source for source in (quality.source, quality.backbone) if source]
+
+
+def _split_files(folder: Path, split: str) -> list[Path]:
+    return [folder / f"{split}{suffix}" for suffix in (".parquet", ".jsonl")]
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in names)

@@ -1,0 +1,1 @@
+"""One command-line module a rule: reads files, calls pure functions, writes atomically."""

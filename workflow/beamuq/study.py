@@ -1,0 +1,433 @@
+"""The study (the science) and the machine, as typed objects; what a bad one is told.
+
+``studies/*.yaml`` is a :class:`Study`, ``config.yaml`` a :class:`Machine`. Both are checked whole before anything runs:
+an unknown key, an unknown model in the grid, an exhibit that the grid cannot supply, an impossible number, each is one
+line with file, key, value and fix. The JSON schemas in ``workflow/schemas`` are written from these classes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from beamuq.errors import BeamUQError
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = ROOT / "studies"
+DEMO_DATA = ROOT / "workflow" / "demo"
+PROMPTS = ROOT / "workflow" / "prompts"
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
+Positive = Annotated[int, Field(ge=1)]
+Adapter = Literal["trivia_qa", "web_questions", "coqa", "hotpot_qa", "commonsense_qa", "ai2_arc"]
+Produced = Literal["greedy", "top_beam"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Model(_Strict):
+    """A language model, under the key that its rows carry in every table."""
+
+    label: Annotated[Name, Field(description="short form for file names: tables/qa_<label>")]
+    title: Annotated[str, Field(min_length=1, description="as the exhibits print it")]
+    source: Annotated[
+        str,
+        Field(
+            pattern=r"^(hub:[\w.-]+/[\w.-]+|packaged:[a-z0-9.-]+|folder:.+)$",
+            description="hub:ORG/NAME, packaged:NAME or folder:PATH",
+        ),
+    ]
+    style: Annotated[
+        Literal["base", "instruct"], Field(description="which prompt template; instruct goes through chat")
+    ]
+    enable_thinking: Annotated[bool | None, Field(description="passed to a chat template that knows it (Qwen 3)")] = (
+        None
+    )
+
+
+class Dataset(_Strict):
+    """A dataset, how many of its questions are asked, and how."""
+
+    title: Annotated[str, Field(min_length=1)]
+    category: Annotated[str, Field(min_length=1, description="the column group in tables: Closed-Book QA, …")]
+    adapter: Annotated[Adapter, Field(description="which reader; also the folder's name under data_root")]
+    source: Annotated[str, Field(pattern=r"^(hub:[\w.-]+(/[\w.-]+)?|demo)$", description="hub:ORG/NAME or demo")]
+    config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
+    split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
+    few_shot_split: Annotated[str, Field(pattern=r"^\w+$")] = "train"
+    few_shot: Annotated[int, Field(ge=0, le=50)] = 0
+    questions: Positive
+    max_new_tokens: Annotated[int, Field(ge=1, le=512)] = 20
+
+    @model_validator(mode="after")
+    def _shots_fit_the_template(self) -> Dataset:
+        if self.adapter in ("coqa", "hotpot_qa") and self.few_shot:
+            raise ValueError(
+                f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot block; write few_shot: 0"
+            )
+        return self
+
+
+class SampleStrategy(_Strict):
+    """``size`` multinomial samples at each temperature."""
+
+    size: Positive
+    temperatures: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
+
+
+class BeamStrategy(_Strict):
+    """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3)."""
+
+    widths: Annotated[list[Positive], Field(min_length=1)]
+    length_penalty: float = 0.0
+    early_stopping: bool | Literal["never"] = "never"
+
+
+class DiverseStrategy(_Strict):
+    """Diverse beam search: every group count with every penalty."""
+
+    size: Positive
+    groups: Annotated[list[Positive], Field(min_length=1)]
+    penalties: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _groups_divide_size(self) -> DiverseStrategy:
+        for groups in self.groups:
+            if self.size % groups:
+                raise ValueError(f"groups {groups} does not divide size {self.size}; choose a divisor")
+        return self
+
+
+class HybridStrategy(_Strict):
+    """B beams, then size − B samples from the law that excludes them."""
+
+    size: Positive
+    beams: Annotated[list[Positive], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _beams_leave_room(self) -> HybridStrategy:
+        for beams in self.beams:
+            if beams >= self.size:
+                raise ValueError(f"beams {beams} leaves no sample in size {self.size}; choose at most {self.size - 1}")
+        return self
+
+
+class Recipe(_Strict):
+    """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
+
+    sample: SampleStrategy | None = None
+    beam: BeamStrategy | None = None
+    diverse: DiverseStrategy | None = None
+    hybrid: HybridStrategy | None = None
+
+    @model_validator(mode="after")
+    def _something_to_decode(self) -> Recipe:
+        if not (self.sample or self.beam or self.diverse or self.hybrid):
+            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid")
+        return self
+
+    def strategies(self) -> list[str]:
+        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
+        names = ["greedy"]
+        if self.sample:
+            names += [f"sample T={float(t)}" for t in self.sample.temperatures]
+        if self.beam:
+            names += [f"beam M={m}" for m in self.beam.widths]
+        if self.diverse:
+            names += [f"diverse G={g} lambda={float(p)}" for g in self.diverse.groups for p in self.diverse.penalties]
+        if self.hybrid:
+            names += [f"hybrid B={b}" for b in self.hybrid.beams]
+        return names
+
+
+class GridEntry(_Strict):
+    """A recipe on models × datasets, scored with the named similarity scorers."""
+
+    recipe: str
+    models: Annotated[list[str], Field(min_length=1)]
+    datasets: Annotated[list[str], Field(min_length=1)]
+    questions: Annotated[Positive | None, Field(description="a prefix of the dataset's; default all")] = None
+    scorers: Annotated[list[str], Field(min_length=1)]
+
+
+class Scorer(_Strict):
+    """A similarity s(·, ·) in [0, 1]."""
+
+    kind: Literal["nli", "cross_encoder", "embedding", "lexical"]
+    title: Annotated[str, Field(min_length=1, description="as captions name it")]
+    source: Annotated[str | None, Field(pattern=r"^(hub:[\w.-]+/[\w.-]+|packaged:[a-z0-9.-]+|folder:.+)$")] = None
+    same_meaning: Annotated[
+        float | None,
+        Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18)"),
+    ] = None
+    stand_in_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Scorer:
+        if (self.kind == "lexical") == (self.source is not None):
+            fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
+            raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
+        if (self.kind == "nli") == (self.same_meaning is not None):
+            fix = "remove same_meaning" if self.kind == "nli" else "add same_meaning: 0.8"
+            raise ValueError(f"same_meaning is for scorers without classes; {fix}")
+        return self
+
+
+class Quality(_Strict):
+    """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
+
+    metric: Literal["alignscore", "answer_f1", "exact_match"]
+    title: Annotated[str, Field(min_length=1)]
+    source: Annotated[
+        str | None,
+        Field(pattern=r"^(hub:[\w.-]+/[\w.-]+/[\w.-]+|folder:.+)$", description="hub:ORG/NAME/FILE"),
+    ] = None
+    backbone: Annotated[str | None, Field(pattern=r"^(hub:[\w.-]+(/[\w.-]+)?|folder:.+)$")] = None
+    threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    stand_in_for: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Quality:
+        learned = self.metric == "alignscore"
+        if learned != (self.source is not None) or learned != (self.backbone is not None):
+            fix = "give source and backbone" if learned else "remove source and backbone"
+            raise ValueError(f"metric {self.metric}: {fix}")
+        return self
+
+
+class Main(_Strict):
+    """What the main tables are made of."""
+
+    recipe: str = "main"
+    scorer: str
+    sample: str = "sample T=1.0"
+    beam: str = "beam M=10"
+    size: Positive = 10
+    alpha: Annotated[float, Field(gt=0, le=2)] = 0.9
+    epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class Scoring(_Strict):
+    """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
+
+    methods: Annotated[list[str], Field(min_length=1, description="in the order of the tables' rows")]
+    every_strategy: Annotated[bool, Field(description="score each strategy of the recipe, not only the main two")] = (
+        False
+    )
+    epsilon: list[Annotated[float, Field(ge=0, le=1)]] = []
+    alpha: list[Annotated[float, Field(gt=0, le=2)]] = []
+    fixed_k: list[Positive] = []
+    budgets: list[Positive] = []
+
+
+class Evaluation(_Strict):
+    """Metrics and their intervals (D13)."""
+
+    metrics: Annotated[list[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
+    max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
+    resamples: Annotated[int, Field(ge=100, le=100_000)] = 2000
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+
+class Study(_Strict):
+    """A complete study; never merged with another."""
+
+    title: Annotated[str, Field(min_length=1)]
+    demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    newline_stops: Annotated[bool, Field(description="a token whose text holds a newline ends an answer (D1)")] = True
+    wave: Annotated[int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")]
+    models: Annotated[dict[Name, Model], Field(min_length=1)]
+    datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
+    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
+    grid: Annotated[list[GridEntry], Field(min_length=1)]
+    scorers: Annotated[dict[Name, Scorer], Field(min_length=1)]
+    quality: Quality
+    main: Main
+    scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
+    produced: Annotated[list[Produced], Field(min_length=1)] = ["greedy"]
+    evaluation: Evaluation = Evaluation()
+    exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
+
+    @field_validator("models")
+    @classmethod
+    def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
+        seen: dict[str, str] = {}
+        for key, model in models.items():
+            if model.label in seen:
+                raise ValueError(f"{key}.label: {model.label!r} is also the label of {seen[model.label]!r}; change one")
+            seen[model.label] = key
+        return models
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Study:
+        for position, entry in enumerate(self.grid):
+            where = f"grid[{position}]"
+            known(f"{where}.recipe", [entry.recipe], self.recipes)
+            known(f"{where}.models", entry.models, self.models)
+            known(f"{where}.datasets", entry.datasets, self.datasets)
+            known(f"{where}.scorers", entry.scorers, self.scorers)
+            for dataset in entry.datasets:
+                if entry.questions and entry.questions > self.datasets[dataset].questions:
+                    raise ValueError(
+                        f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
+                        f"({self.datasets[dataset].questions}); lower it or raise that one"
+                    )
+        known("main.recipe", [self.main.recipe], self.recipes)
+        known("main.scorer", [self.main.scorer], self.scorers)
+        known("main.sample", [self.main.sample], self.recipes[self.main.recipe].strategies())
+        known("main.beam", [self.main.beam], self.recipes[self.main.recipe].strategies())
+        known("scoring", self.scoring, self.recipes)
+        for recipe in {entry.recipe for entry in self.grid} | {self.main.recipe}:
+            if recipe not in self.scoring:
+                raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        seen: dict[tuple[str, str, str], int] = {}
+        for position, entry in enumerate(self.grid):
+            for cell in ((m, d, entry.recipe) for m in entry.models for d in entry.datasets):
+                if cell in seen:
+                    raise ValueError(f"grid[{position}]: {'/'.join(cell)} is already in grid[{seen[cell]}]; drop one")
+                seen[cell] = position
+        return self
+
+
+class Machine(_Strict):
+    """``config.yaml``: where things lie and what they run on. Never part of the science."""
+
+    study: Annotated[str, Field(min_length=1, description="a name in studies/, or a path to your own file")] = "demo"
+    data_root: Annotated[str | None, Field(description="local datasets in the hub's schema; null: the hub")] = None
+    models_root: Annotated[str, Field(min_length=1, description="where fetched models are kept")] = "resources/models"
+    datasets_root: Annotated[str, Field(min_length=1, description="where fetched datasets are kept")] = (
+        "resources/datasets"
+    )
+    device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")
+    ] = "auto"
+    memory_gb: Annotated[float, Field(gt=0, description="what one generation job may take")] = 4.0
+    offline: Annotated[bool, Field(description="true: never ask the hub")] = False
+
+
+def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
+    """Refuse, with a suggestion, the first of ``names`` that is not among ``choices``."""
+    choices = list(choices)
+    for name in names:
+        if name not in choices:
+            near = difflib.get_close_matches(name, choices, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
+            raise ValueError(f"{key}: unknown name {name!r}; {hint}")
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Safe YAML in which a key that stands twice is an error, not a silent override."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _load_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+    except FileNotFoundError as error:
+        raise BeamUQError(f"{path}: no such file") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BeamUQError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise BeamUQError(f"{path}: must be a mapping of keys to values")
+    return content
+
+
+def _one_line(path: Path | str, error: ValidationError, model: type[BaseModel]) -> str:
+    """The first problem as 'file: key: value: what is wrong; the fix'; the count of further ones behind it."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"]).replace(".[", "[")
+    value, message = first["input"], first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        siblings = _siblings(model, first["loc"])
+        near = difflib.get_close_matches(str(first["loc"][-1]), siblings, n=1)
+        message = f"unknown key; {f'did you mean {near[0]!r}?' if near else 'known: ' + ', '.join(siblings)}"
+    elif first["type"] == "missing":
+        return f"{path}: {key}: this key is missing; add it" + _more(problems)
+    shown = "" if isinstance(value, (dict, list, BaseModel)) else f"{json.dumps(value, default=str)}: "
+    return f"{path}: {key + ': ' if key else ''}{shown}{message}" + _more(problems)
+
+
+def _more(problems: list[Any]) -> str:
+    return f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+
+
+def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Keys that would have been allowed where an unknown one stands."""
+    schema = model.model_json_schema()
+    node: dict[str, Any] = schema
+    for part in location[:-1]:
+        node = _resolve(schema, node)
+        if isinstance(part, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(part) or node.get("additionalProperties") or _pattern(node)
+    return list(_resolve(schema, node).get("properties", {}))
+
+
+def _pattern(node: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(node.get("patternProperties", {}).values()), {})
+
+
+def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    for choice in node.get("anyOf", []):
+        if "$ref" in choice:
+            node = choice
+    if "$ref" in node:
+        definition: dict[str, Any] = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+        return definition
+    return node
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file.
+
+    Raises
+    ------
+    BeamUQError
+        One line: the file, the key, the value and the fix.
+    """
+    content = _load_yaml(path)
+    try:
+        return Study.model_validate(content)
+    except ValidationError as error:
+        raise BeamUQError(_one_line(path, error, Study)) from error
+
+
+def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
+    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line)."""
+    try:
+        return Machine.model_validate(content)
+    except ValidationError as error:
+        raise BeamUQError(_one_line(path, error, Machine)) from error
+
+
+def study_path(name: str) -> Path:
+    """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path."""
+    own = "/" in name or name.endswith((".yaml", ".yml"))
+    path = Path(name) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
+    if not path.is_file():
+        known = sorted(p.stem for p in STUDIES.glob("*.yaml"))
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}, or a path to your own file"
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {hint}")
+    return path

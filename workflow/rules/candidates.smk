@@ -1,0 +1,26 @@
+rule candidates:
+    input:
+        unpack(plan.candidates_inputs),
+    output:
+        candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
+    log:
+        "<logs>/candidates/{model}/{dataset}/{recipe}.log",
+    benchmark:
+        "<benchmarks>/candidates/{model}/{dataset}/{recipe}.tsv"
+    conda:
+        "../../envs/gpu.yaml"
+    threads: 1
+    resources:
+        gpu=plan.gpus,
+        mem_mb=plan.memory_mb,
+        runtime=240,
+    params:
+        settings=plan.candidates_settings,
+        device=plan.device,
+        dtype=plan.dtype,
+    message:
+        "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
+    shell:
+        "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
+        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
+        " --memory-mb {resources.mem_mb} --candidates {output.candidates} > {log} 2>&1"

@@ -1,0 +1,48 @@
+rule table:
+    input:
+        files=plan.exhibit_inputs,
+        code=plan.exhibit_code,
+    output:
+        csv="<results>/tables/{name}.csv",
+        tex="<results>/tables/{name}.tex",
+        markdown="<results>/tables/{name}.md",
+        html="<results>/tables/{name}.html",
+    log:
+        "<logs>/table/{name}.log",
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        study=plan.exhibit_study,
+    shell:
+        "python -m beamuq.steps.table --name {wildcards.name} --study {params.study:q} --inputs {input.files}"
+        " --csv {output.csv} --tex {output.tex} --markdown {output.markdown} --html {output.html} > {log} 2>&1"
+
+
+rule figure:
+    input:
+        files=plan.exhibit_inputs,
+        code=plan.exhibit_code,
+    output:
+        pdf="<figures>/{name}.pdf",
+        svg="<figures>/{name}.svg",
+        png="<figures>/{name}.png",
+        csv="<figures>/{name}.csv",
+        caption="<figures>/{name}.txt",
+    log:
+        "<logs>/figure/{name}.log",
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        study=plan.exhibit_study,
+    shell:
+        "python -m beamuq.steps.figure --name {wildcards.name} --study {params.study:q} --inputs {input.files}"
+        " --pdf {output.pdf} --svg {output.svg} --png {output.png} --csv {output.csv} --caption {output.caption}"
+        " > {log} 2>&1"

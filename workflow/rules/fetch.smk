@@ -1,0 +1,42 @@
+rule fetch_model:
+    output:
+        model="<models>/{folder}/fetched.json",
+    log:
+        "<logs>/fetch_model/{folder}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        source=plan.source_of_folder,
+        lock=plan.lock,
+        offline=plan.offline,
+    message:
+        "fetching the model {wildcards.folder}"
+    shell:
+        "python -m beamuq.steps.fetch_model --source {params.source:q} --lock {params.lock:q} {params.offline}"
+        " --model {output.model} > {log} 2>&1"
+
+
+rule fetch_dataset:
+    output:
+        split="<datasets>/{dataset}/{split}.parquet",
+    log:
+        "<logs>/fetch_dataset/{dataset}/{split}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        source=plan.dataset_source,
+        lock=plan.lock,
+        offline=plan.offline,
+    message:
+        "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
+    shell:
+        "python -m beamuq.steps.fetch_dataset --settings {params.source:q} --lock {params.lock:q} {params.offline}"
+        " --split-name {wildcards.split} --split {output.split} > {log} 2>&1"

@@ -1,0 +1,27 @@
+rule quality:
+    input:
+        **plan.quality_models,
+        questions="<results>/questions/{dataset}.parquet",
+        candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
+    output:
+        quality="<results>/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
+    log:
+        "<logs>/quality/{metric}/{model}/{dataset}/{recipe}.log",
+    benchmark:
+        "<benchmarks>/quality/{metric}/{model}/{dataset}/{recipe}.tsv"
+    conda:
+        "../../envs/gpu.yaml"
+    threads: 1
+    resources:
+        gpu=plan.quality_gpus,
+        mem_mb=plan.memory_mb,
+        runtime=60,
+    params:
+        settings=plan.quality_settings,
+        model=plan.quality_model_option,
+        device=plan.device,
+        dtype=plan.dtype,
+    shell:
+        "python -m beamuq.steps.quality --questions {input.questions} --candidates {input.candidates} {params.model}"
+        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
+        " --quality {output.quality} > {log} 2>&1"

@@ -1,0 +1,19 @@
+rule scores:
+    input:
+        unpack(plan.scores_inputs),
+        code=step_sources("scores"),
+    output:
+        scores="<results>/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
+    log:
+        "<logs>/scores/{scorer}/{model}/{dataset}/{recipe}.log",
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        settings=plan.scores_settings,
+    shell:
+        "python -m beamuq.steps.scores --questions {input.questions} --candidates {input.candidates}"
+        " --similarity {input.similarity} --settings {params.settings:q} --scores {output.scores} > {log} 2>&1"
