@@ -32,6 +32,7 @@ localrules:
     evaluations,
     generations,
     fetched,
+    study,
 
 
 rule all:

@@ -245,6 +245,14 @@ class Plan:
             os.path.relpath(file) for file in exhibit.files(self.study)
         ]
 
+    def _main_beam(self, recipe: str) -> str | None:
+        beam = self.study.main.beam
+        return beam if beam in self.study.recipes[recipe].strategies() else None
+
+    def _produced(self, recipe: str) -> list[str]:
+        """The study's produced answers that this recipe decodes."""
+        return [answer for answer in self.study.produced if answer == "greedy" or self._main_beam(recipe)]
+
     # -- settings of jobs ----------------------------------------------------------------------------------------
 
     def source_of_folder(self, wildcards: Wildcards) -> str:
@@ -298,6 +306,8 @@ class Plan:
                 "name": wildcards.scorer,
                 "kind": scorer.kind,
                 "source": scorer.source,
+                "produced": self._produced(wildcards.recipe),
+                "beam": self._main_beam(wildcards.recipe),
                 "format": FORMATS["similarity"],
             }
         )
@@ -311,8 +321,8 @@ class Plan:
                 "source": quality.source,
                 "backbone": quality.backbone,
                 "normalizer": "coqa" if adapter == "coqa" else "triviaqa",
-                "produced": self.study.produced,
-                "beam": self.study.main.beam,
+                "produced": self._produced(wildcards.recipe),
+                "beam": self._main_beam(wildcards.recipe),
                 "format": FORMATS["quality"],
             }
         )
@@ -323,9 +333,9 @@ class Plan:
         return _json(
             {
                 "methods": scoring.methods,
-                "produced": study.produced,
-                "main": {"sample": main.sample, "beam": main.beam},
-                "budget": main.size,
+                "produced": self._produced(wildcards.recipe),
+                "main": {"sample": main.sample, "beam": self._main_beam(wildcards.recipe)},
+                "size": main.size,
                 "alpha": main.alpha,
                 "epsilon": main.epsilon,
                 "same_meaning": study.scorers[wildcards.scorer].same_meaning,
@@ -351,8 +361,9 @@ class Plan:
 
     @cached_property
     def exhibit_study(self) -> str:
-        """The study as exhibits see it: without what cannot change what they draw."""
-        return _json(self.study.model_dump(mode="json", exclude={"exhibits", "wave"}) | {"exhibits": [], "wave": 1})
+        """The study as exhibits see it: in its own order, without what cannot change what they draw."""
+        seen = self.study.model_dump(mode="json", exclude={"exhibits", "wave"}) | {"exhibits": [], "wave": 1}
+        return json.dumps(seen, ensure_ascii=False)
 
     @cached_property
     def patterns(self) -> dict[str, str]:

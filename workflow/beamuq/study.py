@@ -308,6 +308,9 @@ class Machine(_Strict):
     datasets_root: Annotated[str, Field(min_length=1, description="where fetched datasets are kept")] = (
         "resources/datasets"
     )
+    memo_root: Annotated[str, Field(min_length=1, description="pairs scored before, shared by jobs and studies")] = (
+        "resources/memo"
+    )
     device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")

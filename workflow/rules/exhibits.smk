@@ -1,5 +1,23 @@
+rule study:
+    output:
+        study="<results>/study.json",
+    log:
+        "<logs>/study.log",
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=5,
+    params:
+        study=plan.exhibit_study,
+    shell:
+        "printf '%s\\n' {params.study:q} > {output.study} 2> {log}"
+
+
 rule table:
     input:
+        study="<results>/study.json",
         files=plan.exhibit_inputs,
         code=plan.exhibit_code,
     output:
@@ -15,15 +33,14 @@ rule table:
     resources:
         mem_mb=2000,
         runtime=10,
-    params:
-        study=plan.exhibit_study,
     shell:
-        "python -m beamuq.steps.table --name {wildcards.name} --study {params.study:q} --inputs {input.files}"
+        "python -m beamuq.steps.table --name {wildcards.name} --study {input.study} --inputs {input.files}"
         " --csv {output.csv} --tex {output.tex} --markdown {output.markdown} --html {output.html} > {log} 2>&1"
 
 
 rule figure:
     input:
+        study="<results>/study.json",
         files=plan.exhibit_inputs,
         code=plan.exhibit_code,
     output:
@@ -40,9 +57,7 @@ rule figure:
     resources:
         mem_mb=2000,
         runtime=10,
-    params:
-        study=plan.exhibit_study,
     shell:
-        "python -m beamuq.steps.figure --name {wildcards.name} --study {params.study:q} --inputs {input.files}"
+        "python -m beamuq.steps.figure --name {wildcards.name} --study {input.study} --inputs {input.files}"
         " --pdf {output.pdf} --svg {output.svg} --png {output.png} --csv {output.csv} --caption {output.caption}"
         " > {log} 2>&1"

@@ -19,9 +19,10 @@ rule quality:
     params:
         settings=plan.quality_settings,
         model=plan.quality_model_option,
+        memo=plan.machine.memo_root,
         device=plan.device,
         dtype=plan.dtype,
     shell:
         "python -m beamuq.steps.quality --questions {input.questions} --candidates {input.candidates} {params.model}"
-        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
+        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype} --memo {params.memo:q}"
         " --quality {output.quality} > {log} 2>&1"

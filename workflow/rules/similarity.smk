@@ -17,11 +17,12 @@ rule similarity:
     params:
         settings=plan.scorer_settings,
         model=plan.scorer_model_option,
+        memo=plan.machine.memo_root,
         device=plan.device,
         dtype=plan.dtype,
     message:
         "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
         "python -m beamuq.steps.similarity --candidates {input.candidates} {params.model}"
-        " --scorer-settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
+        " --scorer-settings {params.settings:q} --device {params.device} --dtype {params.dtype} --memo {params.memo:q}"
         " --similarity {output.similarity} > {log} 2>&1"

@@ -1,0 +1,275 @@
+"""A whole synthetic study, two models on six datasets, written through ``beamuq.tables``: what exhibits read."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beamuq import tables
+from beamuq.exhibits.core import Inputs
+from beamuq.needs import Need
+from beamuq.study import Study
+
+BASE, CHAT = "tiny-base", "tiny-chat"
+DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
+PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
+BOTH_FORMS = (*PAIRED, "SemanticEntropy", "SAR", "DegreeMatrix")
+METHODS = (
+    *("Prob", "MTE", "Perplexity", "CCP", "SAR", "PTrue", "SemanticEntropy"),
+    *("LexicalSimilarity", "EigValLaplacian", "NumSemSets", *PAIRED, "DegreeMatrix"),
+)
+RESAMPLES = 200
+SIZE = {"main": 24, "widths": 24, "strategies": 20}
+
+CONTENT: dict[str, Any] = {
+    "title": "Synthetic study",
+    "demo": True,
+    "seed": 7,
+    "wave": 8,
+    "models": {
+        BASE: {"label": "tiny", "title": "Tiny 1B base", "source": "folder:tiny", "style": "base"},
+        CHAT: {"label": "tinychat", "title": "Tiny 1B instruct", "source": "folder:tiny", "style": "instruct"},
+    },
+    "datasets": {
+        name: {
+            "title": title,
+            "category": category,
+            "adapter": adapter,
+            "source": "demo",
+            "split": "validation",
+            "few_shot": few_shot,
+            "questions": 24,
+            "max_new_tokens": 20,
+        }
+        for name, title, category, adapter, few_shot in (
+            ("triviaqa", "TriviaQA", "Closed-Book QA", "trivia_qa", 5),
+            ("webquestions", "WebQuestions", "Closed-Book QA", "web_questions", 5),
+            ("coqa", "CoQA", "Open-Book QA", "coqa", 0),
+            ("hotpotqa", "HotpotQA", "Open-Book QA", "hotpot_qa", 0),
+            ("commonsenseqa", "CommonsenseQA", "Multiple Choice", "commonsense_qa", 2),
+            ("arc-challenge", "ARC-Challenge", "Multiple Choice", "ai2_arc", 2),
+        )
+    },
+    "recipes": {
+        "main": {"sample": {"size": 10}, "beam": {"widths": [10]}},
+        "widths": {"sample": {"size": 15}, "beam": {"widths": list(range(1, 16))}},
+        "strategies": {
+            "sample": {"size": 10, "temperatures": [0.7, 0.9, 1.0, 1.2, 1.5, 1.7]},
+            "beam": {"widths": [10]},
+            "diverse": {"size": 10, "groups": [2, 5], "penalties": [0.5, 1.0, 1.5, 2.0]},
+            "hybrid": {"size": 10, "beams": list(range(1, 10))},
+        },
+    },
+    "grid": [
+        {"recipe": "main", "models": [BASE, CHAT], "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
+        {"recipe": "widths", "models": [BASE, CHAT], "datasets": ["triviaqa", "arc-challenge"], "scorers": ["cosine"]},
+        {
+            "recipe": "strategies",
+            "models": [BASE, CHAT],
+            "datasets": ["triviaqa", "coqa"],
+            "questions": 20,
+            "scorers": ["cosine"],
+        },
+    ],
+    "scorers": {
+        "cosine": {
+            "kind": "embedding",
+            "title": "MiniLM embedding cosine",
+            "source": "folder:minilm",
+            "same_meaning": 0.8,
+            "stand_in_for": "DeBERTa-large-MNLI entailment",
+        },
+        "rouge": {
+            "kind": "lexical",
+            "title": "ROUGE-L",
+            "same_meaning": 0.8,
+            "stand_in_for": "the RoBERTa-large STS cross-encoder",
+        },
+    },
+    "quality": {"metric": "answer_f1", "title": "max(token F1, containment)", "stand_in_for": "AlignScore"},
+    "main": {"scorer": "cosine"},
+    "scoring": {
+        "main": {"methods": list(METHODS)},
+        "widths": {
+            "methods": ["SemanticEntropy", "Dissimilarity", "Eccentricity", "EigVecDissimilarity"],
+            "budgets": list(range(1, 16)),
+        },
+        "strategies": {
+            "methods": ["Dissimilarity", "Eccentricity", "EigVecDissimilarity"],
+            "every_strategy": True,
+            "epsilon": [0.0, 0.00001, 0.001, 0.01, 0.05, 0.1, 1.0],
+            "alpha": [0.3, 0.5, 0.7, 0.8, 0.9, 0.99],
+            "fixed_k": list(range(1, 11)),
+        },
+    },
+    "produced": ["greedy", "top_beam"],
+    "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES},
+    "exhibits": [],
+}
+
+
+def study(**changes: Any) -> Study:
+    """The study, with top-level keys replaced."""
+    return Study.model_validate(copy.deepcopy(CONTENT) | changes)
+
+
+class Results:
+    """Writes any file that an exhibit needs, on demand, always the same bytes for the same need."""
+
+    def __init__(self, folder: Path, of: Study) -> None:
+        self.folder, self.study = folder, of
+
+    def paths(self, needs: list[Need]) -> list[Path]:
+        for need in needs:
+            path = self.folder / need.path
+            if not path.exists():
+                tables.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
+        return [self.folder / need.path for need in needs]
+
+    def inputs(self, needs: list[Need]) -> Inputs:
+        return Inputs.read(needs, self.paths(needs))
+
+    def _questions(self, need: Need) -> list[dict[str, Any]]:
+        return [self._question(need.dataset, number) for number in range(SIZE["main"])]
+
+    def _shots(self, need: Need) -> list[dict[str, Any]]:
+        return [self._question(need.dataset, 900 + n) for n in range(self.study.datasets[need.dataset].few_shot)]
+
+    def _question(self, dataset: str, number: int) -> dict[str, Any]:
+        story = [{"title": "", "text": "A long story about a lighthouse. " * 12}]
+        return {
+            "id": f"{dataset}-{number:03d}",
+            "question": f"Which of the many lighthouses of question {number} was lit first, and by whom?",
+            "context": story if dataset == "coqa" else [],
+            "history": [],
+            "options": [],
+            "references": ["Lighthouse"],
+            "group": f"story-{number // 3}" if dataset == "coqa" else f"{dataset}-{number:03d}",
+        }
+
+    def _candidates(self, need: Need) -> list[dict[str, Any]]:
+        rows = []
+        for number in range(SIZE[need.recipe]):
+            key = f"{need.dataset}-{number:03d}"
+            random = generator(need.model, need.dataset, number)
+            base = int(random.integers(1, 9))
+            rows.append(_candidate(key, "greedy", 0, base, -0.5 * base / 3))
+            for strategy in self.study.recipes[need.recipe].strategies()[1:]:
+                kind, *_ = strategy.split()
+                size = int(strategy.split("=")[1]) if kind == "beam" else 15 if need.recipe == "widths" else 10
+                logprobs = np.log(np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12)
+                for rank in range(size):
+                    answer = rank if kind == "beam" else int(random.integers(0, 7))
+                    rows.append(_candidate(key, strategy, rank, base, float(logprobs[rank]), answer))
+        return rows
+
+    def _quality(self, need: Need) -> list[dict[str, Any]]:
+        return [
+            {"id": f"{need.dataset}-{number:03d}", "produced": produced, "value": value}
+            for produced in self.study.produced
+            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe]))
+        ]
+
+    def _scores(self, need: Need) -> list[dict[str, Any]]:
+        truth = quality_values(need.model, need.dataset, SIZE[need.recipe])
+        rows = []
+        for produced, method, variant, setting in self._keys(need):
+            noise = generator(need.model, need.dataset, method, variant, setting).normal(size=len(truth))
+            for number, value in enumerate(0.5 * noise - truth):
+                key = f"{need.dataset}-{number:03d}"
+                row = {"id": key, "produced": produced, "method": method, "variant": variant, "setting": setting}
+                rows.append(row | {"value": float(value)})
+        return rows
+
+    def _evaluation(self, need: Need) -> list[dict[str, Any]]:
+        rows = []
+        for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
+            low, high = np.quantile(values, [0.025, 0.975])
+            spread = {"low": float(low), "high": float(high), "std": float(np.std(values, ddof=1))}
+            rows.append(row | spread | {"n": SIZE[need.recipe], "note": ""})
+        return rows
+
+    def _replicates(self, need: Need) -> list[dict[str, Any]]:
+        rows = []
+        for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
+            rows.append({k: v for k, v in row.items() if k != "value"} | {"values": values})
+        return rows
+
+    def _measured(self, need: Need) -> list[dict[str, Any]]:
+        return [
+            {
+                "produced": produced,
+                "quality": "answer_f1",
+                "subset": "all",
+                "metric": metric,
+                "method": method,
+                "variant": variant,
+                "setting": setting,
+                "value": _value(need, produced, metric, method, variant, setting),
+            }
+            for produced, method, variant, setting in self._keys(need)
+            for metric in ("PRR", "ROC-AUC", "PR-AUC")
+        ]
+
+    def _replicate_rows(self, need: Need) -> list[np.ndarray[Any, Any]]:
+        noise = generator(need.model, need.dataset, "noise").normal(scale=0.05, size=RESAMPLES)
+        return [(row["value"] + noise).astype(np.float32) for row in self._measured(need)]
+
+    def _keys(self, need: Need) -> list[tuple[str, str, str, str]]:
+        scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]
+        keys = []
+        for produced in self.study.produced:
+            for method in scoring.methods:
+                for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
+                    settings = [""] + [f"M={m}" for m in scoring.budgets]
+                    if variant == "beamsearch":
+                        settings += [f"epsilon={_number(e)}" for e in scoring.epsilon]
+                        settings += [f"alpha={a}" for a in scoring.alpha] + [f"K={k}" for k in scoring.fixed_k]
+                    if scoring.every_strategy:
+                        sampled = variant == "multinomial"
+                        found = [s for s in recipe.strategies()[1:] if s.startswith("sample") == sampled]
+                        settings += found + [f"{s} exact" for s in found if sampled]
+                    keys += [(produced, method, variant, setting) for setting in settings]
+        return keys
+
+
+def generator(*key: object) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))
+
+
+def quality_values(model: str, dataset: str, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    values = generator(model, dataset, "quality").choice([0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"])
+    return np.asarray(values[:size], dtype=np.float64)
+
+
+def _value(need: Need, *key: str) -> float:
+    return float(generator(need.scorer, need.model, need.dataset, need.recipe, *key).uniform(-0.2, 0.8))
+
+
+def _number(value: float) -> str:
+    return "0" if value == 0 else np.format_float_positional(value, trim="0")
+
+
+def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:
+    sampled = strategy.startswith("sample")
+    return {
+        "id": key,
+        "strategy": strategy,
+        "rank": rank,
+        "text": ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
+        + ("" if answer < 7 else f" {answer}"),
+        "token_ids": [10 + answer] * length + [2],
+        "token_texts": ["x"] * length + ["</s>"],
+        "token_logprobs": [logprob / (length + 1)] * (length + 1),
+        "logprob": logprob,
+        "policy_logprob": logprob if sampled else None,
+        "terminated": True,
+        "entropies": None,
+        "top_ids": None,
+        "top_texts": None,
+        "top_logprobs": None,
+    }

@@ -1,0 +1,105 @@
+"""A cell made up from a seed: candidates, similarities, statistics and quality as tables, of any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beamuq.tables import SCHEMAS
+
+WORDS = ("paris", "rome", "the euro", "pound", "six", "sixth symphony", "tim", "a lion", "", "1984")
+LABELS = ("entail", "neutral", "contradict")
+
+
+def cell(
+    N: int = 6,
+    strategies: tuple[str, ...] = ("greedy", "sample T=1.0", "beam M=10"),
+    M: int = 10,
+    classes: bool = True,
+    seed: int = 0,
+    per_group: int = 1,
+) -> dict[str, pa.Table]:
+    """Tables by kind. Beams are distinct token sequences, some with the same text, and number up to M."""
+    rng = np.random.default_rng(seed)
+    questions, candidates, similarity, statistics, quality = [], [], [], [], []
+    for n in range(N):
+        key = f"q{n:04d}"
+        questions.append({"id": key, "question": f"{n}?", "group": f"g{n // per_group}"} | EMPTY)
+        texts = list(rng.choice(WORDS, size=5, replace=False))
+        for strategy in strategies:
+            kind = strategy.split()[0]
+            width = 1 if kind == "greedy" else int(strategy.split("M=")[1]) if "M=" in strategy else M
+            logprobs = np.sort(rng.uniform(-9, -1.2, width))[::-1]
+            for rank in range(width):
+                candidate = _candidate(rng, str(rng.choice(texts)), float(logprobs[rank]))
+                searched = kind in ("greedy", "beam", "diverse") or (
+                    kind == "hybrid" and rank < int(strategy.split("B=")[1])
+                )
+                candidate["policy_logprob"] = None if searched else candidate["logprob"] + float(rng.normal())
+                if rank or (kind != "greedy" and kind != "beam"):
+                    candidate |= {"entropies": None, "top_ids": None, "top_texts": None, "top_logprobs": None}
+                candidates.append({"id": key, "strategy": strategy, "rank": rank} | candidate)
+                statistics.append(
+                    _statistic(rng, key, "greedy", candidate) | {"candidate_strategy": strategy, "candidate_rank": rank}
+                )
+        for produced, strategy in (("greedy", "greedy"), ("top_beam", "beam M=10")):
+            answer = [c for c in candidates if c["id"] == key and c["strategy"] == strategy and c["rank"] == 0]
+            quality.append({"id": key, "produced": produced, "value": float(rng.random())})
+            statistics += [
+                _statistic(rng, key, produced, a) | {"candidate_strategy": "", "candidate_rank": 0} for a in answer
+            ]
+        for premise in texts:
+            for hypothesis in texts:
+                entail, neutral, contradict = (float(p) for p in rng.dirichlet([1.0, 0.5, 0.5]))
+                similarity.append(
+                    {
+                        "id": key,
+                        "premise": premise,
+                        "hypothesis": hypothesis,
+                        "entail": entail,
+                        "neutral": neutral if classes else None,
+                        "contradict": contradict if classes else None,
+                    }
+                )
+    rows = {
+        "questions": questions,
+        "candidates": candidates,
+        "similarity": similarity,
+        "statistics": statistics,
+        "quality": quality,
+    }
+    return {kind: pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows.items()}
+
+
+EMPTY: dict[str, list[Any]] = {"context": [], "history": [], "options": [], "references": []}
+
+
+def _candidate(rng: np.random.Generator, text: str, logprob: float) -> dict[str, Any]:
+    L = int(rng.integers(1, 6))
+    share = rng.dirichlet(np.ones(L))
+    tops = rng.permuted(np.tile(np.arange(100, 110), (L, 1)), axis=1)
+    return {
+        "text": text,
+        "token_ids": [int(step[0]) for step in tops],
+        "token_texts": ["t"] * L,
+        "token_logprobs": [float(logprob * s) for s in share],
+        "logprob": logprob,
+        "terminated": True,
+        "entropies": [float(x) for x in rng.uniform(0, 3, L)],
+        "top_ids": [[int(x) for x in step] for step in tops],
+        "top_texts": [["t"] * 10] * L,
+        "top_logprobs": [[float(x) for x in rng.uniform(-9, -2, 10)] for _ in range(L)],
+    }
+
+
+def _statistic(rng: np.random.Generator, key: str, produced: str, candidate: dict[str, Any]) -> dict[str, Any]:
+    L = len(candidate["token_ids"])
+    return {
+        "id": key,
+        "produced": produced,
+        "p_true_logprob": float(-rng.random()),
+        "ccp_labels": [[str(x) for x in rng.choice(LABELS, 10)] for _ in range(L)],
+        "token_relevances": [*(float(x) for x in rng.random(L - 1)), 0.0],
+    }

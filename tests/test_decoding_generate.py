@@ -1,0 +1,175 @@
+"""transformers' ``generate`` as oracle, in float32, on tiny random models of every supported class."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, decode, stop_tokens
+from tiny import KINDS, WINDOW, tiny_model
+
+STEPS = 12
+WIDTH = 6
+TEXTS = {
+    "one": "Q",
+    "short": "Question: Which river",
+    "shots": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer:",
+    "longer": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer: a",
+}
+BEAMS = [
+    Beam(WIDTH, length_penalty, stopping)  # type: ignore[arg-type]
+    for length_penalty in (0.0, 1.0, 2.0)
+    for stopping in ("never", False, True)
+]
+
+
+@cache
+def _prompts(kind: str) -> list[Prompt]:
+    _, tokenizer = tiny_model(kind)
+    return [Prompt(name, tuple(tokenizer(text)["input_ids"])) for name, text in TEXTS.items()]
+
+
+@cache
+def _stops(kind: str) -> frozenset[int]:
+    # Enough of the vocabulary for hypotheses of random models to end at all lengths, pad id 0 among the rest.
+    model, tokenizer = tiny_model(kind)
+    extra = np.random.default_rng(0).choice(np.arange(8, len(tokenizer)), 24, replace=False)
+    return stop_tokens(tokenizer, model) | {int(token) for token in extra}
+
+
+@cache
+def _decoded(kind: str) -> list[Candidate]:
+    model, _ = tiny_model(kind)
+    policies = [Greedy(), Sample(5), Sample(3, 0.7), *BEAMS]
+    return decode(model, _prompts(kind), policies, stop_ids=_stops(kind), seed=3, max_new_tokens=STEPS)
+
+
+def _of(kind: str, strategy: str, prompt: str) -> list[Candidate]:
+    return [c for c in _decoded(kind) if c.strategy == strategy and c.prompt_id == prompt]
+
+
+def _generate(kind: str, prompt: Prompt, **options: object) -> list[tuple[tuple[int, ...], float]]:
+    """The sequences of ``generate`` with the sums of their raw log-probabilities."""
+    model, _ = tiny_model(kind)
+    stops = sorted(_stops(kind))
+    with torch.inference_mode():
+        output = model.generate(
+            torch.tensor([prompt.token_ids]),
+            attention_mask=torch.ones(1, len(prompt.token_ids), dtype=torch.long),
+            do_sample=False,
+            max_new_tokens=STEPS,
+            eos_token_id=stops,
+            pad_token_id=0,
+            **options,
+        )
+    found = []
+    for row in output[:, len(prompt.token_ids) :].tolist():
+        end = next((i + 1 for i, token in enumerate(row) if token in stops), STEPS)
+        found.append((tuple(row[:end]), float(_rescored(kind, prompt, tuple(row[:end])).sum())))
+    return found
+
+
+def _rescored(kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0) -> np.ndarray:
+    """Teacher-forced log-probabilities of ``tokens`` from the untouched model, after ``padding`` pads on the left."""
+    model, _ = tiny_model(kind)
+    ids = torch.tensor([[0] * padding + [*prompt.token_ids, *tokens]])
+    mask = (torch.arange(ids.shape[1]) >= padding).long()[None]
+    with torch.inference_mode():
+        positions = (mask.cumsum(-1) - 1).clamp_min(0)
+        logits = model(ids, attention_mask=mask, position_ids=positions).logits[0, -len(tokens) - 1 : -1]
+    law = torch.log_softmax(logits.float(), dim=-1)
+    return law.gather(1, torch.tensor(tokens)[:, None])[:, 0].double().numpy()
+
+
+def test_prompts_outgrow_the_sliding_window_and_hypotheses_end_at_many_lengths() -> None:
+    lengths = {len(c.token_ids) for c in _decoded("gemma3") if c.terminated}
+    assert sum(len(prompt.token_ids) > WINDOW for prompt in _prompts("gemma3")) >= 2
+    assert len(lengths) >= 5
+    assert any(not c.terminated for c in _decoded("gemma3"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_is_identical_to_generate(kind: str) -> None:
+    for prompt in _prompts(kind):
+        (ours,) = _of(kind, "greedy", prompt.id)
+        ((tokens, logprob),) = _generate(kind, prompt)
+        assert ours.token_ids == tokens
+        assert ours.logprob == pytest.approx(logprob, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", BEAMS, ids=lambda beam: beam.strategy)
+@pytest.mark.parametrize("kind", KINDS)
+def test_beams_are_identical_to_generate_in_order(kind: str, beam: Beam) -> None:
+    options = {"num_beams": WIDTH, "num_return_sequences": WIDTH}
+    for prompt in _prompts(kind):
+        expected = _generate(
+            kind, prompt, **options, length_penalty=beam.length_penalty, early_stopping=beam.early_stopping
+        )
+        ours = _of(kind, beam.strategy, prompt.id)
+        assert [c.token_ids for c in ours] == [tokens for tokens, _ in expected]
+        assert [c.logprob for c in ours] == pytest.approx([logprob for _, logprob in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_candidate_rescores_under_teacher_forcing(kind: str) -> None:
+    prompts = {prompt.id: prompt for prompt in _prompts(kind)}
+    for candidate in {(c.prompt_id, c.token_ids): c for c in _decoded(kind)}.values():
+        alone = _rescored(kind, prompts[candidate.prompt_id], candidate.token_ids)
+        assert candidate.token_logprobs == pytest.approx(alone, abs=1e-4)
+        assert candidate.logprob == pytest.approx(candidate.token_logprobs.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_rescores_when_the_oracle_is_padded(kind: str) -> None:
+    for prompt in _prompts(kind):
+        (greedy,) = _of(kind, "greedy", prompt.id)
+        assert greedy.token_logprobs == pytest.approx(_rescored(kind, prompt, greedy.token_ids, padding=7), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tempered_log_probability_is_that_of_the_sharpened_law(kind: str) -> None:
+    model, _ = tiny_model(kind)
+    prompts = {prompt.id: prompt for prompt in _prompts(kind)}
+    for candidate in (c for c in _decoded(kind) if c.strategy == "sample T=0.7"):
+        ids = [*prompts[candidate.prompt_id].token_ids, *candidate.token_ids]
+        with torch.inference_mode():
+            logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
+        law = torch.log_softmax(logits.double() / 0.7, dim=-1)
+        expected = law.gather(1, torch.tensor(candidate.token_ids)[:, None]).sum().item()
+        assert candidate.policy_logprob == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str) -> None:
+    model, _ = tiny_model(kind)
+    for prompt in _prompts(kind):
+        for candidate in (_of(kind, "greedy", prompt.id)[0], _of(kind, BEAMS[0].strategy, prompt.id)[0]):
+            ids = [*prompt.token_ids, *candidate.token_ids]
+            with torch.inference_mode():
+                logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1].double()
+            law = torch.log_softmax(logits, dim=-1)
+            assert candidate.entropies == pytest.approx(-(law.exp() * law).sum(-1).numpy(), abs=1e-4)
+            assert candidate.top_ids is not None
+            assert candidate.top_logprobs is not None
+            for step, token in enumerate(candidate.token_ids):
+                ten = law[step].topk(10)
+                assert list(candidate.top_ids[step][:10]) == ten.indices.tolist()
+                assert list(candidate.top_logprobs[step][:10]) == pytest.approx(ten.values.tolist(), abs=1e-4)
+                assert token in candidate.top_ids[step]
+                assert len(candidate.top_ids[step]) == (10 if token in ten.indices.tolist() else 11)
+
+
+def test_only_the_greedy_answer_and_first_beams_carry_statistics() -> None:
+    for candidate in _decoded("llama"):
+        first = not candidate.strategy.startswith("sample") and candidate.rank == 0
+        assert (candidate.entropies is not None) == first
+        assert (candidate.top_ids is not None) == first
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model, _ = tiny_model("gemma3_multimodal")
+    _decoded("gemma3_multimodal")
+    assert model.get_decoder().config._attn_implementation == "sdpa"

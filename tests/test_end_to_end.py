@@ -1,0 +1,146 @@
+"""A micro study on tiny random checkpoints of the paper's model classes, from questions to tables and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from beamuq.study import ROOT, STUDIES
+from tiny import build_tiny_model
+from tiny_scorers import build_nli
+
+SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
+ENVIRONMENT = os.environ | {
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+KINDS = {"llama": "base", "qwen3": "instruct", "gemma3": "base"}
+
+
+def micro_study(folder: Path) -> dict[str, Any]:
+    """The demo study cut to three tiny models, two datasets, six questions and an NLI classifier."""
+    study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    study["models"] = {
+        f"tiny-{kind}": {
+            "label": kind,
+            "title": f"Tiny {kind}",
+            "source": f"folder:{folder / kind}",
+            "style": style,
+        }
+        for kind, style in KINDS.items()
+    }
+    study["datasets"] = {key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")}
+    study["scorers"] = {"nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{folder / 'nli'}"}}
+    study["main"] = {"recipe": "main", "scorer": "nli"}
+    study["wave"] = 4
+    study["evaluation"]["resamples"] = 100
+    study["grid"] = [
+        {"recipe": "main", "models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
+    ]
+    study["exhibits"] = ["qa_mean_prr", "qa_llama", "base_accs", "redundancy"]
+    return study
+
+
+class Workplace:
+    """A folder in which the micro study runs, as a user's own would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for kind in KINDS:
+            config = build_tiny_model(kind, folder / kind) / "config.json"
+            config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+        build_nli(folder / "nli")
+        (folder / "micro.yaml").write_text(yaml.safe_dump(micro_study(folder), sort_keys=False))
+        shutil.copy(ROOT / "config.yaml", folder)
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [
+                SNAKEMAKE,
+                "--snakefile",
+                str(ROOT / "Snakefile"),
+                "--cores",
+                "2",
+                *arguments,
+                "--config",
+                "study=micro.yaml",
+            ],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            text=True,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        logs = "\n".join(path.read_text() for path in self.folder.glob("logs/**/*.log")) if done.returncode else ""
+        assert done.returncode == 0, done.stderr + logs
+        return done.stdout + done.stderr
+
+    def frame(self, path: str) -> pd.DataFrame:
+        return pq.read_table(self.folder / path).to_pandas()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    place = Workplace(tmp_path_factory.mktemp("micro"))
+    place.run()
+    return place
+
+
+def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
+    for name in ("qa_mean_prr", "qa_llama", "base_accs"):
+        for suffix in ("csv", "tex", "md", "html"):
+            assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
+    for suffix in ("pdf", "svg", "png", "csv", "txt"):
+        assert (workplace.folder / f"figures/micro/redundancy.{suffix}").stat().st_size > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_model_class_yields_whole_candidate_sets(kind: str, workplace: Workplace) -> None:
+    frame = workplace.frame(f"results/micro/candidates/tiny-{kind}/triviaqa/main.parquet")
+    sizes = frame.groupby(["id", "strategy"]).size().unstack()
+    assert len(sizes) == 6
+    assert (sizes["greedy"] == 1).all()
+    assert (sizes["sample T=1.0"] == 10).all()
+    assert sizes["beam M=10"].between(1, 10).all()
+    assert (abs(frame["token_logprobs"].map(sum) - frame["logprob"]) < 1e-9).all()
+
+
+def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
+    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_llama.csv", keep_default_na=False)
+    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-llama/triviaqa/main.parquet")
+    printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
+    stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
+    assert len(printed) == 1
+    value = stored[(stored.setting == "") & (stored.metric == "PRR")]["value"].item()
+    assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
+
+
+def test_a_second_run_does_nothing(workplace: Workplace) -> None:
+    assert "Nothing to be done" in workplace.run()
+
+
+def test_redrawing_a_figure_runs_its_rule_alone(workplace: Workplace) -> None:
+    (workplace.folder / "figures/micro/redundancy.pdf").unlink()
+    output = workplace.run("figures/micro/redundancy.pdf")
+    assert "rule figure" in output or "figure             1" in output.replace("  ", " ") or "figure" in output
+    assert "candidates" not in output
+
+
+def test_the_same_study_gives_the_same_bytes(workplace: Workplace) -> None:
+    path = workplace.folder / "results/micro/candidates/tiny-gemma3/coqa/main.parquet"
+    first = path.read_bytes()
+    path.unlink()
+    workplace.run(str(path.relative_to(workplace.folder)))
+    assert path.read_bytes() == first

@@ -1,0 +1,205 @@
+"""Fetching a split from the hub: a made-up hub stands in for the real one, which no test may ask."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+
+from beamuq import questions
+from beamuq.errors import BeamUQError
+from beamuq.models import hub
+from beamuq.questions.raw import read_questions, source_of
+from beamuq.steps import fetch_dataset
+from beamuq.steps import questions as questions_step
+from test_questions_adapters import WEB, changed
+
+REPOSITORY = "stanfordnlp/web_questions"
+ROWS = [changed(WEB, "question", f"who is {n}?") for n in range(6)]
+
+
+class Hub:
+    """Commits and rows; counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.commit, self.rows = "a" * 40, ROWS
+        self.resolved: list[str] = []
+        self.loaded: list[tuple[Any, ...]] = []
+        self.fails: Exception | None = None
+
+    def resolve(self, repo_id: str) -> str:
+        self.resolved.append(repo_id)
+        return self.commit
+
+    def load(self, repo_id: str, config: str | None, *, split: str, revision: str) -> datasets.Dataset:
+        self.loaded.append((repo_id, config, split, revision))
+        if self.fails:
+            raise self.fails
+        return datasets.Dataset.from_list(self.rows)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    made = Hub()
+    monkeypatch.setattr(hub, "resolve_dataset", made.resolve)
+    monkeypatch.setattr(datasets, "load_dataset", made.load)
+    return made
+
+
+def fetch(folder: Path, *more: str, split: str = "test", **settings: Any) -> Path:
+    path = folder / "web" / f"{split}.parquet"
+    given = {"source": f"hub:{REPOSITORY}", "config": None, "adapter": "web_questions"} | settings
+    fetch_dataset.main(
+        [
+            *("--settings", json.dumps(given), "--lock", str(folder / "paper.lock.json")),
+            *("--split-name", split, "--split", str(path), *more),
+        ]
+    )
+    return path
+
+
+def lock_of(folder: Path) -> Any:
+    return json.loads((folder / "paper.lock.json").read_text())["datasets"][REPOSITORY]
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_first_fetch_locks_the_commit_and_writes_the_hub_rows(tmp_path: Path, fake: Hub) -> None:
+    path = fetch(tmp_path)
+    assert lock_of(tmp_path)["commit"] == "a" * 40
+    assert fake.loaded == [(REPOSITORY, None, "test", "a" * 40)]
+    assert pq.read_table(path).to_pylist() == ROWS
+    assert len(read_questions(questions.adapter("web_questions"), path)) == 6
+
+
+def test_afterwards_the_lock_rules_whatever_the_hub_says(tmp_path: Path, fake: Hub) -> None:
+    fetch(tmp_path)
+    fake.commit = "b" * 40
+    fetch(tmp_path, split="train")
+    assert fake.resolved == [REPOSITORY]
+    assert fake.loaded[-1] == (REPOSITORY, None, "train", "a" * 40)
+
+
+def test_rows_that_differ_from_the_lock_are_refused_and_nothing_is_left(tmp_path: Path, fake: Hub) -> None:
+    first = fetch(tmp_path)
+    for path in (first, first.with_name(f".{first.name}")):
+        path.unlink()
+    fake.rows = [*ROWS[:-1], changed(WEB, "question", "who else?")]
+    with pytest.raises(BeamUQError, match=rf"{REPOSITORY}: default/test has sha256 \w+, locked is \w+; refused"):
+        fetch(tmp_path)
+    assert files_in(tmp_path) == ["paper.lock.json"]
+
+
+def test_removed_output_comes_back_without_the_hub(tmp_path: Path, fake: Hub) -> None:
+    path = fetch(tmp_path)
+    before = path.read_bytes()
+    path.unlink()
+    fetch(tmp_path, "--offline")
+    assert path.read_bytes() == before
+    assert len(fake.loaded) == 1
+
+
+def test_damaged_copy_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
+    path = fetch(tmp_path)
+    path.with_name(f".{path.name}").write_bytes(b"PAR1")
+    fetch(tmp_path)
+    assert len(fake.loaded) == 2
+    assert pq.read_table(path).to_pylist() == ROWS
+
+
+def test_another_configuration_is_not_taken_for_the_one_that_is_there(tmp_path: Path, fake: Hub) -> None:
+    fetch(tmp_path)
+    fetch(tmp_path, config="other")
+    assert fake.loaded[-1] == (REPOSITORY, "other", "test", "a" * 40)
+    assert sorted(lock_of(tmp_path)["files"]) == ["default/test", "other/test"]
+
+
+def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) -> None:  # noqa: ARG001
+    path = fetch(tmp_path)
+    source = source_of(path)
+    assert source is not None
+    assert {key: source[key] for key in ("source", "config", "split", "revision")} == {
+        "source": f"hub:{REPOSITORY}",
+        "config": None,
+        "split": "test",
+        "revision": "a" * 40,
+    }
+    settings = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 3, "few_shot": 0}
+    out = [str(tmp_path / "q.parquet"), str(tmp_path / "s.parquet")]
+    questions_step.main(
+        ["--split", str(path), "--settings", json.dumps(settings), "--questions", out[0], "--shots", out[1]]
+    )
+    footer = json.loads(pq.read_schema(out[0]).metadata[b"beamuq"])
+    assert footer["provenance"]["files"]["split"]["fetched"] == source
+
+
+def test_offline_without_a_lock_is_told_in_one_line(tmp_path: Path, fake: Hub) -> None:
+    with pytest.raises(BeamUQError, match="its commit is not locked and offline is set; run once without offline"):
+        fetch(tmp_path, "--offline")
+    assert fake.loaded == fake.resolved == []
+    assert files_in(tmp_path) == []
+
+
+def test_offline_with_a_lock_but_no_copy_is_told_in_one_line(tmp_path: Path, fake: Hub) -> None:
+    fetch(tmp_path)
+    with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, train: not in .*offline is set"):
+        fetch(tmp_path, "--offline", split="train")
+    assert len(fake.loaded) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ConnectionError("no route to host"), "the hub did not answer .*no route to host"),
+        (ValueError('Unknown split "test". Should be one of [a]'), "cannot be loaded .*Unknown split"),
+        (RuntimeError("Dataset scripts are no longer supported"), "cannot be loaded .*or set data_root"),
+        (datasets.exceptions.DatasetGenerationError("broken shard"), "broken shard"),
+    ],
+)
+def test_hub_failure_is_one_line_and_leaves_no_file(tmp_path: Path, fake: Hub, failure: Exception, told: str) -> None:
+    fake.fails = failure
+    with pytest.raises(BeamUQError, match=f"^source hub:{REPOSITORY}.*{told}") as error:
+        fetch(tmp_path)
+    assert "\n" not in str(error.value)
+    assert files_in(tmp_path) == ["paper.lock.json"]
+
+
+def test_test_split_without_answers_is_refused_before_it_is_written(tmp_path: Path, fake: Hub) -> None:
+    fake.rows = [*ROWS, changed(WEB, "answers", [""])]
+    with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, test: row 6: an answer is empty: .* choose a split"):
+        fetch(tmp_path)
+    assert files_in(tmp_path) == ["paper.lock.json"]
+    assert "files" not in lock_of(tmp_path)
+
+
+def test_answer_that_is_no_commit_is_not_locked(tmp_path: Path, fake: Hub) -> None:
+    fake.commit = "main"
+    with pytest.raises(BeamUQError, match="'main', not a commit"):
+        fetch(tmp_path)
+    assert fake.loaded == []
+    assert files_in(tmp_path) == []
+
+
+def test_two_splits_fetched_at_once_agree_on_one_commit(tmp_path: Path, fake: Hub) -> None:
+    commits = iter("cd")
+    fake.resolve = lambda repo_id: fake.resolved.append(repo_id) or next(commits) * 40  # type: ignore[method-assign]
+    threads = [threading.Thread(target=fetch, args=(tmp_path,), kwargs={"split": name}) for name in ("test", "train")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({loaded[3] for loaded in fake.loaded}) == 1
+    assert len(fake.loaded) == 2
+
+
+def test_source_that_is_not_the_hub_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="source: 'demo': only hub:ORG/NAME is fetched"):
+        fetch(tmp_path, source="demo")

@@ -1,0 +1,81 @@
+"""PRR, ROC-AUC and PR-AUC against the outputs of LM-Polygraph's own classes (the golden folder)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beamuq.evaluation.metrics import Evaluator, measure, prediction_rejection_ratio
+
+GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
+UNSTABLE = "raw area under ties: the reference depends on an unstable sort; its tie-averaged area is compared instead"
+DEGENERATE = "PRR where oracle equals random: the reference returns the raw area, ours is undefined"
+NO_POSITIVE = "PR-AUC without an incorrect answer: the reference says 0, ours is undefined"
+
+pytestmark = pytest.mark.golden
+
+
+def number(value: Any) -> float:
+    """The reference's manager: a NaN score counts −10⁷, an infinite one ±10⁷."""
+    return float(np.nan_to_num(float(value), nan=-1e7, posinf=1e7, neginf=-1e7))
+
+
+def compared(case: dict[str, Any], left_out: Counter[str]) -> list[tuple[str, float, float]]:
+    """(what, ours, theirs) of every finite output of a case."""
+    quality = np.array([float(q) for q in case["quality"]])
+    kept = ~np.isnan(quality)
+    quality = quality[kept]
+    uncertainty = np.array([number(u) for u in case["ue"]])[kept]
+    spread = np.ptp(quality)
+    scaled = (quality - quality.min()) / spread if spread > 0 else np.full(len(quality), 0.5)
+    pairs: list[tuple[str, float, float]] = []
+    for max_rejection in (1.0, 0.5):
+        theirs = case["outputs"][f"prr_{max_rejection}"]
+        if not all(isinstance(theirs[key], int | float) for key in ("raw", "oracle")):
+            continue
+        evaluator = Evaluator(scaled, np.ones((len(scaled), 1), dtype=np.int64), max_rejection=max_rejection)
+        area, oracle = evaluator.area(uncertainty)[0], evaluator.area(-scaled)[0]
+        pairs += [
+            ("oracle", oracle, theirs["oracle"]),
+            ("tie-averaged area", area, theirs["x_ref_tie_averaged_raw"]),
+            ("random", scaled.mean(), theirs["x_ref_random_exact"]),
+        ]
+        if case["outputs"]["has_ue_ties"]:
+            left_out[UNSTABLE] += 2
+            continue
+        pairs.append(("area", area, theirs["raw"]))
+        if theirs["oracle"] == theirs["random_mc1000_seed42"]:
+            left_out[DEGENERATE] += 1
+            assert np.isnan(measure("PRR", uncertainty, quality, max_rejection=max_rejection)[0]), case["id"]
+        else:  # their random baseline is a Monte Carlo one: the ratio is compared on it
+            ours = prediction_rejection_ratio(area, oracle, theirs["random_mc1000_seed42"])
+            pairs.append(("PRR", ours, theirs["normalized"]))
+    for metric, key in (("ROC-AUC", "roc_auc_incorrect_q_le_0.5"), ("PR-AUC", "pr_auc_incorrect_q_le_0.5")):
+        theirs = case["outputs"][key]
+        if metric == "PR-AUC" and (quality > 0.5).all():
+            left_out[NO_POSITIVE] += 1
+        elif isinstance(theirs, int | float):
+            pairs.append((metric, measure(metric, uncertainty, quality)[0], theirs))
+    return pairs
+
+
+def test_every_finite_measurement_of_the_reference_is_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    path = GOLDEN / "lm_polygraph_prr.json"
+    if not path.is_file():
+        pytest.skip(f"no golden vectors at {path}; set BEAMUQ_GOLDEN to their folder")
+    cases = json.loads(path.read_text())["cases"]
+    left_out = Counter[str]()
+    pairs = [(case["id"], *pair) for case in cases for pair in compared(case, left_out)]
+    with capsys.disabled():
+        print(f"\n{len(pairs)} measurements of {len(cases)} golden cases compared; left out:")
+        for reason, count in left_out.items():
+            print(f"  {count:3d} {reason}")
+    differing = [pair for pair in pairs if not np.isclose(pair[2], pair[3], rtol=1e-8, atol=1e-10)]
+    assert not differing, differing[:5]
+    assert len(pairs) >= 8 * len(cases), f"only {len(pairs)} measurements compared"

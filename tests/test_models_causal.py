@@ -1,0 +1,209 @@
+"""Loading language models from folders, prompts as token ids, the context window."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
+
+from beamuq.errors import BeamUQError
+from beamuq.models import causal, devices, manifest
+from beamuq.models.folders import wanted_files
+
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.build_tiny_model("llama", tmp_path_factory.mktemp("llama"))
+
+
+def copied(folder: Path, to: Path, *, without: str = "") -> Path:
+    to.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        if not without or without not in file.name:
+            (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
+    model, tokenizer = causal.load_causal(tiny.build_tiny_model(kind, tmp_path), **CPU)
+    ids = causal.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
+    assert torch.isfinite(model(input_ids=torch.tensor([ids])).logits).all()
+    assert not model.training
+    assert causal.context_window(model) == tiny.CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("part", "told"), [("tokenizer", "no tokenizer"), ("safetensors", "no weights"), ("config.json", "no config.json")]
+)
+def test_an_incomplete_folder_is_refused_by_name(part: str, told: str, llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model", without=part)
+    with pytest.raises(BeamUQError, match=rf"{folder}: not a model folder, it has {told}"):
+        causal.load_causal(folder, **CPU)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="no such model folder"):
+        causal.load_causal(tmp_path / "nowhere", **CPU)
+
+
+def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BeamUQError, match=r"its weights lack model\.layers\.1\.mlp\.up_proj\.weight"):
+        causal.load_causal(folder, **CPU)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_truncated_file_is_refused_in_one_line(name: str, llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    (folder / name).write_bytes((folder / name).read_bytes()[:100])
+    with pytest.raises(BeamUQError) as refused:
+        causal.load_causal(folder, **CPU)
+    assert str(refused.value).startswith(str(folder))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    manifest.write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": manifest.describe(folder)})
+    manifest.publish(folder)
+    causal.load_causal(folder, **CPU)
+    (folder / "generation_config.json").write_text("{}")
+    with pytest.raises(BeamUQError, match=r"generation_config\.json: is not the file that was fetched"):
+        causal.load_causal(folder, **CPU)
+
+
+def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "unheard_of", "auto_map": {"AutoModelForCausalLM": "evil.Model", "AutoConfig": "evil.Config"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    with pytest.raises(BeamUQError, match="cannot be loaded"):
+        causal.load_causal(folder, **CPU)
+    assert not (tmp_path / "ran").exists()
+
+
+class Tokenizer:
+    """One token a character; BOS 1 and EOS 2 are added as configured; the template writes a BOS of its own."""
+
+    name_or_path = "toy"
+    chat_template: str | None = "{{ messages }}"
+
+    def __init__(self, *, bos: bool = True, eos: bool = False) -> None:
+        self.bos, self.eos = bos, eos
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> Any:
+        ids = [1 if mark == "^" else ord(mark) for mark in text]
+        if add_special_tokens:
+            ids = [1] * self.bos + ids + [2] * self.eos
+        return type("Encoding", (), {"input_ids": ids})()
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool, **options: Any) -> str:
+        assert not tokenize
+        assert add_generation_prompt
+        return f"^{messages[0]['content']}{options.get('enable_thinking', '')}>"
+
+
+@pytest.mark.parametrize(
+    ("bos", "eos", "expected"), [(True, False, [1, 97, 98]), (False, False, [97, 98]), (True, True, [1, 97, 98])]
+)
+def test_a_plain_prompt_has_the_configured_bos_and_no_eos(bos: bool, eos: bool, expected: list[int]) -> None:
+    assert causal.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
+
+
+def test_a_chat_prompt_has_one_bos() -> None:
+    assert causal.chat_prompt_ids(Tokenizer(), "a") == [1, 97, 62]
+
+
+def test_thinking_is_passed_only_to_a_template_that_knows_it() -> None:
+    tokenizer = Tokenizer()
+    with pytest.raises(BeamUQError, match="knows no enable_thinking; remove the key"):
+        causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
+    tokenizer.chat_template = "{% if enable_thinking %}"
+    assert causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
+
+
+def test_a_model_without_chat_template_is_told_to_be_a_base_model() -> None:
+    tokenizer = Tokenizer()
+    tokenizer.chat_template = None
+    with pytest.raises(BeamUQError, match="has no chat template; use style: base"):
+        causal.chat_prompt_ids(tokenizer, "a")
+
+
+def test_a_prompt_must_leave_room_for_its_answer() -> None:
+    causal.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
+    with pytest.raises(BeamUQError, match=r"question q2: its prompt has 81 tokens, the context window of 100 leaves 80"):
+        causal.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
+
+
+def test_identity_is_that_of_the_content_not_of_the_place(llama: Path, tmp_path: Path) -> None:
+    first = causal.model_identity(copied(llama, tmp_path / "first"))
+    second = causal.model_identity(copied(llama, tmp_path / "second"))
+    assert first["content"] == second["content"]
+    (tmp_path / "second" / "config.json").write_text("{}")
+    changed = causal.model_identity(tmp_path / "second")
+    assert changed["content"] != first["content"]
+    assert changed["tokenizer"] == first["tokenizer"]
+
+
+def test_a_fetched_folder_is_known_by_its_manifest(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    plain = causal.model_identity(folder)
+    manifest.write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": manifest.describe(folder)})
+    manifest.publish(folder)
+    assert causal.model_identity(folder) == plain | {"source": "hub:a/b", "revision": "c"}
+
+
+def test_only_what_loading_needs_is_wanted() -> None:
+    names = ["config.json", "tokenizer.json", "merges.txt", "model-00001-of-00002.safetensors", "README.md", "code.py"]
+    names += ["model-00002-of-00002.safetensors", "model.safetensors.index.json", "consolidated.safetensors"]
+    names += ["pytorch_model.bin", "onnx/model.onnx", "original/consolidated.00.pth", "tf_model.h5"]
+    weights = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
+    assert wanted_files(names) == sorted(["config.json", "tokenizer.json", "merges.txt", *weights])
+    assert wanted_files(["pytorch_model.bin", "tf_model.h5"]) == ["pytorch_model.bin"]
+
+
+@pytest.mark.parametrize("asked", [("tpu", "float32"), ("cpu", "float16")])
+def test_an_unknown_device_or_dtype_is_refused(asked: tuple[str, str]) -> None:
+    with pytest.raises(BeamUQError, match="choose from"):
+        devices.resolve(*asked)
+
+
+def test_automatic_device_and_dtype_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, expected in ((False, ("cpu", torch.float32)), (True, ("cuda", torch.bfloat16))):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        device, dtype = devices.resolve("auto", "auto")
+        assert (device.type, dtype) == expected
+
+
+def test_a_missing_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BeamUQError, match="no usable GPU"):
+        devices.resolve("cuda", "auto")
+
+
+@pytest.mark.packaged
+def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
+    folder = root / "resources/models/smollm2-135m-instruct"
+    if not folder.is_dir():
+        pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
+    torch.set_num_threads(1)
+    model, tokenizer = causal.load_causal(folder, **CPU)
+    shots = "Question: Who painted the Mona Lisa?\nAnswer: Leonardo da Vinci\n\n"
+    ids = causal.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
+    with torch.inference_mode():
+        best = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
+    assert tokenizer.decode([best]) == " Paris"
+    assert causal.context_window(model) == 8192
+    assert tokenizer.decode(causal.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")

@@ -1,0 +1,98 @@
+"""The step from questions and examples to prompts, on the demo's own questions too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.questions.adapter import Question, question
+from beamuq.steps import prompts as step
+from beamuq.steps import questions as questions_step
+from beamuq.study import load_study
+
+ROOT = Path(__file__).resolve().parents[1]
+TEMPLATE = ROOT / "workflow" / "prompts" / "base" / "trivia_qa.txt"
+DEMO = load_study(ROOT / "studies" / "demo.yaml")
+
+
+def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> Path:
+    tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset})
+    return path
+
+
+def make(folder: Path, questions: Path, shots: Path, settings: str, template: Path = TEMPLATE) -> Path:
+    out = folder / "prompts.parquet"
+    arguments = ["--template", str(template), "--questions", str(questions), "--shots", str(shots)]
+    step.main([*arguments, "--settings", settings, "--prompts", str(out)])
+    return out
+
+
+def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None:
+    asked = [question(name, f"who is {name}?", ["x"]) for name in ("z", "a", "m")]
+    out = make(
+        tmp_path,
+        table(tmp_path / "q.parquet", "questions", asked),
+        table(tmp_path / "s.parquet", "shots", [question("s", "who?", ["you"])]),
+        '{"style": "base", "dataset": "web"}',
+    )
+    loaded = tables.read(out, "prompts")
+    assert [row["id"] for row in loaded.table.to_pylist()] == ["z", "a", "m"]
+    assert loaded.table.to_pylist()[1]["prompt"] == "Question: who?\nAnswer: you\n\nQuestion: who is a?\nAnswer:"
+    assert loaded.cell == {"style": "base", "dataset": "web"}
+    assert loaded.provenance["template_sha256"] == hashlib.sha256(TEMPLATE.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ('{"style": "chat", "dataset": "web"}', "must be"),
+        ('{"style": "base"}', "must be"),
+        ("base", "not valid JSON"),
+        ('{"style": "base", "dataset": "coqa"}', r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"),
+    ],
+)
+def test_bad_settings_are_refused_and_nothing_is_left(tmp_path: Path, settings: str, told: str) -> None:
+    questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"])])
+    shots = table(tmp_path / "s.parquet", "shots", [])
+    with pytest.raises(BeamUQError, match=told):
+        make(tmp_path, questions, shots, settings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.parquet", "s.parquet"]
+
+
+def test_template_that_does_not_fit_is_refused_with_its_name_and_the_question(tmp_path: Path) -> None:
+    questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"], options=["x", "y"])])
+    shots = table(tmp_path / "s.parquet", "shots", [])
+    with pytest.raises(BeamUQError, match=r"trivia_qa\.txt: a: the template has no part '== option =='"):
+        make(tmp_path, questions, shots, '{"style": "base", "dataset": "web"}')
+
+
+@pytest.mark.parametrize("key", sorted(DEMO.datasets))
+def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) -> None:
+    dataset = DEMO.datasets[key]
+    folder = ROOT / "workflow" / "demo" / dataset.adapter
+    settings = {
+        "dataset": key,
+        "adapter": dataset.adapter,
+        "seed": DEMO.seed,
+        "questions": dataset.questions,
+        "few_shot": dataset.few_shot,
+    }
+    questions, shots = tmp_path / "q.parquet", tmp_path / "s.parquet"
+    questions_step.main(
+        [
+            *("--split", str(folder / f"{dataset.split}.jsonl")),
+            *("--few-shot-split", str(folder / f"{dataset.few_shot_split}.jsonl")),
+            *("--settings", json.dumps(settings), "--questions", str(questions), "--shots", str(shots)),
+        ]
+    )
+    for style in ("base", "instruct"):
+        template = ROOT / "workflow" / "prompts" / style / f"{dataset.adapter}.txt"
+        out = make(tmp_path, questions, shots, json.dumps({"style": style, "dataset": key}), template)
+        prompts = tables.read(out, "prompts").table["prompt"].to_pylist()
+        assert len(set(prompts)) == dataset.questions
+        assert all(prompt.endswith(("nswer:", "\nA:")) for prompt in prompts)

@@ -1,0 +1,386 @@
+"""The twelve templates, each rendered in full, and what a template may and may not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beamuq import questions
+from beamuq.errors import BeamUQError
+from beamuq.prompting.template import load, parse, render
+from beamuq.questions.adapter import Passage, Question, Turn, question
+
+PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "prompts"
+
+ASKED = question("q", "Who wrote Emma?", ["Jane Austen"])
+SHOTS = [question("s", "Where is Oslo?", ["Norway", "in Norway"]), question("t", "What is 2 + 2?", ["4"])]
+STORY = [Passage(title="", text="A cat sat.\n\nIt slept.")]
+HISTORY = [Turn(question="Who sat?", answer="A cat"), Turn(question="Where?", answer="unknown")]
+TOLD = question("q", "What did it do?", ["slept"], context=STORY, history=HISTORY)
+FIRST_TURN = question("q", "Who sat?", ["A cat"], context=STORY)
+HOPS = question(
+    "q",
+    "Are both Danish?",
+    ["yes"],
+    context=[Passage(title="Ann", text="Ann is Danish. She sings."), Passage(title="Bob", text="Bob is Danish.")],
+)
+FIVE = question("q", "Where are grapes?", ["bowl"], options=["pan", "bowl", "shop", "lap", "hat"])
+FIVE_SHOTS = [
+    question("s", "What is red?", ["blood"], options=["sky", "milk", "blood", "grass", "coal"]),
+    question("t", "What flies?", ["kite"], options=["kite", "stone", "desk", "shoe", "pond"]),
+]
+THREE = question("q", "Which melts?", ["ice"], options=["ice", "iron", "oak"])
+FOUR_SHOTS = [
+    question("s", "Which floats?", ["cork"], options=["lead", "cork", "gold", "tin"]),
+    question("t", "Which glows?", ["sun"], options=["sun", "mud", "fog", "ash"]),
+]
+
+GOLDEN: dict[str, tuple[Question, list[Question], str]] = {
+    "base/trivia_qa": (
+        ASKED,
+        SHOTS,
+        """\
+Question: Where is Oslo?
+Answer: Norway
+
+Question: What is 2 + 2?
+Answer: 4
+
+Question: Who wrote Emma?
+Answer:""",
+    ),
+    "instruct/trivia_qa": (
+        ASKED,
+        SHOTS,
+        """\
+Answer the following question as briefly as possible.
+
+Question: Where is Oslo?
+Answer: Norway
+
+Question: What is 2 + 2?
+Answer: 4
+
+Now answer the following question:
+Question: Who wrote Emma?
+Answer:""",
+    ),
+    "base/web_questions": (
+        ASKED,
+        SHOTS,
+        """\
+Question: Where is Oslo?
+Answer: Norway
+
+Question: What is 2 + 2?
+Answer: 4
+
+Question: Who wrote Emma?
+Answer:""",
+    ),
+    "instruct/web_questions": (
+        ASKED,
+        SHOTS,
+        """\
+Below are questions with short factual answers.
+Return only the short answer (a name, phrase, number, or year).
+
+Q: Where is Oslo?
+A: Norway
+
+Q: What is 2 + 2?
+A: 4
+
+Now answer this.
+Q: Who wrote Emma?
+A:""",
+    ),
+    "base/coqa": (
+        TOLD,
+        [],
+        """\
+Story: A cat sat.
+
+It slept.
+
+Question: Who sat?
+Answer: A cat
+
+Question: Where?
+Answer: unknown
+
+Question: What did it do?
+Answer:""",
+    ),
+    "instruct/coqa": (
+        TOLD,
+        [],
+        """\
+Story: A cat sat.
+
+It slept.
+
+Question: Who sat?
+Answer: A cat
+
+Question: Where?
+Answer: unknown
+
+Answer the following question as briefly as possible.
+Question: What did it do?
+Answer:""",
+    ),
+    "base/hotpot_qa": (
+        HOPS,
+        [],
+        """\
+Title: Ann
+Ann is Danish. She sings.
+
+Title: Bob
+Bob is Danish.
+
+Question: Are both Danish?
+Short answer:""",
+    ),
+    "instruct/hotpot_qa": (
+        HOPS,
+        [],
+        """\
+Instruction: Read the context and answer with a short factual span (a few words) copied from the context. """
+        """Reply with the short answer only.
+Title: Ann
+Ann is Danish. She sings.
+Title: Bob
+Bob is Danish.
+Question: Are both Danish?
+Short answer:""",
+    ),
+    "base/commonsense_qa": (
+        FIVE,
+        FIVE_SHOTS,
+        """\
+Question: What is red?
+Options:
+(A) sky
+(B) milk
+(C) blood
+(D) grass
+(E) coal
+Answer: blood
+
+Question: What flies?
+Options:
+(A) kite
+(B) stone
+(C) desk
+(D) shoe
+(E) pond
+Answer: kite
+
+Question: Where are grapes?
+Options:
+(A) pan
+(B) bowl
+(C) shop
+(D) lap
+(E) hat
+Answer:""",
+    ),
+    "instruct/commonsense_qa": (
+        FIVE,
+        FIVE_SHOTS,
+        """\
+Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).
+
+Question: What is red?
+Options:
+(A) sky
+(B) milk
+(C) blood
+(D) grass
+(E) coal
+Answer: blood
+
+Question: What flies?
+Options:
+(A) kite
+(B) stone
+(C) desk
+(D) shoe
+(E) pond
+Answer: kite
+
+Now answer this.
+Question: Where are grapes?
+Options:
+(A) pan
+(B) bowl
+(C) shop
+(D) lap
+(E) hat
+Answer:""",
+    ),
+    "base/ai2_arc": (
+        THREE,
+        FOUR_SHOTS,
+        """\
+Question: Which floats?
+Options:
+(A) lead
+(B) cork
+(C) gold
+(D) tin
+Answer: cork
+
+Question: Which glows?
+Options:
+(A) sun
+(B) mud
+(C) fog
+(D) ash
+Answer: sun
+
+Question: Which melts?
+Options:
+(A) ice
+(B) iron
+(C) oak
+Answer:""",
+    ),
+    "instruct/ai2_arc": (
+        THREE,
+        FOUR_SHOTS,
+        """\
+Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).
+
+Question: Which floats?
+Options:
+(A) lead
+(B) cork
+(C) gold
+(D) tin
+Answer: cork
+
+Question: Which glows?
+Options:
+(A) sun
+(B) mud
+(C) fog
+(D) ash
+Answer: sun
+
+Now answer this.
+Question: Which melts?
+Options:
+(A) ice
+(B) iron
+(C) oak
+Answer:""",
+    ),
+}
+
+
+def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
+    found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.rglob("*.txt"))
+    assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in questions.names())
+    assert found == sorted(GOLDEN)
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_template_renders_as_written_out(name: str) -> None:
+    asked, shots, expected = GOLDEN[name]
+    assert render(load(PROMPTS / f"{name}.txt"), asked, shots, where=name) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("base", "Story: A cat sat.\n\nIt slept.\n\nQuestion: Who sat?\nAnswer:"),
+        (
+            "instruct",
+            "Story: A cat sat.\n\nIt slept.\n\nAnswer the following question as briefly as possible.\n"
+            "Question: Who sat?\nAnswer:",
+        ),
+    ],
+)
+def test_first_turn_of_a_dialogue_leaves_no_gap_where_the_history_would_be(style: str, expected: str) -> None:
+    assert render(load(PROMPTS / style / "coqa.txt"), FIRST_TURN, [], where="q") == expected
+
+
+def test_prompt_without_examples_leaves_no_gap_where_they_would_be() -> None:
+    assert render(load(PROMPTS / "base/trivia_qa.txt"), ASKED, [], where="q") == "Question: Who wrote Emma?\nAnswer:"
+
+
+@pytest.mark.parametrize("text", ["What is {answer}?", "{question} {shots} {}", "Mg(OH)_{2} \\1 \\g<0> %s {{x}}"])
+def test_braces_and_backslashes_in_a_question_an_answer_and_an_option_stay(text: str) -> None:
+    asked = question("q", text, [text], options=[text, "other"])
+    shot = question("s", text, [text], options=["other", text])
+    prompt = render(load(PROMPTS / "base/ai2_arc.txt"), asked, [shot], where="q")
+    assert prompt == (
+        f"Question: {text}\nOptions:\n(A) other\n(B) {text}\nAnswer: {text}\n\n"
+        f"Question: {text}\nOptions:\n(A) {text}\n(B) other\nAnswer:"
+    )
+
+
+def test_question_that_looks_like_an_empty_block_is_not_removed() -> None:
+    history = [Turn(question="{history}", answer="{shots}")]
+    asked = question("q", "Who?", ["x"], context=[Passage(title="", text="{history}\n\nEnd.")], history=history)
+    prompt = render(load(PROMPTS / "base/coqa.txt"), asked, [], where="q")
+    assert prompt == "Story: {history}\n\nEnd.\n\nQuestion: {history}\nAnswer: {shots}\n\nQuestion: Who?\nAnswer:"
+
+
+@pytest.mark.parametrize(
+    ("template", "asked", "shots", "told"),
+    [
+        ("base/trivia_qa", FIRST_TURN, SHOTS, r"part 'prompt' leaves out \{story\}, which the question has"),
+        ("base/trivia_qa", FIVE, SHOTS, r"the template has no part '== option =='"),
+        ("base/trivia_qa", TOLD, SHOTS, r"the template has no part '== turn =='"),
+        ("base/ai2_arc", ASKED, [], r"part 'prompt' asks for \{options\}, which the question has not"),
+        ("base/coqa", HOPS, [], r"part 'prompt' asks for \{story\}"),
+        ("base/hotpot_qa", FIRST_TURN, [], r"part 'prompt' asks for \{paragraph_1\}"),
+        ("base/hotpot_qa", HOPS, SHOTS, r"the template has no part '== shot =='"),
+    ],
+)
+def test_template_of_another_dataset_is_refused(
+    template: str, asked: Question, shots: list[Question], told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=rf"^here: {told}"):
+        render(load(PROMPTS / f"{template}.txt"), asked, shots, where="here")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Question: {question}", "has no part '== prompt =='"),
+        (
+            "== prompt ==\n{quesion}\nAnswer:",
+            r"part 'prompt': unknown placeholder \{quesion\}; known: question, options",
+        ),
+        ("== prompt ==\n{answer}", r"part 'prompt': unknown placeholder \{answer\}"),
+        ("== prompt ==\n{shots}\n\n{question}", r"\{shots\} needs a part '== shot =='"),
+        ("== prompt ==\n{question}\nAnswer: ", "part 'prompt' has a line that ends with a space"),
+        ("== prompt ==\n{question}\n== prompt ==\n{question}", "a part stands twice"),
+        ("== prompt ==\n\n== turn ==\n{question}", "part 'prompt' is empty"),
+        ("== example ==\nx\n== prompt ==\n{question}", "unknown part 'example'; known: prompt, shot, turn, option"),
+    ],
+)
+def test_bad_template_is_refused(text: str, told: str) -> None:
+    with pytest.raises(BeamUQError, match=rf"^file: {told}"):
+        parse(text, "file")
+
+
+def test_missing_and_unreadable_templates_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"== prompt ==\n\xe9")
+    with pytest.raises(BeamUQError, match=r"none\.txt: no such template"):
+        load(tmp_path / "none.txt")
+    with pytest.raises(BeamUQError, match=r"latin\.txt: not readable as UTF-8 text"):
+        load(tmp_path / "latin.txt")
+
+
+def test_windows_line_ends_give_the_same_prompt(tmp_path: Path) -> None:
+    original = PROMPTS / "instruct/ai2_arc.txt"
+    (tmp_path / "copy.txt").write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
+    copy = render(load(tmp_path / "copy.txt"), THREE, FOUR_SHOTS, where="q")
+    assert copy == render(load(original), THREE, FOUR_SHOTS, where="q")

@@ -1,0 +1,230 @@
+"""Quality of produced answers, and the step that writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tiny_scorers
+import torch
+from transformers import AutoTokenizer, RobertaModel
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.quality.alignscore import AlignScore, chunks, sentences
+from beamuq.quality.answer_f1 import answer_f1, exact_match
+from beamuq.quality.registry import quality_values
+from beamuq.steps import quality
+from beamuq.text import normalize_triviaqa
+
+CPU = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "references", "expected"),
+    [
+        ("the Eiffel Tower", ["Eiffel tower!"], 1.0),
+        ("It was William Shakespeare, of course", ["Shakespeare"], 1.0),  # contained
+        ("William Shakespeare", ["William Henry Shakespeare"], 0.8),  # 2·2 / (2 + 3)
+        ("Shakespeare William", ["William Shakespeare"], 1.0),  # the same words
+        ("a tower in Eiffel", ["Eiffel tower"], 0.8),  # both words, but not in a row: 2·2 / (3 + 2)
+        ("1945", ["45"], 0.0),  # no part of a word
+        ("no no no", ["no yes"], 0.4),  # 2·1 / (3 + 2): a word counts as often as both have it
+        ("Rome", ["Paris", "Roma", "Rome"], 1.0),  # best over references
+        ("", ["Paris"], 0.0),
+        ("", [""], 0.0),  # an empty answer is never right
+        ("...", ["the"], 0.0),
+        ("Paris", ["the"], 0.0),  # a reference of nothing but an article is not in every answer
+        ("A", ["a"], 1.0),  # ... but equals itself
+    ],
+)
+def test_answer_f1(answer: str, references: list[str], expected: float) -> None:
+    assert answer_f1(answer, references) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"), [("the Rock-n-Roll", 1.0), ("rock n roll music", 0.0), ("", 0.0), ("Roll", 0.0)]
+)
+def test_exact_match(answer: str, expected: float) -> None:
+    assert exact_match(answer, ["Rock n Roll", "R&R"], normalize_triviaqa) == expected
+
+
+def test_sentences_end_at_marks_before_space() -> None:
+    assert sentences('He said "Go!" Then 3.5 men left. Why? ') == ['He said "Go!', "Then 3.5 men left.", "Why?"]
+    assert sentences("  ") == ["(empty)"]
+
+
+def test_chunks_hold_about_350_words_of_whole_sentences() -> None:
+    short = "one two three. " * 10
+    assert len(chunks(short)) == 1
+    long = "one two three four. " * 200  # 800 words: 800 // 350 + 1 = 3 parts of 200 // 3 = 66 sentences, and the rest
+    assert [chunk.count(".") for chunk in chunks(long)] == [66, 66, 66, 2]
+    assert len(chunks("word " * 800)) == 1  # one sentence is never cut
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return tiny_scorers.build_alignscore(tmp_path_factory.mktemp("alignscore"))
+
+
+def by_hand(checkpoint: Path, backbone: Path, context: str, claim: str) -> float:
+    """P(aligned) of one pair: body, pooler, three-way head, softmax, class 0."""
+    state = torch.load(checkpoint, weights_only=True)["state_dict"]
+    body = RobertaModel.from_pretrained(backbone).eval()
+    tokens = AutoTokenizer.from_pretrained(backbone)([context], [claim], return_tensors="pt", truncation="only_first")
+    with torch.no_grad():
+        pooled = body(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
+        logits = torch.nn.functional.linear(pooled, state["tri_layer.weight"], state["tri_layer.bias"])
+    return float(logits.softmax(-1)[0, 0])
+
+
+def test_alignscore_is_the_aligned_class_of_its_three_way_head(checkpoint: tuple[Path, Path]) -> None:
+    pairs = [("paris", "the capital of france"), ("", "no"), ("no " * 60, "yes"), ("yes", "yes")]
+    contexts, claims = zip(*pairs, strict=True)
+    values = AlignScore(*checkpoint, **CPU).score(contexts, claims)
+    expected = [by_hand(*checkpoint, context or "(empty)", claim) for context, claim in pairs]
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    assert np.ptp(values) > 0.01
+
+
+def test_alignscore_is_the_mean_over_claims_of_the_best_chunk(
+    checkpoint: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = AlignScore(*checkpoint, **CPU)
+    part = " ".join(["w"] * 200) + ". "
+    table = {(1, "No."): 0.1, (2, "No."): 0.9, (3, "No."): 0.2, (1, "Yes."): 0.4, (2, "Yes."): 0.3, (3, "Yes."): 0.5}
+
+    def aligned(pairs: Sequence[tuple[str, str]]) -> Any:
+        numbers = {text: i + 1 for i, text in enumerate(dict.fromkeys(first for first, _ in pairs))}
+        return np.array([table[numbers[first], second] for first, second in pairs])
+
+    monkeypatch.setattr(scorer, "_aligned", aligned)
+    context = part.replace("w", "a") + part.replace("w", "b") + part.replace("w", "c")
+    assert scorer.score([context], ["No. Yes."]).tolist() == [pytest.approx((0.9 + 0.5) / 2)]
+
+
+def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> None:
+    from beamuq.quality.registry import Learned
+
+    learned = Learned(*checkpoint, torch.float32, torch.device("cpu"))
+    each = [quality_values("alignscore", ["Paris!"], [[claim]], "triviaqa", learned)[0] for claim in ("yes", "no")]
+    best = quality_values("alignscore", ["paris", "Paris!"], [["no"], ["yes", "The no"]], "triviaqa", learned)
+    assert best.tolist() == [each[1], max(each)]
+
+
+@pytest.mark.parametrize("head", ["tri_layer.weight", "reg_layer.weight"])
+def test_a_checkpoint_without_a_head_is_refused(head: str, checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    stored = torch.load(checkpoint[0], weights_only=True)
+    del stored["state_dict"][head]
+    torch.save(stored, tmp_path / "other.ckpt")
+    with pytest.raises(BeamUQError, match=f"{head.partition('.')[0]} has shape None"):
+        AlignScore(tmp_path, checkpoint[1], **CPU)
+
+
+def test_a_checkpoint_that_lacks_a_layer_is_refused(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    stored = torch.load(checkpoint[0], weights_only=True)
+    del stored["state_dict"]["base_model.pooler.dense.weight"]
+    torch.save(stored, tmp_path / "other.ckpt")
+    with pytest.raises(BeamUQError, match=r"does not fit the backbone .*pooler\.dense\.weight"):
+        AlignScore(tmp_path, checkpoint[1], **CPU)
+
+
+class _Code:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("ran"),))
+
+
+def test_code_in_a_checkpoint_never_runs(
+    checkpoint: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = torch.load(checkpoint[0], weights_only=True)
+    torch.save(stored | {"callbacks": _Code()}, tmp_path / "evil.ckpt")
+    with pytest.raises(BeamUQError, match="not a readable AlignScore checkpoint"):
+        AlignScore(tmp_path / "evil.ckpt", checkpoint[1], **CPU)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_truncated_checkpoint_is_refused(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "half.ckpt").write_bytes(checkpoint[0].read_bytes()[:5000])
+    with pytest.raises(BeamUQError, match=r"half\.ckpt: not a readable AlignScore checkpoint"):
+        AlignScore(tmp_path, checkpoint[1], **CPU)
+
+
+def test_two_checkpoints_in_a_folder_are_one_too_many(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    for name in ("a.ckpt", "b.ckpt"):
+        (tmp_path / name).touch()
+    with pytest.raises(BeamUQError, match=r"holds 2 \.ckpt files"):
+        AlignScore(tmp_path, checkpoint[1], **CPU)
+
+
+def test_an_answer_without_reference_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="has no reference"):
+        quality_values("answer_f1", ["Paris"], [[]], "squad")
+
+
+def test_an_unknown_metric_or_normalizer_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="choose from answer_f1, exact_match, alignscore"):
+        quality_values("bleu", [], [], "squad")
+    with pytest.raises(BeamUQError, match="choose from squad, triviaqa, coqa"):
+        quality_values("answer_f1", [], [], "none")
+
+
+def write_inputs(folder: Path) -> tuple[Path, Path]:
+    """Questions and candidates of two questions."""
+    asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
+    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
+    rows = [empty | {"id": key, "references": references} for key, references in asked]
+    tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
+    texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
+    base = {"token_ids": [1], "token_texts": ["x"], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
+    filled = [base | {"id": i, "strategy": s, "rank": 0, "text": text} for (i, s), text in texts.items()]
+    table = pa.Table.from_pylist(filled, schema=tables.SCHEMAS["candidates"])
+    tables.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
+    return folder / "questions.parquet", folder / "candidates.parquet"
+
+
+def run_step(folder: Path, settings: dict[str, Any], *options: str) -> tables.Loaded:
+    questions, candidates = write_inputs(folder)
+    text = json.dumps({"normalizer": "triviaqa", "produced": ["greedy", "top_beam"], "beam": "beam M=2"} | settings)
+    inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text, "--device", "cpu"]
+    quality.main([*inputs, "--quality", str(folder / "quality.parquet"), *options])
+    return tables.read(folder / "quality.parquet", "quality")
+
+
+def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
+    loaded = run_step(tmp_path, {"metric": "answer_f1"})
+    values = {(row["id"], row["produced"]): row["value"] for row in loaded.table.to_pylist()}
+    expected = {("q1", "greedy"): 0.0, ("q2", "greedy"): 1.0, ("q1", "top_beam"): 1.0, ("q2", "top_beam"): 0.0}
+    assert values == expected
+    assert loaded.cell == {"model": "m", "dataset": "d", "metric": "answer_f1"}
+
+
+def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ["--model", str(checkpoint[0].parent / "fetched.json"), "--backbone", str(checkpoint[1] / "config.json")]
+    loaded = run_step(tmp_path, {"metric": "alignscore"}, *options)
+    values = loaded.table.column("value").to_numpy()
+    assert len(values) == 4
+    assert ((values > 0) & (values < 1)).all()
+    assert set(loaded.provenance["models"]) == {"model", "backbone"}
+
+
+def test_alignscore_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="needs --model"):
+        run_step(tmp_path, {"metric": "alignscore"})
+
+
+def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:
+    questions, candidates = write_inputs(tmp_path)
+    rows = tables.read(questions, "questions").table.to_pylist()[:1]
+    tables.write(questions, "questions", rows)
+    text = json.dumps({"metric": "answer_f1", "normalizer": "squad", "produced": ["greedy"], "beam": None})
+    inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text]
+    with pytest.raises(BeamUQError, match="question 'q2' is not in"):
+        quality.main([*inputs, "--quality", str(tmp_path / "quality.parquet")])
+    assert not (tmp_path / "quality.parquet").exists()

@@ -1,0 +1,109 @@
+"""The step from a split's file to the tables of questions and of few-shot examples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.steps import questions as step
+from test_questions_adapters import COQA, WEB, changed
+from test_questions_raw import lines, parquet
+
+SETTINGS = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 5, "few_shot": 2}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    parquet(tmp_path / "test.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(20)])
+    lines(tmp_path / "train.jsonl", [changed(WEB, "question", f"who is {n}?") for n in range(17, 23)])
+    return tmp_path
+
+
+def choose(folder: Path, out: str = "out", split: str = "test.parquet", **settings: Any) -> None:
+    step.main(
+        [
+            *("--split", str(folder / split), "--few-shot-split", str(folder / "train.jsonl")),
+            *("--settings", json.dumps(SETTINGS | settings)),
+            *("--questions", str(folder / out / "questions.parquet"), "--shots", str(folder / out / "shots.parquet")),
+        ]
+    )
+
+
+def test_tables_hold_the_subset_and_examples_that_are_not_evaluated(folder: Path) -> None:
+    choose(folder)
+    questions = tables.read(folder / "out/questions.parquet", "questions")
+    shots = tables.read(folder / "out/shots.parquet", "shots")
+    assert questions.table.num_rows == 5
+    assert questions.cell == shots.cell == {"dataset": "web"}
+    assert {row["question"] for row in shots.table.to_pylist()} <= {"who is 20?", "who is 21?", "who is 22?"}
+    assert shots.table.num_rows == 2
+
+
+def test_larger_subset_begins_with_the_smaller_and_keeps_its_examples(folder: Path) -> None:
+    choose(folder, "small")
+    choose(folder, "large", questions=12)
+    small, large = (tables.read(folder / name / "questions.parquet", "questions").table for name in ("small", "large"))
+    assert large.slice(0, 5).equals(small)
+    assert tables.read(folder / "small/shots.parquet", "shots").table.equals(
+        tables.read(folder / "large/shots.parquet", "shots").table
+    )
+
+
+def test_footer_says_which_files_and_settings_made_the_table(folder: Path) -> None:
+    choose(folder)
+    provenance = tables.read(folder / "out/questions.parquet", "questions").provenance
+    digest = hashlib.sha256((folder / "test.parquet").read_bytes()).hexdigest()
+    assert provenance["settings"] == SETTINGS
+    assert provenance["files"]["split"] == {"name": "test.parquet", "sha256": digest, "fetched": None}
+    assert provenance["files"]["few_shot_split"]["name"] == "train.jsonl"
+    assert str(folder) not in json.dumps(provenance)
+
+
+def test_same_inputs_give_the_same_bytes(folder: Path) -> None:
+    choose(folder, "one")
+    choose(folder, "two")
+    for name in ("questions.parquet", "shots.parquet"):
+        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
+
+
+def test_without_examples_the_few_shot_split_is_not_opened(folder: Path) -> None:
+    (folder / "train.jsonl").unlink()
+    choose(folder, few_shot=0)
+    assert tables.read(folder / "out/shots.parquet", "shots").table.num_rows == 0
+
+
+def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) -> None:
+    parquet(folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(30)])
+    choose(folder, split="validation.parquet", adapter="coqa", questions=10, few_shot=0)
+    rows = tables.read(folder / "out/questions.parquet", "questions").table.to_pylist()
+    assert {row["id"].rsplit("-", 1)[1] for row in rows} == {"0", "1", "2"}
+    assert 5 < len({row["group"] for row in rows}) <= 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
+        ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
+        ({"questions": 0}, "--settings: questions: Input should be greater than or equal to 1"),
+        ({"shots": 1}, "--settings: shots: Extra inputs"),
+        ({"adapter": "hotpot_qa"}, "test.parquet: column 'id' is missing"),
+    ],
+)
+def test_bad_settings_are_refused_and_nothing_is_left(folder: Path, settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(BeamUQError) as error:
+        choose(folder, **settings)
+    assert told in str(error.value)
+    assert not (folder / "out").exists()
+
+
+def test_examples_without_a_file_are_refused(folder: Path) -> None:
+    arguments = ["--split", str(folder / "test.parquet"), "--settings", json.dumps(SETTINGS)]
+    with pytest.raises(BeamUQError, match=r"datasets\.web\.few_shot: 2, but no --few-shot-split"):
+        step.main([*arguments, "--questions", str(folder / "q.parquet"), "--shots", str(folder / "s.parquet")])

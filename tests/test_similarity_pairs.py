@@ -1,0 +1,186 @@
+"""Which pairs are asked for, the memo between jobs, and the step that writes the table."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tiny_scorers
+import torch
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.models.memo import Memo
+from beamuq.similarity.pairs import needed_pairs, produced_texts
+from beamuq.similarity.registry import load_scorer
+from beamuq.steps import similarity
+
+CPU = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
+    """A candidates table out of (id, strategy, rank, text)."""
+    filled = [
+        {"id": i, "strategy": s, "rank": r, "text": t, "token_ids": [1], "token_texts": [t], "token_logprobs": [-1.0]}
+        | {"logprob": -1.0, "terminated": True}
+        for i, s, r, t in rows
+    ]
+    return pa.Table.from_pylist(filled, schema=tables.SCHEMAS["candidates"])
+
+
+TWO_STRATEGIES = candidates(
+    ("q1", "greedy", 0, "Paris"),
+    ("q1", "sample T=1.0", 0, "Paris"),
+    ("q1", "sample T=1.0", 1, "Rome"),
+    ("q1", "sample T=1.0", 2, "Rome"),
+    ("q1", "beam M=2", 0, "Lyon"),
+    ("q1", "beam M=2", 1, ""),
+    ("q2", "greedy", 0, "six"),
+    ("q2", "sample T=1.0", 0, "6"),
+    ("q2", "beam M=2", 0, "six"),
+)
+
+
+def as_sets(needed: list[tuple[str, str, str]], question: str) -> set[tuple[str, str]]:
+    return {(premise, hypothesis) for each, premise, hypothesis in needed if each == question}
+
+
+def test_pairs_are_those_of_a_strategy_and_the_answer() -> None:
+    needed = needed_pairs(TWO_STRATEGIES, ["greedy"], None)
+    assert len(needed) == len(set(needed))
+    sampled = {(a, b) for a in ("Paris", "Rome") for b in ("Paris", "Rome")}
+    searched = {(a, b) for a in ("Paris", "Lyon", "") for b in ("Paris", "Lyon", "")}
+    assert as_sets(needed, "q1") == sampled | searched  # Rome never meets Lyon
+    assert as_sets(needed, "q2") == {(a, b) for a in ("six", "6") for b in ("six", "6")}
+
+
+def test_a_second_produced_answer_adds_its_pairs_with_the_samples() -> None:
+    both = as_sets(needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2"), "q1")
+    one = as_sets(needed_pairs(TWO_STRATEGIES, ["greedy"], None), "q1")
+    assert both - one == {("Rome", "Lyon"), ("Lyon", "Rome")}
+
+
+def test_produced_answers_are_greedy_and_the_first_beam() -> None:
+    found = produced_texts(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2")
+    assert found == {"greedy": {"q1": "Paris", "q2": "six"}, "top_beam": {"q1": "Lyon", "q2": "six"}}
+
+
+def test_a_question_without_its_produced_answer_is_named() -> None:
+    with pytest.raises(BeamUQError, match=r"question 'q1' has no 'beam M=10' for produced 'top_beam'"):
+        produced_texts(TWO_STRATEGIES, ["top_beam"], "beam M=10")
+
+
+def test_top_beam_without_a_beam_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="'top_beam' is not greedy, shipped or, with a main beam, top_beam"):
+        needed_pairs(TWO_STRATEGIES, ["top_beam"], None)
+
+
+def test_a_memo_saves_every_forward_pass_and_changes_no_bit(tmp_path: Path) -> None:
+    folder = tiny_scorers.build_nli(tmp_path / "nli")
+    pairs = [(a, b) for a in ("Paris", "Rome", "") for b in ("yes", "no")]
+    fresh = load_scorer("nli", folder, **CPU).score(pairs)
+    first = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+    first.score(pairs[:4])
+    second = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+    remembered = second.score(pairs)
+    assert (first.counts.scored, second.counts.scored) == (4, 2)
+    assert remembered.entail.tolist() == fresh.entail.tolist()
+
+
+def test_another_checkpoint_shares_no_memo(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        folder = tiny_scorers.build_nli(tmp_path / f"nli{seed}", seed=seed)
+        scorer = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+        scorer.score([("yes", "no")])
+        assert scorer.counts.scored == 1
+
+
+def test_another_dtype_shares_no_memo(tmp_path: Path) -> None:
+    folder = tiny_scorers.build_nli(tmp_path / "nli")
+    for dtype in (torch.float32, torch.bfloat16):
+        scorer = load_scorer("nli", folder, dtype=dtype, device=torch.device("cpu"), memo=tmp_path / "memo")
+        scorer.score([("yes", "no")])
+        assert scorer.counts.scored == 1
+
+
+def _remember(folder: Path, start: int) -> None:
+    memo = Memo(folder)
+    for key in range(start, start + 50):
+        memo.add([key.to_bytes(16, "big")], np.full((1, 2), key, np.float32))
+        if key % 10 == 0:
+            memo.flush()
+    memo.flush()
+
+
+def test_two_processes_write_one_memo(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    jobs = [context.Process(target=_remember, args=(tmp_path, start)) for start in (0, 25)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+        assert job.exitcode == 0
+    known = Memo(tmp_path).known
+    assert {int.from_bytes(key, "big"): value.tolist() for key, value in known.items()} == {
+        key: [key, key] for key in range(75)
+    }
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_corrupt_memo_is_named(tmp_path: Path) -> None:
+    _remember(tmp_path, 0)
+    file = next(tmp_path.glob("*.npz"))
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(BeamUQError, match=rf"{file.name}: not a readable memo .* delete it"):
+        Memo(tmp_path)
+
+
+def step(tmp_path: Path, name: str, settings: dict[str, Any], *options: str) -> Path:
+    """Run the step on the two-strategy candidates; its output file."""
+    source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
+    cell = {"model": "m", "dataset": "d", "recipe": "main"}
+    tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
+    text = json.dumps({"name": name, "produced": ["greedy"], "beam": None} | settings)
+    paths = ["--candidates", str(source), "--similarity", str(output)]
+    similarity.main([*paths, "--scorer-settings", text, "--device", "cpu", *options])
+    return output
+
+
+def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
+    loaded = tables.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
+    rows = loaded.table.to_pylist()
+    assert [(r["id"], r["premise"], r["hypothesis"]) for r in rows] == needed_pairs(TWO_STRATEGIES, ["greedy"], None)
+    assert loaded.cell == {"model": "m", "dataset": "d", "recipe": "main", "scorer": "rouge"}
+    value = {(r["premise"], r["hypothesis"]): (r["entail"], r["neutral"], r["contradict"]) for r in rows}
+    assert value["", ""] == (1.0, None, None)
+    assert value["Paris", "Lyon"] == (0.0, None, None)
+
+
+def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
+    folder = tiny_scorers.build_nli(tmp_path / "nli")
+    output = step(tmp_path, "nli", {"kind": "nli"}, "--model", str(folder / "config.json"))
+    table = tables.read(output, "similarity").table
+    sums = sum(table.column(name).to_numpy() for name in ("entail", "neutral", "contradict"))
+    np.testing.assert_allclose(sums, 1.0)
+
+
+def test_the_step_gives_the_same_bytes_with_and_without_a_memo(tmp_path: Path) -> None:
+    folder = tiny_scorers.build_embedder(tmp_path / "minilm")
+    options = ["--model", str(folder / "config.json")]
+    settings = {"kind": "embedding", "source": f"folder:{folder}"}
+    fresh = step(tmp_path, "cosine", settings, *options).read_bytes()
+    for _ in range(2):
+        memoised = step(tmp_path, "cosine", settings, *options, "--memo", str(tmp_path / "memo")).read_bytes()
+        assert memoised == fresh
+    assert str(tmp_path).encode() not in fresh
+
+
+def test_incomplete_settings_are_refused(tmp_path: Path) -> None:
+    text = json.dumps({"name": "x", "kind": "lexical", "beam": None})
+    with pytest.raises(BeamUQError, match="--scorer-settings: lacks 'produced'"):
+        similarity.main(["--candidates", "c", "--similarity", str(tmp_path / "s"), "--scorer-settings", text])

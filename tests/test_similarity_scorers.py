@@ -1,0 +1,217 @@
+"""The real loading and scoring code on tiny random checkpoints of the real classes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_scorers
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from beamuq.errors import BeamUQError
+from beamuq.models import encoder
+from beamuq.similarity.registry import SCORERS, load_scorer
+
+CPU = {"dtype": torch.float32, "device": torch.device("cpu")}
+TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
+PAIRS = list(itertools.product(TEXTS, TEXTS))
+BUILDERS = {
+    "nli": tiny_scorers.build_nli,
+    "cross_encoder": tiny_scorers.build_cross_encoder,
+    "embedding": tiny_scorers.build_embedder,
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: build(tmp_path_factory.mktemp(kind)) for kind, build in BUILDERS.items()}
+
+
+def one_by_one(kind: str, folder: Path, pairs: list[tuple[str, str]]) -> np.ndarray[Any, Any]:
+    """P(entail) by transformers' own tokenizer call and one forward pass a pair: no packing, no padding."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if kind == "embedding":
+        body = AutoModel.from_pretrained(folder).eval()
+
+        def embed(text: str) -> torch.Tensor:
+            tokens = tokenizer(text, truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt")
+            return torch.nn.functional.normalize(body(**tokens).last_hidden_state.mean(dim=1), dim=1)
+
+        with torch.no_grad():
+            return np.array([float((embed(a) * embed(b)).sum().clamp(min=0)) for a, b in pairs])
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    values = []
+    for first, second in pairs:
+        tokens = tokenizer([first], [second], truncation=True, max_length=tiny_scorers.LENGTH, return_tensors="pt")
+        if kind == "cross_encoder":
+            tokens.pop("token_type_ids", None)
+        with torch.no_grad():
+            logits = model(**tokens).logits[0]
+        values.append(float(logits.sigmoid() if kind == "cross_encoder" else logits.softmax(0)[2]))
+    return np.array(values)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_packed_scores_are_those_of_one_pair_at_a_time(kind: str, folders: dict[str, Path]) -> None:
+    packed = load_scorer(kind, folders[kind], **CPU).score(PAIRS).entail
+    np.testing.assert_allclose(packed, one_by_one(kind, folders[kind], PAIRS), atol=1e-5)
+    assert np.ptp(packed) > 0.05  # the tiny weights do tell texts apart
+
+
+@pytest.mark.parametrize("kind", SCORERS)
+def test_scores_do_not_depend_on_order_or_company(kind: str, folders: dict[str, Path]) -> None:
+    scorer = load_scorer(kind, folders[kind], **CPU) if kind in folders else load_scorer(kind)
+    together = dict(zip(PAIRS, scorer.score(PAIRS).entail, strict=True))
+    shuffled = random.Random(0).sample(PAIRS, 30) * 2
+    assert scorer.score(shuffled).entail.tolist() == [together[pair] for pair in shuffled]
+
+
+def test_the_batch_size_moves_no_score_by_more_than_rounding(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = load_scorer("nli", folders["nli"], **CPU)
+    wide = scorer.score(PAIRS).entail
+    monkeypatch.setitem(encoder.TOKENS, "cpu", 1)
+    np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
+
+
+@pytest.mark.parametrize("body", ["deberta", "roberta"])
+def test_label_order_comes_from_the_config(body: str, tmp_path: Path) -> None:
+    usual = tiny_scorers.build_nli(tmp_path / "usual", body=body)
+    permuted = tiny_scorers.build_nli(tmp_path / "permuted", body=body, labels=("entailment", "contradiction", "neutral"))
+    first, second = (load_scorer("nli", folder, **CPU).score(PAIRS) for folder in (usual, permuted))
+    assert first.neutral is not None
+    assert second.contradict is not None
+    # the same network: its column 0 is called contradiction in one config and entailment in the other
+    assert second.entail.tolist() == first.contradict.tolist()  # type: ignore[union-attr]
+    assert second.contradict.tolist() == first.neutral.tolist()
+    assert second.neutral.tolist() == first.entail.tolist()  # type: ignore[union-attr]
+    np.testing.assert_allclose(first.entail + first.neutral + second.entail, 1.0)
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "not_entailment"), ("e", "n", "c")])
+def test_unnamed_classes_are_refused(labels: tuple[str, ...], tmp_path: Path) -> None:
+    folder = tiny_scorers.build_nli(tmp_path / "nli", labels=labels)
+    with pytest.raises(BeamUQError, match=r"id2label: .* are not entailment, neutral, contradiction"):
+        load_scorer("nli", folder, **CPU)
+
+
+def test_a_classifier_is_no_cross_encoder(folders: dict[str, Path]) -> None:
+    with pytest.raises(BeamUQError, match="a cross-encoder has one output, this has 3"):
+        load_scorer("cross_encoder", folders["nli"], **CPU)
+
+
+def test_an_identical_pair_gets_the_scorers_own_value(folders: dict[str, Path]) -> None:
+    identical = [(text, text) for text in TEXTS]
+    for kind in ("nli", "cross_encoder"):
+        own = load_scorer(kind, folders[kind], **CPU).score(identical).entail
+        np.testing.assert_allclose(own, one_by_one(kind, folders[kind], identical), atol=1e-5)
+        assert (own < 0.999).any()
+
+
+def test_a_cosine_has_no_direction(folders: dict[str, Path]) -> None:
+    scorer = load_scorer("embedding", folders["embedding"], **CPU)
+    back = scorer.score([(b, a) for a, b in PAIRS])
+    assert scorer.score(PAIRS).entail.tolist() == back.entail.tolist()
+
+
+def test_a_cosine_is_never_negative(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = load_scorer("embedding", folders["embedding"], **CPU)
+    monkeypatch.setattr(scorer, "embed", lambda texts: np.array([[1.0, 0.0], [-0.6, 0.8]])[: len(texts)])
+    assert scorer.score([("a", "b"), ("a", "a")]).entail.tolist() == [0.0, 1.0]
+
+
+def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
+    scorer = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
+    long = "William Shakespeare " * 20  # both of these are cut to the same tokens
+    scorer.score([("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")])
+    assert scorer.counts == encoder.Counts(asked=5, distinct=3, scored=3)
+
+
+@pytest.mark.parametrize("kind", ["nli", "cross_encoder"])
+def test_rows_are_those_of_the_tokenizer(kind: str, folders: dict[str, Path]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folders[kind])
+    encoding = encoder.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=True)
+    draw = random.Random(1)
+    texts = ["".join(draw.choices("aé n.東", k=draw.randrange(90))) for _ in range(60)]
+    pairs = list(zip(texts, reversed(texts), strict=True))
+    for row, (first, second) in zip(encoding.pair_rows(pairs), pairs, strict=True):
+        whole = tokenizer([first], [second], truncation=True, return_token_type_ids=True)
+        assert row == encoder.Row(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
+    for row, text in zip(encoding.single_rows(texts), texts, strict=True):
+        assert row.ids == tuple(tokenizer(text, truncation=True)["input_ids"])
+
+
+def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folders["cross_encoder"])
+    encoding = encoder.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=False)
+    pair = ("1945 no " * 30, "William Shakespeare " * 2)
+    whole = tokenizer(*pair, truncation="only_first")
+    assert encoding.pair_rows([pair], "only_first")[0].ids == tuple(whole["input_ids"])
+    too_long = ("1945 no " * 30, "William Shakespeare " * 30)
+    assert encoding.pair_rows([too_long], "only_first") == encoding.pair_rows([too_long])
+
+
+def test_a_missing_head_is_refused_not_drawn_at_random(folders: dict[str, Path]) -> None:
+    with pytest.raises(BeamUQError, match=r"its weights lack classifier"):
+        load_scorer("cross_encoder", folders["embedding"], **CPU)
+
+
+def test_a_scorer_folder_without_tokenizer_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).symlink_to(folders["nli"] / name)
+    with pytest.raises(BeamUQError, match="no tokenizer"):
+        load_scorer("nli", tmp_path, **CPU)
+
+
+def test_disagreeing_label_maps_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    for file in folders["nli"].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["label2id"] = {"ENTAILMENT": 0, "NEUTRAL": 1, "CONTRADICTION": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BeamUQError, match="label2id: disagrees"):
+        load_scorer("nli", tmp_path, **CPU)
+
+
+def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:
+    exact = load_scorer("embedding", folders["embedding"], **CPU).score(PAIRS).entail
+    coarse = load_scorer("embedding", folders["embedding"], dtype=torch.bfloat16, device=torch.device("cpu"))
+    np.testing.assert_allclose(coarse.score(PAIRS).entail, exact, atol=0.1)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="choose from nli, cross_encoder, embedding, lexical"):
+        load_scorer("bleu")
+
+
+def test_a_kind_without_its_model_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="needs --model"):
+        load_scorer("nli")
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), [("", "", 1), ("the cats", "the cat", 1), ("a b", "b c", 0.5)])
+def test_lexical_is_rouge_l(one: str, other: str, expected: float) -> None:
+    assert load_scorer("lexical").score([(one, other)]).entail.tolist() == [pytest.approx(expected)]
+
+
+def test_a_scorer_without_classes_names_none() -> None:
+    scores = load_scorer("lexical").score([("a", "b")])
+    assert scores.neutral is None
+    assert scores.contradict is None
+
+
+@pytest.mark.packaged
+def test_minilm_gives_the_published_cosines(root: Path) -> None:
+    folder = root / "resources/models/all-minilm-l6-v2"
+    if not folder.is_dir():
+        pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
+    expected = {("Euro", "euro"): 1.00, ("Paris", "London"): 0.58, ("a dog", "a cat"): 0.52, ("1945", "1946"): 0.80}
+    scores = load_scorer("embedding", folder, **CPU).score(list(expected)).entail
+    np.testing.assert_allclose(scores, list(expected.values()), atol=0.005)

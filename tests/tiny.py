@@ -1,0 +1,140 @@
+"""Tiny random checkpoints of the supported model classes, built in a second and loaded like real ones.
+
+``build_tiny_model("gemma3", folder)`` writes config, weights and a byte-level BPE tokenizer trained on a few lines.
+The models have several end-of-sequence ids, newline tokens, pad id 0 and, for Gemma 3, a sliding window shorter than
+the prompts of the tests.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma3Config,
+    Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+KINDS = ("llama", "qwen3", "gemma3", "gemma3_multimodal")
+WINDOW = 8
+CONTEXT = 512
+SPECIAL = ["<pad>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<image>", "<boi>", "<eoi>"]
+CORPUS = [
+    "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n",
+    "Question: Who wrote the play about a prince of Denmark?\nAnswer: William Shakespeare\n\n",
+    "Question: What is the capital of France? Answer: Paris\nQuestion: How many legs has a spider? Answer: eight\n",
+    "(A) water (B) stone (C) paper (D) a tree (E) nothing at all\n",
+]
+CHAT = (
+    "{% for message in messages %}<start_of_turn>{{ message['role'] }}\n{{ message['content'] }}<end_of_turn>\n"
+    "{% endfor %}{% if add_generation_prompt %}<start_of_turn>assistant\n{% endif %}"
+)
+
+
+def build_tiny_model(kind: str, folder: Path, *, seed: int = 0, vocabulary: int = 320, scale: float = 0.3) -> Path:
+    """Write a random model of ``kind`` (one of `KINDS`) and its tokenizer to ``folder``; returns the folder.
+
+    ``scale`` is the standard deviation of the weights: larger makes sharper distributions.
+    """
+    tokenizer = _tokenizer(vocabulary)
+    size = len(tokenizer)
+    shape: dict[str, Any] = {
+        "vocab_size": size,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": CONTEXT,
+        "initializer_range": scale,
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": [1, 3],
+        "tie_word_embeddings": True,
+    }
+    sliding = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+    torch.manual_seed(seed)
+    model: PreTrainedModel
+    match kind:
+        case "llama":
+            model = LlamaForCausalLM(LlamaConfig(**shape))
+        case "qwen3":
+            model = Qwen3ForCausalLM(Qwen3Config(**shape))
+        case "gemma3":
+            model = Gemma3ForCausalLM(Gemma3TextConfig(**shape, **sliding, query_pre_attn_scalar=8))
+        case "gemma3_multimodal":
+            text = Gemma3TextConfig(**shape, **sliding, query_pre_attn_scalar=8)
+            vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+            vision |= {"image_size": 16, "patch_size": 8}
+            tokens = {"image_token_index": 5, "boi_token_index": 6, "eoi_token_index": 7, "mm_tokens_per_image": 4}
+            ends = {"eos_token_id": [1, 3], "pad_token_id": 0, "bos_token_id": 2, "tie_word_embeddings": True}
+            config = Gemma3Config(text_config=text.to_dict(), vision_config=vision, **tokens, **ends)
+            config.initializer_range = scale
+            model = Gemma3ForConditionalGeneration(config)
+        case _:
+            raise ValueError(f"kind must be one of {KINDS}, not {kind!r}")
+    model.generation_config.eos_token_id = [1, 3]
+    model.generation_config.pad_token_id = 0
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def load_tiny_model(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model in float32 on the CPU, and its tokenizer, through the Auto classes."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+@cache
+def tiny_model(kind: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A tiny model of ``kind`` that has been through a folder, built once a test run."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_tiny_model(build_tiny_model(kind, Path(folder)))
+
+
+@cache
+def toy_model(vocabulary: int = 6, *, seed: int = 1, scale: float = 0.5) -> PreTrainedModel:
+    """A Llama of so few tokens that all its answers can be listed."""
+    torch.manual_seed(seed)
+    shape: dict[str, Any] = {"vocab_size": vocabulary, "hidden_size": 16, "intermediate_size": 24}
+    shape |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "initializer_range": scale}
+    config = LlamaConfig(**shape, max_position_embeddings=64, tie_word_embeddings=False)
+    return LlamaForCausalLM(config).eval()
+
+
+def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    tokenizer.add_tokens([".\n"])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
+        extra_special_tokens={"turn_end": "<end_of_turn>", "turn_start": "<start_of_turn>"},
+        padding_side="left",
+        chat_template=CHAT,
+        model_max_length=CONTEXT,
+    )

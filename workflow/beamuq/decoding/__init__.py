@@ -1,0 +1,30 @@
+"""The decoding engine: every strategy from one prefill and one trie.
+
+Prompts of a wave form a radix tree and each of their tokens is run once; policies (greedy, samples, beams) walk one
+trie of generated tokens a question, and a node that several of them reach is run once.
+"""
+
+from __future__ import annotations
+
+from beamuq.decoding.engine import decode
+from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
+from beamuq.decoding.runner import Work
+from beamuq.decoding.text import bare_stops, candidate_text, stop_tokens, token_texts
+
+__all__ = [
+    "Beam",
+    "Candidate",
+    "DiverseBeam",
+    "Greedy",
+    "Hybrid",
+    "Policy",
+    "Prompt",
+    "Sample",
+    "Shipped",
+    "Work",
+    "bare_stops",
+    "candidate_text",
+    "decode",
+    "stop_tokens",
+    "token_texts",
+]

@@ -1,0 +1,255 @@
+"""A step's next-token distributions, reduced to the few numbers that policies ask for.
+
+Logits are made a chunk of rows at a time, in float32 (D6), and never leave the device: only token lists, draws, masses
+and entropies do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ALTERNATIVES = 10
+_BLOCK = 256
+_CHUNK = 1 << 25
+_CACHED = 1 << 19
+_NEVER = torch.finfo(torch.float32).min
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Factors on single probabilities: that of ``tokens[i]`` at the ``rows[i]``-th asked node, by ``factors[i]``."""
+
+    rows: Ints
+    tokens: Ints
+    factors: Floats
+
+
+@dataclass
+class Ask:
+    """What a policy wants to know at nodes of the trie, and the answer, filled in by `Laws.read`.
+
+    With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
+    probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
+    the end of a short list. With ``uniforms``, one a node, they become draws, shape (nodes,), from the law sharpened
+    to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits.
+    ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
+    and for the most probable tokens (nodes, ALTERNATIVES).
+    """
+
+    nodes: Ints
+    top: int = 0
+    statistics: bool = False
+    uniforms: Floats | None = None
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    edits: Edits | None = None
+    masses: Floats | None = None
+    tokens: Ints = field(init=False)
+    logprobs: Floats = field(init=False)
+    policy_logprobs: Floats = field(init=False)
+    entropies: Floats = field(init=False)
+    top_tokens: Ints = field(init=False)
+    top_logprobs: Floats = field(init=False)
+
+
+class Laws:
+    """The model's output layer, and what turns its logits into the law that policies see.
+
+    ``one_ending`` are tokens that count as one: the first of them carries the sum of their probabilities.
+    """
+
+    def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], one_ending: frozenset[int]) -> None:
+        known: Any = model
+        head: Any = known.get_output_embeddings()
+        self._weight: torch.Tensor = head.weight
+        self._bias: torch.Tensor | None = None if head.bias is None else head.bias.float()
+        self._cap: float | None = getattr(model.config, "final_logit_softcapping", None)
+        if not self._weight.is_cuda:
+            self._weight = self._weight.float()
+        self._fused = _multiplies_into_float32(self._weight)
+        self.vocabulary = self._weight.shape[0]
+        self.rows_at_once = max(1, _CHUNK // self.vocabulary)
+        self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
+        self._merged = torch.tensor(sorted(one_ending), dtype=torch.long, device=self._weight.device)
+
+    def read(self, states: torch.Tensor, nodes: Ints, asks: Sequence[Ask], rows_at_once: int) -> None:
+        """Answer ``asks`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width)."""
+        rows = [np.searchsorted(nodes, ask.nodes) for ask in asks]
+        listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)
+        for ask, own in zip(asks, rows, strict=True):
+            listed[own] |= ask.top > 0 or ask.statistics
+            counted[own] |= ask.statistics
+            if ask.uniforms is not None:
+                ask.tokens, ask.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
+                ask.policy_logprobs = np.zeros(len(own))
+        top = max((max(ask.top, ALTERNATIVES * ask.statistics) for ask in asks), default=0)
+        top = min(top, self.vocabulary)
+        width = min(self.vocabulary, top + min(top, len(self._stops)))
+        tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
+        entropies = np.zeros(len(nodes))
+        for start, law in self._laws(states, rows_at_once):
+            here = slice(start, start + len(law))
+            if listed[here].any():
+                local = np.flatnonzero(listed[here])
+                tokens[start + local], logprobs[start + local] = self._top(_rows(law, local), top, width)
+            probabilities = self._weights(law)
+            if counted[here].any():
+                found = -torch.linalg.vecdot(probabilities[:, : self.vocabulary], law)
+                entropies[here] = found.double().cpu().numpy()
+            for ask, own in zip(asks, rows, strict=True):
+                inside = np.flatnonzero((own >= start) & (own < start + len(law)))
+                if len(inside) and (ask.uniforms is not None or ask.masses is not None):
+                    self._answer(ask, inside, own[inside] - start, law, probabilities)
+        for ask, own in zip(asks, rows, strict=True):
+            if ask.top:
+                ask.tokens, ask.logprobs = tokens[own], logprobs[own]
+            if ask.statistics:
+                ask.entropies = entropies[own]
+                ask.top_tokens, ask.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
+
+    def _answer(self, ask: Ask, inside: Ints, rows: Ints, law: torch.Tensor, probabilities: torch.Tensor) -> None:
+        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``law``."""
+        distinct, row = np.unique(rows, return_inverse=True)
+        if ask.edits is not None:
+            # Edits belong to one asked node each, so rows that several of them share must part.
+            distinct, row = rows, np.arange(len(rows))
+        plain, weights = _rows(law, distinct), _rows(probabilities, distinct)
+        own = plain
+        if ask.temperature != 1.0 or ask.top_k or ask.top_p < 1.0:
+            own = _shaped(plain, ask.temperature, ask.top_k, ask.top_p)
+            weights = self._weights(own)
+        if ask.edits is not None:
+            weights = _edited(weights, ask.edits, inside)
+        if ask.masses is not None:
+            ask.masses[inside] = weights.sum(dim=-1, dtype=torch.float64).cpu().numpy()
+        if ask.uniforms is not None:
+            place = torch.from_numpy(row.astype(np.int64)).to(law.device)
+            token = _draw(weights, place, torch.from_numpy(ask.uniforms[inside]).to(law.device))
+            ask.tokens[inside] = token.cpu().numpy()
+            ask.logprobs[inside] = plain[place, token].double().cpu().numpy()
+            ask.policy_logprobs[inside] = own[place, token].double().cpu().numpy()
+
+    def _laws(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
+        """Log-probabilities of consecutive rows, few enough at a time to stay in a CPU's cache, and the first row."""
+        few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
+        for first in range(0, len(states), many):
+            logits = self._logits(states[first : first + many])
+            for start in range(0, len(logits), few):
+                law = functional.log_softmax(logits[start : start + few], dim=-1)
+                if len(self._merged):
+                    together = law[:, self._merged].logsumexp(dim=-1)
+                    law[:, self._merged] = _NEVER
+                    law[:, self._merged[0]] = together
+                yield first + start, law
+
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        if self._weight.dtype == torch.float32:
+            logits = functional.linear(states.float(), self._weight)
+        elif self._fused:
+            logits = torch.mm(states, self._weight.t(), out_dtype=torch.float32)
+        else:
+            logits = functional.linear(states.float(), self._weight.float())
+        if self._bias is not None:
+            logits += self._bias
+        if self._cap is not None:
+            logits = torch.tanh(logits / self._cap) * self._cap
+        return logits
+
+    def _weights(self, law: torch.Tensor) -> torch.Tensor:
+        """Probabilities, with zeros up to a whole number of blocks."""
+        return functional.pad(law.exp(), (0, -self.vocabulary % _BLOCK))
+
+    def _top(self, law: torch.Tensor, top: int, width: int) -> tuple[Ints, Floats]:
+        """Lists of ``width`` tokens, by falling probability and then by id, as `Ask` promises them."""
+        values, tokens = law.topk(min(width + 1, self.vocabulary))
+        tokens, order = tokens.sort(dim=-1)
+        values, order = values.gather(1, order).sort(dim=-1, descending=True, stable=True)
+        tokens = tokens.gather(1, order)
+        # Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd out the others.
+        doubtful = torch.zeros(len(law), dtype=torch.bool, device=law.device)
+        if values.shape[1] > width:
+            doubtful |= values[:, -1] == values[:, -2]
+            if len(self._stops) > top:
+                doubtful |= (~torch.isin(tokens[:, :width], self._stops)).sum(dim=-1) < top
+        values, tokens = values[:, :width].clone(), tokens[:, :width].clone()
+        for row in doubtful.nonzero()[:, 0].tolist():
+            ordered, ids = law[row].sort(descending=True, stable=True)
+            going = ~torch.isin(ids, self._stops)
+            kept = (torch.arange(len(ids), device=ids.device) < top) | (going & (going.cumsum(0) <= top))
+            kept = kept.nonzero()[:width, 0]
+            values[row], tokens[row] = _NEVER, 0
+            values[row, : len(kept)], tokens[row, : len(kept)] = ordered[kept], ids[kept]
+        found = values.double().cpu().numpy()
+        found[found <= _NEVER] = -np.inf
+        return tokens.cpu().numpy(), found
+
+
+def _multiplies_into_float32(weight: torch.Tensor) -> bool:
+    """Whether this device multiplies matrices of ``weight``'s type without rounding the result to that type."""
+    try:
+        torch.mm(weight[:16, :16], weight[:16, :16], out_dtype=torch.float32)
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
+def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:
+    if np.array_equal(rows, np.arange(len(table))):
+        return table
+    return table.index_select(0, torch.from_numpy(rows).to(table.device))
+
+
+def _shaped(law: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
+    """Log-probabilities of the sharpened law, cut to the ``top_k`` best tokens and to the nucleus of ``top_p``."""
+    own = functional.log_softmax(law / temperature, dim=-1)
+    if top_k:
+        edge = own.topk(min(top_k, own.shape[1])).values[:, -1:]
+        own = functional.log_softmax(own.masked_fill(own < edge, _NEVER), dim=-1)
+    if top_p < 1.0:
+        values, order = own.sort(dim=-1, descending=True, stable=True)
+        before = values.double().exp().cumsum(dim=-1) - values.double().exp()
+        outside = torch.zeros_like(own, dtype=torch.bool).scatter(1, order, before >= top_p)
+        own = functional.log_softmax(own.masked_fill(outside, _NEVER), dim=-1)
+    return own
+
+
+def _edited(weights: torch.Tensor, edits: Edits, asked: Ints) -> torch.Tensor:
+    """A copy of ``weights``, whose rows are the asked nodes ``asked`` (sorted), with the factors applied."""
+    row = np.searchsorted(asked, edits.rows)
+    own = (row < len(asked)) & (asked[np.minimum(row, len(asked) - 1)] == edits.rows)
+    place = torch.from_numpy(row[own]).to(weights.device), torch.from_numpy(edits.tokens[own]).to(weights.device)
+    edited = weights.clone()
+    edited[place] *= torch.from_numpy(edits.factors[own]).to(weights)
+    return edited
+
+
+def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in token-id order.
+
+    Sums are float64. Blocks of tokens are summed first, so that only one block a draw is accumulated token by token.
+    """
+    blocks = weights.view(len(weights), -1, _BLOCK)
+    sums = blocks.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)[rows]
+    target = uniforms[:, None] * sums[:, -1:]
+    block = _first_above(sums, target)
+    below = torch.where(block > 0, sums.gather(1, (block - 1).clamp_min(0)), 0.0)
+    inside = blocks[rows, block[:, 0]].double().cumsum(dim=-1)
+    return (block * _BLOCK + _first_above(inside, target - below))[:, 0]
+
+
+def _first_above(sums: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Index of the first running sum above ``target``, or of the last that still grew where rounding left none."""
+    last = torch.searchsorted(sums, sums[:, -1:].contiguous(), right=False)
+    return torch.minimum(torch.searchsorted(sums, target, right=True), last)

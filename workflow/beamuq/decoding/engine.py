@@ -1,0 +1,176 @@
+"""Decode a wave of prompts by several policies at once: one prefill, one trie, every row run once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from beamuq.decoding.attention import hooked
+from beamuq.decoding.beams import BeamWalk, DiverseWalk
+from beamuq.decoding.distributions import Laws
+from beamuq.decoding.hybrid import HybridWalk
+from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
+from beamuq.decoding.runner import ROWS, Runner, Statistics, Work, out_of_memory
+from beamuq.decoding.trie import Trie
+from beamuq.decoding.walks import GreedyWalk, SampleWalk, Setting, Walk
+from beamuq.errors import BeamUQError
+
+SUPPORTED = ("llama", "qwen3", "gemma3", "gemma3_text")
+
+
+def decode(
+    model: PreTrainedModel,
+    prompts: Sequence[Prompt],
+    policies: Sequence[Policy],
+    *,
+    stop_ids: frozenset[int],
+    seed: int,
+    max_new_tokens: int,
+    rows: int | None = None,
+    one_ending: frozenset[int] = frozenset(),
+    work: Work | None = None,
+) -> list[Candidate]:
+    """The candidates of every policy for every prompt of one wave, ordered by prompt, policy and rank.
+
+    Parameters
+    ----------
+    stop_ids
+        Tokens that end an answer; they belong to it (D1, D2).
+    seed
+        With the prompt's id, the strategy, the sample and the step it fixes every draw (D7).
+    max_new_tokens
+        An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
+    rows
+        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on.
+    one_ending
+        Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
+    work
+        Is added to.
+
+    Raises
+    ------
+    BeamUQError
+        If the model is of an unknown kind, or a prompt is empty, repeated, or too long for the model's context.
+    """
+    _check(model, prompts, policies, stop_ids, max_new_tokens, one_ending)
+    if not prompts:
+        return []
+    work = Work() if work is None else work
+    work.rows_at_once = ROWS if rows is None else rows
+    try:
+        with torch.inference_mode(), hooked(model) as decoder:
+            laws = Laws(model, stop_ids, one_ending)
+            stops = np.zeros(laws.vocabulary, dtype=bool)
+            stops[list(stop_ids)] = True
+            trie = Trie(len(prompts))
+            setting = Setting(prompts, stops, max_new_tokens, seed, trie)
+            walks = [_walk(policy, setting) for policy in policies]
+            runner = Runner(decoder, prompts, trie, work)
+            started = time.perf_counter()
+            runner.prefill()
+            prefilled = time.perf_counter()
+            statistics = runner.follow(walks, laws)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise BeamUQError(
+            f"out of memory with {len(prompts)} questions a wave, at {work.rows_at_once} rows at once; "
+            "decode fewer questions a wave or use a smaller dtype"
+        ) from error
+    work.prefill_seconds += prefilled - started
+    work.decode_seconds += time.perf_counter() - prefilled
+    return [
+        _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
+        for index, prompt in enumerate(prompts)
+        for walk in walks
+        for rank, (node, logprob) in enumerate(walk.found(index))
+    ]
+
+
+def _candidate(
+    trie: Trie,
+    statistics: Statistics,
+    prompt: Prompt,
+    policy: Policy,
+    rank: int,
+    node: int,
+    policy_logprob: float | None,
+    stops: NDArray[np.bool_],
+) -> Candidate:
+    path = np.array(trie.path(node))
+    tokens = trie.token[path]
+    entropies = top_ids = top_logprobs = None
+    if isinstance(policy, Greedy | Beam | Shipped) and rank == 0:
+        above = trie.parent[path].tolist()
+        entropies = np.array([statistics.entropies[parent] for parent in above])
+        tops = []
+        for parent, token, logprob in zip(above, tokens.tolist(), trie.logprob[path].tolist(), strict=True):
+            ids, logprobs = statistics.alternatives[parent]
+            tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
+        top_ids, top_logprobs = tuple(top[0] for top in tops), tuple(top[1] for top in tops)
+    return Candidate(
+        prompt_id=prompt.id,
+        strategy=policy.strategy,
+        rank=rank,
+        token_ids=tuple(tokens.tolist()),
+        token_logprobs=trie.logprob[path],
+        logprob=float(trie.total[node]),
+        policy_logprob=policy_logprob,
+        terminated=bool(stops[tokens[-1]]),
+        entropies=entropies,
+        top_ids=top_ids,
+        top_logprobs=top_logprobs,
+    )
+
+
+def _walk(policy: Policy, setting: Setting) -> Walk:
+    match policy:
+        case Greedy():
+            return GreedyWalk(policy, setting)
+        case Sample() | Shipped():
+            return SampleWalk(policy, setting)
+        case Beam():
+            return BeamWalk(policy, setting)
+        case DiverseBeam():
+            return DiverseWalk(policy, setting)
+        case Hybrid():
+            return HybridWalk(policy, setting)
+
+
+def _check(
+    model: PreTrainedModel,
+    prompts: Sequence[Prompt],
+    policies: Sequence[Policy],
+    stop_ids: frozenset[int],
+    max_new_tokens: int,
+    one_ending: frozenset[int],
+) -> None:
+    kind = model.config.model_type
+    if kind not in SUPPORTED:
+        raise BeamUQError(f"model type {kind!r} is not supported by the decoding engine; known: {', '.join(SUPPORTED)}")
+    strategies = [policy.strategy for policy in policies]
+    if len(set(strategies)) < len(strategies):
+        raise ValueError(f"strategies repeat: {strategies}")
+    if max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
+    if not one_ending <= stop_ids:
+        raise ValueError("tokens that count as one ending must all be stop tokens")
+    seen: set[str] = set()
+    limit = model.config.get_text_config().max_position_embeddings
+    for prompt in prompts:
+        length = len(prompt.token_ids)
+        if not length:
+            raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
+        if prompt.id in seen:
+            raise BeamUQError(f"prompt {prompt.id!r} stands twice in one wave; ids must be unique")
+        if length + max_new_tokens > limit:
+            raise BeamUQError(
+                f"prompt {prompt.id!r}: {length} tokens and {max_new_tokens} new ones exceed the model's context of "
+                f"{limit} tokens; shorten the prompt or leave the question out"
+            )
+        seen.add(prompt.id)

@@ -1,0 +1,78 @@
+"""The prompts of a wave as a radix tree: a token that several prompts begin with is run once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Tokens that stand at positions ``start`` … in every prompt of ``members`` (indices into the wave).
+
+    ``ends`` are the members whose prompt ends with this edge's last token.
+    """
+
+    tokens: Tokens
+    start: int
+    members: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
+    """The edges of the prompts' radix tree, each parent before its children.
+
+    Every prompt is non-empty. The edges' tokens, followed down to a member, spell that member's prompt.
+    """
+    order = sorted(range(len(prompts)), key=lambda index: prompts[index])
+    edges: list[Edge] = []
+    waiting = [(order, 0)]
+    while waiting:
+        members, start = waiting.pop()
+        for group in _by_token(prompts, members, start):
+            # Sorted prompts share as much as the first and the last of them do.
+            end = _common(prompts[group[0]], prompts[group[-1]], start)
+            ends = [index for index in group if len(prompts[index]) == end]
+            edges.append(Edge(prompts[group[0]][start:end], start, tuple(group), tuple(ends)))
+            if len(ends) < len(group):
+                waiting.append((group[len(ends) :], end))
+    return edges
+
+
+def batches(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
+    """Cut the edges, in order, into batches of at most ``budget`` tokens; a long edge is cut into pieces."""
+    batch: list[Edge] = []
+    room = budget
+    for edge in edges:
+        done = 0
+        while done < len(edge.tokens):
+            piece = edge.tokens[done : done + room]
+            last = done + len(piece) == len(edge.tokens)
+            batch.append(Edge(piece, edge.start + done, edge.members, edge.ends if last else ()))
+            done += len(piece)
+            room -= len(piece)
+            if room == 0:
+                yield batch
+                batch, room = [], budget
+    if batch:
+        yield batch
+
+
+def _by_token(prompts: Sequence[Tokens], members: list[int], start: int) -> Iterator[list[int]]:
+    group: list[int] = []
+    for index in members:
+        if group and prompts[index][start] != prompts[group[0]][start]:
+            yield group
+            group = []
+        group.append(index)
+    yield group
+
+
+def _common(first: Tokens, last: Tokens, start: int) -> int:
+    end = start
+    limit = min(len(first), len(last))
+    while end < limit and first[end] == last[end]:
+        end += 1
+    return end

@@ -1,0 +1,215 @@
+"""Forward passes of one wave: its prompts once, then every node of its trie once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from beamuq.decoding.attention import PaddedPass, Pass, Span, SpanPass, TreeCache, node_spans, pads
+from beamuq.decoding.distributions import Ask, Laws
+from beamuq.decoding.policies import Prompt
+from beamuq.decoding.prefix import Edge, batches, radix_edges
+from beamuq.decoding.trie import Trie
+from beamuq.decoding.walks import Walk
+
+ROWS = 4096
+_FIRST_CAPACITY = 128
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Work:
+    """What decoding cost, added up over waves. Rows are forward passes of one token."""
+
+    prompts: int = 0
+    prompt_tokens: int = 0
+    prompt_rows: int = 0
+    decoded_rows: int = 0
+    decoded_rows_unmerged: int = 0
+    rows_at_once: int = ROWS
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+@dataclass
+class Statistics:
+    """Entropies and alternatives of the nodes whose distributions a search has read."""
+
+    entropies: dict[int, float]
+    alternatives: dict[int, tuple[tuple[int, ...], tuple[float, ...]]]
+
+    def add(self, ask: Ask) -> None:
+        for node, entropy, tokens, logprobs in zip(
+            ask.nodes.tolist(),
+            ask.entropies.tolist(),
+            ask.top_tokens.tolist(),
+            ask.top_logprobs.tolist(),
+            strict=True,
+        ):
+            real = sum(logprob > -np.inf for logprob in logprobs)
+            self.entropies[node] = entropy
+            self.alternatives[node] = (tuple(tokens[:real]), tuple(logprobs[:real]))
+
+
+class Runner:
+    """The state of one wave on the device: its keys and values, its trie, and every node's last hidden state."""
+
+    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: Trie, work: Work) -> None:
+        self._decoder = decoder
+        self._prompts = [prompt.token_ids for prompt in prompts]
+        self._work = work
+        self._device = next(decoder.parameters()).device
+        config: Any = decoder.config
+        self._lengths = np.array([len(tokens) for tokens in self._prompts])
+        self._cache = TreeCache(self._lengths, int(self._lengths.max()) + _FIRST_CAPACITY, pads(self._device))
+        self._states = next(decoder.parameters()).new_empty(0, config.hidden_size)
+        self._state: Ints = np.full(len(prompts), -1)
+        self._place: Ints = np.full(len(prompts), -1)
+        self._trie = trie
+
+    def prefill(self) -> None:
+        """Run every edge of the prompts' radix tree once; the roots of the trie get their hidden states."""
+        edges = radix_edges(self._prompts)
+        self._work.prompts += len(self._prompts)
+        self._work.prompt_tokens += int(self._lengths.sum())
+        self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
+        for batch in batches(edges, self._work.rows_at_once):
+            self._prefill(batch)
+
+    def _prefill(self, batch: list[Edge]) -> None:
+        spans: list[Span] = []
+        tokens: list[int] = []
+        positions: list[int] = []
+        target: list[int] = []
+        source: list[int] = []
+        ends: list[tuple[int, int]] = []
+        for edge in batch:
+            first, last = len(tokens), len(tokens) + len(edge.tokens)
+            end = edge.start + len(edge.tokens)
+            spans.append(Span(edge.members[0], first, last, keys=end, position=edge.start))
+            tokens.extend(edge.tokens)
+            positions.extend(range(edge.start, end))
+            for member in edge.members:
+                row = member * self._cache.capacity
+                target.extend(range(row + edge.start, row + end))
+                source.extend(range(first, last))
+            ends.extend((member, last - 1) for member in edge.ends)
+        run = SpanPass(self._cache, self._tensor(target), self._tensor(source), spans)
+        states = self._forward(tokens, positions, run)
+        if states is None:
+            for smaller in batches(batch, self._work.rows_at_once):
+                self._prefill(smaller)
+        elif ends:
+            roots, rows = np.array(ends).T
+            self._keep(roots, states[self._tensor(rows)])
+
+    def lookup(self, laws: Laws, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
+        return laws.lookup(self._states[self._tensor(self._state)], tokens, self._work.rows_at_once)
+
+    def follow(self, walks: Sequence[Walk], laws: Laws) -> Statistics:
+        """Let the walks choose tokens until all are done, running every node once."""
+        statistics = Statistics({}, {})
+        while True:
+            asks = [walk.ask() for walk in walks]
+            nodes = np.unique(np.concatenate([ask.nodes for ask in asks]))
+            if not len(nodes):
+                return statistics
+            choosing = [ask.nodes for ask in asks if ask.masses is None]
+            self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
+            self._run(nodes)
+            self._read(laws, nodes, asks)
+            for walk, ask in zip(walks, asks, strict=True):
+                if len(ask.nodes):
+                    walk.step(ask)
+                    if ask.statistics:
+                        statistics.add(ask)
+
+    def _read(self, laws: Laws, nodes: Ints, asks: Sequence[Ask]) -> None:
+        states = self._states[self._tensor(self._state[nodes])]
+        while True:
+            rows = min(laws.rows_at_once, self._work.rows_at_once)
+            try:
+                return laws.read(states, nodes, asks, rows)
+            except RuntimeError as error:
+                if not out_of_memory(error) or rows == 1:
+                    raise
+            self._halve(min(rows, len(nodes)))
+
+    def _run(self, nodes: Ints) -> None:
+        """Give hidden states to those of ``nodes`` that have none yet."""
+        gap = len(self._trie) - len(self._state)
+        self._state = np.concatenate([self._state, np.full(gap, -1)])
+        self._place = np.concatenate([self._place, np.full(gap, -1)])
+        fresh = nodes[self._state[nodes] < 0]
+        for depth in np.unique(self._trie.depth[fresh]):
+            level = fresh[self._trie.depth[fresh] == depth]
+            level = level[np.argsort(self._trie.question[level], kind="stable")]
+            self._place[level] = self._cache.reserve(self._trie.question[level])
+            self._work.decoded_rows += len(level)
+            done = 0
+            while done < len(level):
+                chunk = level[done : done + self._work.rows_at_once]
+                done += len(chunk) if self._decode(chunk) else 0
+
+    def _decode(self, nodes: Ints) -> bool:
+        """Run ``nodes``, of one depth and sorted by question; False if they did not fit into memory."""
+        questions = self._trie.question[nodes]
+        positions = self._lengths[questions] + self._trie.depth[nodes] - 1
+        visible = self._place[self._trie.ancestors(nodes)]
+        target = self._tensor(questions * self._cache.capacity + self._place[nodes])
+        run: Pass
+        if self._cache.padded:
+            run = PaddedPass(self._cache, target, None, questions, positions, visible)
+        else:
+            run = SpanPass(self._cache, target, None, node_spans(questions, positions, self._lengths, visible))
+        states = self._forward(self._trie.token[nodes], positions, run)
+        if states is not None:
+            self._keep(nodes, states)
+        return states is not None
+
+    def _forward(self, tokens: Sequence[int] | Ints, positions: Sequence[int] | Ints, run: Pass) -> torch.Tensor | None:
+        """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on, if it did not fit."""
+        try:
+            output = self._decoder(
+                input_ids=self._tensor(tokens)[None],
+                position_ids=self._tensor(positions)[None],
+                use_cache=False,
+                beamuq_pass=run,
+            )
+        except RuntimeError as error:
+            if not out_of_memory(error) or len(tokens) == 1:
+                raise
+        else:
+            states: torch.Tensor = output.last_hidden_state[0]
+            return states
+        self._halve(len(tokens))
+        return None
+
+    def _halve(self, rows: int) -> None:
+        self._work.rows_at_once = max(1, min(self._work.rows_at_once, rows) // 2)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _keep(self, nodes: Ints, states: torch.Tensor) -> None:
+        count = int(self._state.max()) + 1
+        if count + len(nodes) > len(self._states):
+            wider = states.new_empty((2 * (count + len(nodes)), states.shape[1]))
+            wider[:count] = self._states[:count]
+            self._states = wider
+        self._states[count : count + len(nodes)] = states
+        self._state[nodes] = np.arange(count, count + len(nodes))
+
+    def _tensor(self, values: Sequence[int] | Ints) -> torch.Tensor:
+        return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error of torch says that memory ran out, on a GPU or on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,70 @@
+"""From tokens to text, and which tokens end an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+CHAT_TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>")
+
+_vocabularies: WeakKeyDictionary[PreTrainedTokenizerBase, list[str]] = WeakKeyDictionary()
+
+
+def token_strings(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The text of every token on its own, by id. Kept, so that later look-ups are free."""
+    if tokenizer not in _vocabularies:
+        ids = [[token] for token in range(len(tokenizer))]
+        _vocabularies[tokenizer] = tokenizer.batch_decode(
+            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+    return _vocabularies[tokenizer]
+
+
+def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> list[str]:
+    """The text of each token on its own; "" for ids that a padded output layer has beyond the vocabulary."""
+    strings = token_strings(tokenizer)
+    return [strings[token] if token < len(strings) else "" for token in token_ids]
+
+
+def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, newline: bool = True) -> frozenset[int]:
+    """The tokens that end an answer (D1).
+
+    Every end-of-sequence id of the generation config, the model's config and the tokenizer; the chat-turn ends that
+    the vocabulary has; with ``newline``, every token whose text holds a newline.
+    """
+    stops: set[int] = set()
+    configs: list[Any] = [model.generation_config, model.config, model.config.get_text_config(), tokenizer]
+    for config in configs:
+        declared = getattr(config, "eos_token_id", None)
+        stops.update([declared] if isinstance(declared, int) else declared or [])
+    vocabulary = tokenizer.get_vocab()
+    stops.update(vocabulary[token] for token in CHAT_TURN_ENDS if token in vocabulary)
+    if newline:
+        stops.update(token for token, text in enumerate(token_strings(tokenizer)) if "\n" in text)
+    return frozenset(stops)
+
+
+def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> frozenset[int]:
+    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with a newline."""
+    strings = token_texts(tokenizer, range(max(stop_ids, default=-1) + 1))
+    return frozenset(token for token in stop_ids if _contribution(strings[token]) == "")
+
+
+def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
+    """The text of an answer up to its first newline or stop, not cleaned (D1).
+
+    A stop token that ends in a newline contributes what stands before it; any other stop and every special token
+    contribute nothing.
+    """
+    kept = list(token_ids)
+    if kept and kept[-1] in stop_ids and "\n" not in token_texts(tokenizer, kept[-1:])[0]:
+        kept.pop()
+    decoded = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return str(decoded).split("\n", 1)[0]
+
+
+def _contribution(stop: str) -> str:
+    return stop.split("\n", 1)[0] if "\n" in stop else ""

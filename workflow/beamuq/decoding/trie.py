@@ -1,0 +1,69 @@
+"""The trie of generated tokens: one node per distinct prefix of a question, however many policies reach it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Trie:
+    """Nodes of all questions of a wave in one arena; node q is the root (the prompt's end) of question q.
+
+    ``parent``, ``token``, ``question``, ``depth`` (0 at a root), ``logprob`` (of the node's own token) and ``total``
+    (of the path from the root, float64) are arrays over nodes.
+    """
+
+    def __init__(self, questions: int) -> None:
+        self.parent: Ints = np.full(questions, -1, dtype=np.int64)
+        self.token: Ints = np.full(questions, -1, dtype=np.int64)
+        self.question: Ints = np.arange(questions, dtype=np.int64)
+        self.depth: Ints = np.zeros(questions, dtype=np.int64)
+        self.logprob: Floats = np.zeros(questions)
+        self.total: Floats = np.zeros(questions)
+        self._child: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def grow(self, parents: Ints, tokens: Ints, logprobs: Floats) -> Ints:
+        """The children of ``parents`` by ``tokens`` (1-d arrays), made where they do not exist yet."""
+        nodes = np.empty(len(parents), dtype=np.int64)
+        fresh: list[int] = []
+        for index, key in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
+            node = self._child.get(key)
+            if node is None:
+                node = len(self) + len(fresh)
+                self._child[key] = node
+                fresh.append(index)
+            nodes[index] = node
+        if fresh:
+            above = parents[fresh]
+            self.parent = np.concatenate([self.parent, above])
+            self.token = np.concatenate([self.token, tokens[fresh]])
+            self.question = np.concatenate([self.question, self.question[above]])
+            self.depth = np.concatenate([self.depth, self.depth[above] + 1])
+            self.logprob = np.concatenate([self.logprob, logprobs[fresh]])
+            self.total = np.concatenate([self.total, self.total[above] + logprobs[fresh]])
+        return nodes
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the first generated token down to ``node``."""
+        nodes = []
+        while self.parent[node] >= 0:
+            nodes.append(node)
+            node = int(self.parent[node])
+        return nodes[::-1]
+
+    def tokens(self, node: int) -> tuple[int, ...]:
+        """The tokens from the first generated one down to ``node``."""
+        return tuple(int(self.token[above]) for above in self.path(node))
+
+    def ancestors(self, nodes: Ints) -> Ints:
+        """For nodes of one depth, the nodes of their paths, themselves last: shape (len(nodes), depth)."""
+        levels = [nodes]
+        for _ in range(int(self.depth[nodes[0]]) - 1):
+            levels.append(self.parent[levels[-1]])
+        return np.stack(levels[::-1], axis=1)

@@ -1,0 +1,101 @@
+"""Bootstrap over questions, or over the stories they belong to, and what is read off its replicates (D13)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+MOST_UNDEFINED = 0.01  # a larger share of undefined resamples leaves no interval
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A percentile interval and the standard deviation of bootstrap replicates; None where there is none, and why."""
+
+    low: float | None
+    high: float | None
+    std: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; None where undefined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    std: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Difference(Estimate):
+    """a − b with its paired interval; p: two-sided, how often resampling would put the difference across zero."""
+
+    p: float | None = None
+
+
+def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> npt.NDArray[np.int64]:
+    """How often each resample draws each question, [N, resamples].
+
+    ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
+    draws depend on ``seed`` and ``name`` (the cell) and nothing else, so that all scores of a cell are paired.
+    """
+    units, unit = np.unique(np.asarray(groups), return_inverse=True)
+    key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], "big")
+    draws = np.random.Generator(np.random.Philox(key=key)).integers(len(units), size=(resamples, len(units)))
+    cells = draws + np.arange(resamples)[:, None] * len(units)
+    counts = np.bincount(cells.ravel(), minlength=resamples * len(units)).reshape(resamples, len(units))
+    return np.ascontiguousarray(counts.T)[unit].astype(np.int64)
+
+
+def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
+    """The percentile interval of replicates [R]; NaN: undefined in that resample.
+
+    Undefined resamples are counted in the note; more than 1 % of them leave no interval and no standard deviation.
+    """
+    values = np.asarray(replicates, dtype=np.float64)
+    defined = values[~np.isnan(values)]
+    missing = len(values) - len(defined)
+    note = f"{missing} of {len(values)} resamples undefined" if missing else ""
+    if missing > MOST_UNDEFINED * len(values) or len(defined) < 2:
+        return Interval(None, None, None, f"{note}: no interval" if note else "too few resamples: no interval")
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
+
+
+def mean_over(values: npt.ArrayLike, replicates: npt.ArrayLike, confidence: float = 0.95) -> Estimate:
+    """The mean over datasets, from values [D] and their stored replicates [D, R], each dataset resampled on its own.
+
+    A NaN among the values leaves the mean undefined; a resample is undefined where any dataset's is.
+    """
+    return _estimate(
+        float(np.mean(np.asarray(values, dtype=np.float64))),
+        np.asarray(replicates, dtype=np.float64).mean(axis=0),
+        confidence,
+    )
+
+
+def difference(a: float, b: float, of_a: npt.ArrayLike, of_b: npt.ArrayLike, confidence: float = 0.95) -> Difference:
+    """a − b, paired: the replicates [R] of both come from the same resamples."""
+    paired = np.asarray(of_a, dtype=np.float64) - np.asarray(of_b, dtype=np.float64)
+    found = _estimate(a - b, paired, confidence)
+    p = None
+    if found.low is not None:
+        defined = paired[~np.isnan(paired)]
+        crossed = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
+        p = min(1.0, 2 * (crossed + 1) / (len(defined) + 1))
+    return Difference(found.value, found.low, found.high, found.std, found.note, p)
+
+
+def _estimate(value: float, replicates: Array, confidence: float) -> Estimate:
+    if np.isnan(value):
+        return Estimate(None, None, None, None, "undefined in at least one part")
+    found = interval(replicates, confidence)
+    return Estimate(value, found.low, found.high, found.std, found.note)

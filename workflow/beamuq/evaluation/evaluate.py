@@ -1,0 +1,109 @@
+"""Every metric of every score of a cell, with intervals and the replicates behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import interval, resample_counts
+from beamuq.evaluation.metrics import Array, Evaluator, why_undefined
+
+Row = dict[str, Any]
+
+
+class Settings(BaseModel):
+    """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
+    quality: str
+    max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
+    resamples: Annotated[int, Field(ge=2)] = 2000
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    threshold: float = 0.5
+    seed: int = 0
+    format: int = 0
+
+
+def evaluate(
+    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: Settings, name: str
+) -> tuple[list[Row], list[Row]]:
+    """Rows of ``evaluation`` and of ``replicates``, in the order of the scores.
+
+    ``name`` (the cell's) and the seed choose the resamples, which all scores and produced answers of the cell share; a
+    question's group is what is resampled.
+
+    Raises
+    ------
+    BeamUQError
+        If scores, quality and questions are not of the same answers; the message names one.
+    """
+    groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
+    measured: list[Row] = []
+    replicates: list[Row] = []
+    for produced, ids, parts in _by_answer(scores):
+        values = _quality_of(ids, produced, quality)
+        if unknown := [key for key in ids if key not in groups]:
+            raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
+        drawn = resample_counts([groups[key] for key in ids], settings.resamples, settings.seed, name)
+        counts = np.concatenate([np.ones((len(ids), 1), dtype=np.int64), drawn], axis=1)
+        limits = {"max_rejection": settings.max_rejection, "threshold": settings.threshold}
+        evaluator = Evaluator(values, counts, **limits)
+        notes: dict[str, str] = {metric: why_undefined(metric, values, **limits) for metric in settings.metrics}
+        for key, uncertainty in parts:
+            for metric, found in evaluator.measure(uncertainty, settings.metrics).items():
+                row = dict(produced=produced, quality=settings.quality, subset="all", metric=metric, **key)
+                measured.append(row | _summary(found, notes[metric], settings.confidence) | {"n": len(ids)})
+                replicates.append(row | {"values": found[1:].astype(np.float32)})
+    return measured, replicates
+
+
+def _summary(found: Array, note: str, confidence: float) -> Row:
+    if np.isnan(found[0]):
+        return {"value": None, "low": None, "high": None, "std": None, "note": note}
+    spread = interval(found[1:], confidence)
+    return {
+        "value": float(found[0]),
+        "low": spread.low,
+        "high": spread.high,
+        "std": spread.std,
+        "note": spread.note,
+    }
+
+
+def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Array]]]]:
+    """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
+    frame = scores.to_pandas()
+    kinds = []
+    for produced, of_kind in frame.groupby("produced", sort=False):
+        parts: list[tuple[Row, Array]] = []
+        ids: list[str] = []
+        for key, part in of_kind.groupby(["method", "variant", "setting"], sort=False):
+            row = dict(zip(("method", "variant", "setting"), key, strict=True))
+            found = part["id"].to_list()
+            ids = ids or found
+            if found != ids:
+                missing = sorted(set(ids) ^ set(found)) or ids
+                raise BeamUQError(
+                    f"scores: {' '.join(filter(None, key))} and the other methods differ at question {missing[0]!r}; "
+                    "score the cell again"
+                )
+            parts.append((row, part["value"].to_numpy(dtype=np.float64)))
+        kinds.append((str(produced), ids, parts))
+    return kinds
+
+
+def _quality_of(ids: list[str], produced: str, quality: pa.Table) -> Array:
+    columns = (quality.column(name).to_pylist() for name in ("id", "produced", "value"))
+    values = {key: value for key, of, value in zip(*columns, strict=True) if of == produced}
+    missing = [key for key in ids if key not in values]
+    if missing or len(values) > len(ids):
+        which = missing[0] if missing else min(set(values).difference(ids))
+        which_file = "quality" if missing else "scores"
+        raise BeamUQError(f"{which_file}: the {produced} answer of question {which!r} is missing; make the file again")
+    return np.array([values[key] for key in ids])

@@ -1,0 +1,258 @@
+"""PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every bootstrap resample of them (D13).
+
+A resample is a column of counts: how often each question was drawn. Sorting a score once serves all resamples, since a
+question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is what is
+expected of it: retained quality grows linearly through the group, and pairs within it count one half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from beamuq.errors import BeamUQError
+
+Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
+
+METRICS = ("PRR", "ROC-AUC", "PR-AUC")
+_BLOCK = 256  # resamples worked on together, so that their arrays stay in the cache
+
+
+@dataclass(frozen=True)
+class RejectionCurves:
+    """Mean quality of what is retained after rejecting the most uncertain, each array [k+1] from nothing rejected on.
+
+    rejected: the fraction, 0 to k/N; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
+    """
+
+    rejected: Array
+    uncertainty: Array
+    oracle: Array
+    random: Array
+
+
+def rejection_curves(uncertainty: Array, quality: Array, max_rejection: float = 1.0) -> RejectionCurves:
+    """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
+    N = len(quality)
+    retained = np.arange(N, N - _steps(N, max_rejection) - 1, -1)
+    retained = retained[retained > 0]
+    return RejectionCurves(
+        rejected=1.0 - retained / N,
+        uncertainty=_retained_quality(uncertainty, quality)[retained - 1],
+        oracle=_retained_quality(-quality, quality)[retained - 1],
+        random=np.full(len(retained), quality.mean()),
+    )
+
+
+def prediction_rejection_ratio(area: Array, oracle: Array, random: Array) -> Array:
+    """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr): 1 for the oracle's order, 0 for a random one."""
+    return (area - random) / (oracle - random)
+
+
+class Evaluator:
+    """Metrics of any score of the same questions, on every resample.
+
+    Parameters
+    ----------
+    quality
+        [N], how right each produced answer is: correct strictly above ``threshold``; incorrect is the positive class.
+    counts
+        [N, R], how often each resample draws each question. A column of ones is the data themselves.
+    max_rejection
+        PRR averages over retained sizes n, n − 1, …, n − k + 1 with k = ⌊max_rejection · n⌋ of the n drawn.
+
+    Raises
+    ------
+    BeamUQError
+        If there is no question, or a quality is not finite.
+    """
+
+    def __init__(self, quality: Array, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
+        if not len(quality) or not np.isfinite(quality).all():
+            raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
+        self._quality = quality
+        self._incorrect = quality <= threshold
+        blocks = range(0, counts.shape[1], _BLOCK)
+        self._counts = [np.ascontiguousarray(counts[:, start : start + _BLOCK], dtype=np.int64) for start in blocks]
+        self._total = counts.sum(axis=0, dtype=np.int64)
+        self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
+        self._max_rejection = max_rejection
+
+    def measure(self, uncertainty: Array, metrics: Sequence[str] = METRICS) -> dict[str, Array]:
+        """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
+
+        PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality. ROC-AUC in
+        [0, 1]: undefined without both correct and incorrect answers. PR-AUC in [0, 1], average precision with one
+        threshold per distinct score: undefined without an incorrect answer. All higher = better.
+
+        Raises
+        ------
+        BeamUQError
+            If a score is not finite.
+        """
+        if not np.isfinite(uncertainty).all():
+            raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")
+        sums = self._sums(uncertainty, metrics)
+        values = {}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if "PRR" in metrics:
+                area = sums["PRR"] / self._sizes
+                values["PRR"] = prediction_rejection_ratio(area, self._oracle, self._random)
+                values["PRR"][self._undefined] = np.nan
+            if "ROC-AUC" in metrics:
+                values["ROC-AUC"] = sums["ROC-AUC"] / (self._positives * (self._total - self._positives))
+            if "PR-AUC" in metrics:
+                values["PR-AUC"] = sums["PR-AUC"] / self._positives
+        return values
+
+    def area(self, uncertainty: Array) -> Array:
+        """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            area = self._sums(uncertainty, ["PRR"])["PRR"] / self._sizes
+        return np.asarray(area)
+
+    @cached_property
+    def _sizes(self) -> Counts:
+        """k of each resample."""
+        return np.array([_steps(int(total), self._max_rejection) for total in self._total])
+
+    @cached_property
+    def _oracle(self) -> Array:
+        return self.area(-self._quality)
+
+    @cached_property
+    def _random(self) -> Array:
+        """The exact expectation of the area under random rejection: the mean quality."""
+        random: Array = np.concatenate([self._quality @ counts for counts in self._counts]) / self._total
+        return random
+
+    @cached_property
+    def _undefined(self) -> npt.NDArray[np.bool_]:
+        """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
+        order, starts = _groups(self._quality)
+        largest = np.concatenate([np.add.reduceat(counts[order], starts).max(axis=0) for counts in self._counts])
+        undefined: npt.NDArray[np.bool_] = (self._sizes < 2) | (largest == self._total)
+        return undefined
+
+    @cached_property
+    def _position_weights(self) -> tuple[Array, list[Counts]]:
+        """Tables of Σ_{p ≤ P} w(p), end to end, and, by block, where each resample's table starts.
+
+        The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m that include it.
+        """
+        sizes, which = np.unique(self._total, return_inverse=True)
+        tables = []
+        for n in sizes:
+            reciprocal = 1.0 / np.arange(1, n + 1)
+            reciprocal[: n - _steps(int(n), self._max_rejection)] = 0.0
+            tables.append(np.concatenate([[0.0], np.cumsum(reciprocal[::-1].cumsum()[::-1])]))
+        starts = (np.cumsum(sizes + 1) - (sizes + 1))[which]
+        ends = np.cumsum([counts.shape[1] for counts in self._counts])[:-1]
+        return np.concatenate(tables), np.split(starts, ends)
+
+    def _sums(self, uncertainty: Array, metrics: Sequence[str]) -> dict[str, Array]:
+        """What each metric sums over the sorted questions, [R]."""
+        order, starts = _groups(uncertainty)
+        ends = np.append(starts[1:], len(order)) - 1
+        quality, incorrect = self._quality[order], self._incorrect[order]
+        tied = len(starts) < len(order)
+        holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
+        sums: dict[str, list[Array]] = {metric: [] for metric in metrics}
+        done = 0
+        for block, counts in enumerate(self._counts):
+            drawn = counts[order]
+            retained = _cumulated(drawn)[ends]
+            here = slice(done, done := done + counts.shape[1])
+            if "PRR" in metrics:
+                table, offsets = self._position_weights
+                weight = table.take(retained + offsets[block])
+                if tied:
+                    mean = _steps_of(_cumulated(drawn * quality[:, None])[ends]) / np.maximum(_steps_of(retained), 1)
+                    sums["PRR"].append(np.einsum("gr,gr->r", mean, _steps_of(weight)))
+                else:  # the same sum, by parts
+                    sums["PRR"].append((quality - np.append(quality[1:], 0.0)) @ weight)
+            if "ROC-AUC" in metrics or "PR-AUC" in metrics:
+                found = _cumulated(drawn * incorrect[:, None])[ends]
+                within, positive = _steps_of(retained)[holding], _steps_of(found)[holding]
+                total, found = retained[holding], found[holding]
+                if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
+                    below = (total - found) - 0.5 * (within - positive)
+                    sums["ROC-AUC"].append(np.einsum("gr,gr->r", positive, below))
+                if "PR-AUC" in metrics:  # precision when everything from this group upwards is called incorrect
+                    called = self._total[here] - total + within
+                    right = self._positives[here] - found + positive
+                    sums["PR-AUC"].append(np.einsum("gr,gr->r", positive, right / np.maximum(called, 1)))
+        return {metric: np.concatenate(blocks) for metric, blocks in sums.items()}
+
+
+def measure(
+    metric: str,
+    uncertainty: Array,
+    quality: Array,
+    counts: Counts | None = None,
+    *,
+    max_rejection: float = 0.5,
+    threshold: float = 0.5,
+) -> Array:
+    """One metric of one score on each resample, [R], or, without counts, on the data, [1]: see :class:`Evaluator`."""
+    if counts is None:
+        counts = np.ones((len(quality), 1), dtype=np.int64)
+    evaluator = Evaluator(quality, counts, max_rejection=max_rejection, threshold=threshold)
+    return evaluator.measure(uncertainty, [metric])[metric]
+
+
+def why_undefined(metric: str, quality: Array, max_rejection: float = 0.5, threshold: float = 0.5) -> str:
+    """Why a metric is undefined on these answers; empty if it is defined."""
+    incorrect = quality <= threshold
+    if metric == "PRR":
+        if _steps(len(quality), max_rejection) < 2:
+            return f"undefined: rejecting {max_rejection:.0%} of {len(quality)} answers leaves fewer than two sizes"
+        return "undefined: every answer has the same quality" if np.ptp(quality) == 0 else ""
+    if not incorrect.any():
+        return "undefined: every answer is correct"
+    return "undefined: every answer is incorrect" if metric == "ROC-AUC" and incorrect.all() else ""
+
+
+def _steps(n: int, max_rejection: float) -> int:
+    """k, guarded against a product such as 0.3 · 10 that rounding leaves just below a whole number."""
+    return int(np.floor(max_rejection * n + 1e-9))
+
+
+def _groups(values: Array) -> tuple[Counts, Counts]:
+    """The ascending order of ``values`` and where, in it, each group of equal ones starts."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def _cumulated(rows: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """Cumulative sums down the rows; row by row, which numpy's own cumsum along this axis is four times slower at."""
+    total = np.empty_like(rows)
+    running = np.zeros(rows.shape[1], dtype=rows.dtype)
+    for row, out in zip(rows, total, strict=True):
+        running = np.add(running, row, out=out)
+    return total
+
+
+def _steps_of(cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """What each row adds to the one before: the inverse of :func:`_cumulated`."""
+    steps = cumulated.copy()
+    steps[1:] -= cumulated[:-1]
+    return steps
+
+
+def _retained_quality(uncertainty: Array, quality: Array) -> Array:
+    """Expected mean quality of the n most certain answers, for n = 1 … N."""
+    order, starts = _groups(uncertainty)
+    ends = np.append(starts[1:], len(order))
+    sums = np.add.reduceat(quality[order], starts).cumsum()
+    sizes = np.arange(1, len(order) + 1)
+    mean: Array = np.interp(sizes, np.append(0, ends), np.append(0.0, sums)) / sizes
+    return mean

@@ -1,0 +1,59 @@
+"""``tab:abl_crossencoder``: PRR of the five main methods with a cross-encoder as the similarity s."""
+
+from __future__ import annotations
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import grid, metric_tables, naming
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL, MODEL = "abl_crossencoder", "gemma-3-4b-base"
+
+
+def needs(study: Study) -> list[Need]:
+    """Evaluation and replicates of the main recipe under the second scorer, every dataset of one model."""
+    scorer, cells = _cells(study)
+    return metric_tables.needs(study, cells, scorer)
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """Values as evaluated; the mean's interval from the stored replicates."""
+    scorer, cells = _cells(study)
+    model = next(iter(cells))
+    return metric_tables.table(
+        LABEL,
+        study,
+        inputs,
+        cells=cells,
+        columns=metric_tables.dataset_columns(study, model, cells[model]),
+        body=metric_tables.pair_body(naming.CONSISTENCY),
+        what=f"PRR (higher is better) with similarity {study.scorers[scorer].title}, {study.models[model].title}",
+        scorer=scorer,
+        sentences=[
+            f"Everything but the similarity is as with {study.scorers[study.main.scorer].title}.",
+            grid.shown_instead(study, [MODEL], [model]),
+        ],
+    )
+
+
+def _cells(study: Study) -> tuple[str, dict[str, list[str]]]:
+    recipe = study.main.recipe
+    wanted = grid.datasets(study, recipe)
+    for scorer, found in study.scorers.items():
+        replaces = "cross-encoder" in (found.stand_in_for or "").lower()
+        if scorer == study.main.scorer or not (found.kind == "cross_encoder" or replaces):
+            continue
+
+        def usable(model: str, scorer: str = scorer) -> bool:
+            return bool(wanted) and all(grid.covers(study, recipe, model, d, scorer) for d in wanted)
+
+        if any(usable(model) for model in study.models):
+            return scorer, {grid.first_model(study, MODEL, usable): wanted}
+    raise BeamUQError(
+        f"needs a model whose {recipe!r} cells all have a scorer of kind cross_encoder "
+        "(or a stand-in for the cross-encoder); add it to the grid's scorers"
+    )
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

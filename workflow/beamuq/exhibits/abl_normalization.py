@@ -1,0 +1,44 @@
+"""``tab:abl_normalization``: PRR of three methods over beams whose probabilities have a floor epsilon."""
+
+from __future__ import annotations
+
+from beamuq.exhibits import ablation_tables, naming
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.methods.settings import number
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL = "abl_normalization"
+
+
+def needs(study: Study) -> list[Need]:
+    """The evaluation of every cell of the recipe that scores floors."""
+    return ablation_tables.needs(study, _recipe(study))
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """A row a floor, from uniform weights down to none."""
+    recipe = _recipe(study)
+    floors = sorted(study.scoring[recipe].epsilon, reverse=True)
+    return ablation_tables.table(
+        LABEL,
+        study,
+        inputs,
+        chosen=recipe,
+        methods=naming.GRAPH,
+        stub=("Floor",),
+        body=[ablation_tables.beam_line(f"ε={number(e)}", f"epsilon={number(e)}") for e in floors],
+        what="PRR (higher is better) for floors ε on the mass of each beam",
+        sentences=[
+            f"Weights of the {study.main.size} beams are proportional to max(ε, p): ε = 0 is the main text's weighting, "
+            "ε = 1 weighs all beams alike."
+        ],
+        stored=lambda at: at.setting,
+    )
+
+
+def _recipe(study: Study) -> str:
+    return ablation_tables.recipe(study, "epsilon", naming.GRAPH, lambda scoring: bool(scoring.epsilon))
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -1,0 +1,44 @@
+"""``tab:abl_other_methods``: PRR of Semantic Entropy, Degree Matrix, SAR and the five main methods in both forms."""
+
+from __future__ import annotations
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import grid, metric_tables, naming
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL, MODEL = "abl_other_methods", "gemma-3-4b-base"
+METHODS = ("SemanticEntropy", "DegreeMatrix", "SAR", *naming.CONSISTENCY)
+
+
+def needs(study: Study) -> list[Need]:
+    """Evaluation and replicates of the main recipe, every dataset of one model; the further methods must be scored."""
+    missing = [method for method in METHODS if method not in study.scoring[study.main.recipe].methods]
+    if missing:
+        raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{study.main.recipe}.methods")
+    return metric_tables.needs(study, metric_tables.one_model(study, MODEL), study.main.scorer)
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """Values as evaluated; the mean's interval from the stored replicates."""
+    cells = metric_tables.one_model(study, MODEL)
+    model = next(iter(cells))
+    return metric_tables.table(
+        LABEL,
+        study,
+        inputs,
+        cells=cells,
+        columns=metric_tables.dataset_columns(study, model, cells[model]),
+        body=metric_tables.pair_body(METHODS),
+        what=f"PRR (higher is better) of further methods in both forms, {study.models[model].title}",
+        scorer=study.main.scorer,
+        sentences=[
+            "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
+            "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
+            grid.shown_instead(study, [MODEL], [model]),
+        ],
+    )
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -1,0 +1,76 @@
+"""``tab:abl_sampling``: PRR of three methods over every way of generating candidates."""
+
+from __future__ import annotations
+
+from beamuq.exhibits import ablation_tables, naming
+from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
+from beamuq.exhibits.ranked import Line, Printed
+from beamuq.methods.settings import parse
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL = "abl_sampling"
+FAMILIES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
+
+
+def needs(study: Study) -> list[Need]:
+    """The evaluation of every cell of the recipe whose every strategy is scored."""
+    return ablation_tables.needs(study, _recipe(study))
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
+    recipe = _recipe(study)
+    return ablation_tables.table(
+        LABEL,
+        study,
+        inputs,
+        chosen=recipe,
+        methods=naming.GRAPH,
+        stub=("Candidates", "Setting"),
+        body=_body(study, recipe),
+        what="PRR (higher is better) for different ways of generating candidates",
+        sentences=[
+            f"{study.main.size} candidates a question.",
+            "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
+            "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
+        ],
+        stored=lambda at: _stored(study, at),
+    )
+
+
+def _recipe(study: Study) -> str:
+    return ablation_tables.recipe(study, "every_strategy", naming.GRAPH, lambda scoring: scoring.every_strategy)
+
+
+def _body(study: Study, recipe: str) -> list[Line | Heading | Rule]:
+    strategies = study.recipes[recipe].strategies()
+    sampled = [strategy for strategy in strategies if parse(strategy)[0] == "sample"]
+    body: list[Line | Heading | Rule] = [_line("Beam search", "", naming.BEAMSEARCH, "beam")]
+    blocks = [
+        ("Multinomial sampling", [(s, naming.MULTINOMIAL, "") for s in sampled]),
+        ("Multinomial, exact weights", [(s, naming.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
+        *(
+            (title, [(s, naming.BEAMSEARCH, "") for s in strategies if parse(s)[0] == kind])
+            for kind, title in FAMILIES.items()
+        ),
+    ]
+    for title, lines in blocks:
+        body += [Rule()] if lines else []
+        for position, (strategy, variant, suffix) in enumerate(lines):
+            printed = strategy.replace("sample", "multinomial") + suffix
+            settings = ", ".join(strategy.split()[1:]).replace("lambda", "λ")
+            body.append(_line("" if position else title, settings, variant, printed))
+    return body
+
+
+def _line(title: str, settings: str, variant: str, setting: str) -> Line:
+    return Line((title, settings), Printed(variant=variant, setting=setting))
+
+
+def _stored(study: Study, at: Printed) -> str:
+    strategy = at.setting.replace("multinomial", "sample")
+    return "" if strategy in ("beam", study.main.sample) else strategy
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

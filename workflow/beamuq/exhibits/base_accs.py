@@ -1,0 +1,79 @@
+"""``tab:base_accs``: the share of greedy answers whose quality is strictly above the threshold, model × dataset."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from beamuq.exhibits import grid, naming, numbers, ranked, style
+from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Table, unique
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL = "base_accs"
+
+
+def needs(study: Study) -> list[Need]:
+    """Quality of the main recipe for every model × dataset, and the questions for their groups."""
+    recipe, metric = study.main.recipe, study.quality.metric
+    return unique(
+        [
+            need
+            for model, datasets in grid.main_cells(study).items()
+            for dataset in datasets
+            for need in (
+                Need("quality", model=model, dataset=dataset, recipe=recipe, metric=metric),
+                Need("questions", dataset=dataset),
+            )
+        ]
+    )
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """Accuracy with an interval that knows stories: Wilson's, its n cut by the design effect."""
+    cells = grid.main_cells(study)
+    datasets = list(next(iter(cells.values())))
+    rows = []
+    sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
+    body = []
+    for model in cells:
+        printed = []
+        for dataset in datasets:
+            value, low, high, n = _accuracy(study, inputs, model, dataset)
+            rows.append((f"tab:{LABEL}", model, dataset, "accuracy", "", "", "", value, None, low, high, n))
+            sizes[dataset].append(n)
+            printed.append(Cell(numbers.percent(value), spread=f"[{100 * low:.0f}, {100 * high:.0f}]"))
+        body.append(Row((study.models[model].title,), tuple(printed)))
+    stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
+    title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
+    caption = naming.caption(
+        study,
+        [
+            f"{title}, with {style.confidence(study)} Wilson score intervals in brackets.",
+            f"Questions of one {naming.listing(stories)} story depend on each other: there the interval's n is divided "
+            "by the design effect, the cluster-robust variance over the binomial one."
+            if stories
+            else "",
+            ranked.size_sentence(study, sizes),
+        ],
+        quality=True,
+    )
+    header = (
+        tuple(study.datasets[d].category for d in datasets),
+        tuple(study.datasets[d].title for d in datasets),
+    )
+    values = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
+    return Table(LABEL, naming.titled(study, title), caption, values, Grid(("Model",), header, tuple(body)))
+
+
+def _accuracy(study: Study, inputs: Inputs, model: str, dataset: str) -> tuple[float, float, float, int]:
+    quality = inputs.frame(
+        Need("quality", model=model, dataset=dataset, recipe=study.main.recipe, metric=study.quality.metric)
+    )
+    answers = quality[quality["produced"] == "greedy"]
+    groups = inputs.frame(Need("questions", dataset=dataset)).set_index("id")["group"]
+    correct = (answers["value"] > study.quality.threshold).to_numpy()
+    low, high = numbers.proportion_interval(correct, list(groups.loc[answers["id"]]), study.evaluation.confidence)
+    return float(correct.mean()), low, high, len(correct)
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

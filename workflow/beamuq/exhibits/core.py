@@ -1,0 +1,212 @@
+"""What an exhibit is, what it is given, and the registry that finds them by walking this package.
+
+A module of this package that holds ``EXHIBIT`` (one exhibit) or ``family`` (a function of the study that gives several,
+such as one a model) is an exhibit module: adding an exhibit is adding one file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+import beamuq.exhibits
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.needs import Need
+from beamuq.study import Study, load_study
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+VALUE_COLUMNS = ("table", "model", "dataset", "metric", "method", "variant", "setting", "value", "std")
+CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed cell.
+
+    ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
+    ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a typewriter face.
+    """
+
+    text: str
+    spread: str = ""
+    mark: Literal["", "best", "second"] = ""
+    better: bool = False
+    note: str = ""
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A body row: its titles, one a stub column, and its cells."""
+
+    titles: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A title across the whole width of the body."""
+
+    title: str
+
+
+class Rule:
+    """A horizontal rule between groups of rows."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a table looks. ``header[level][column]``; equal neighbours of a level above the last share one title."""
+
+    stub: tuple[str, ...]
+    header: tuple[tuple[str, ...], ...]
+    body: tuple[Row | Heading | Rule, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it."""
+
+    label: str
+    title: str
+    caption: str
+    values: pd.DataFrame
+    grid: Grid
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A built figure: ``data`` is the frame drawn, ``draw`` makes a fresh matplotlib figure in the current style."""
+
+    label: str
+    title: str
+    caption: str
+    data: pd.DataFrame
+    draw: Callable[[], matplotlib.figure.Figure]
+
+
+class Inputs:
+    """The files an exhibit asked for, by :class:`~beamuq.needs.Need`."""
+
+    def __init__(self, loaded: dict[Need, tables.Loaded]) -> None:
+        self._loaded = loaded
+        self._frames: dict[Need, pd.DataFrame] = {}
+
+    @classmethod
+    def read(cls, needs: Sequence[Need], paths: Sequence[Path]) -> Inputs:
+        """Read ``paths`` in the order of ``needs``; each file's footer must name the cell that was asked for.
+
+        Raises
+        ------
+        BeamUQError
+            If the counts differ, a file is unreadable, of another kind, or of another cell.
+        """
+        if len(needs) != len(paths):
+            raise BeamUQError(f"--inputs: {len(paths)} files given, {len(needs)} needed: {_listing(needs)}")
+        loaded = {}
+        for need, path in zip(needs, paths, strict=True):
+            loaded[need] = tables.read(path, need.kind)
+            if loaded[need].cell != need.cell:
+                found, wanted = loaded[need].cell, need.cell
+                raise BeamUQError(f"{path}: holds {found}, expected {wanted}; give --inputs in the order of needs")
+        return cls(loaded)
+
+    def __getitem__(self, need: Need) -> tables.Loaded:
+        return self._loaded[need]
+
+    def frame(self, need: Need) -> pd.DataFrame:
+        """The table of ``need`` as a frame. Shared between calls: do not write into it."""
+        if need not in self._frames:
+            self._frames[need] = self._loaded[need].table.to_pandas()
+        return self._frames[need]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or a figure: its label (the paper's, without ``tab:`` or ``fig:``), what it reads, how it is built.
+
+    ``needs`` raises :class:`BeamUQError` with a one-line reason where a study cannot supply the exhibit. ``module`` is
+    the one that holds it, an input of the rule that draws it. ``files`` are further files read: prompt templates.
+    """
+
+    label: str
+    kind: Literal["table", "figure"]
+    needs: Callable[[Study], list[Need]]
+    build: Callable[[Study, Inputs], Table | Figure]
+    module: str
+    files: Callable[[Study], list[Path]] = lambda study: []  # noqa: ARG005  (the name is part of the interface)
+
+
+def names(study: Study) -> list[str]:
+    """Every label that exists for this study, whether or not its grid can supply it; tables first."""
+    found = [item for module in _modules() for item in _exhibits(module, study)]
+    return [item.label for item in sorted(found, key=lambda item: (item.kind != "table", item.label))]
+
+
+def exhibit(name: str, study: Study) -> Exhibit:
+    """The exhibit of this label.
+
+    Raises
+    ------
+    BeamUQError
+        If there is none; the message suggests the nearest.
+    """
+    found = {item.label: item for module in _modules() for item in _exhibits(module, study)}
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names(study))}"
+        raise BeamUQError(f"{name!r}: no such exhibit; {hint}")
+    return found[name]
+
+
+def study_given(text: str) -> Study:
+    """The study of a step's ``--study``: a study's JSON, or the path of a study file.
+
+    Raises
+    ------
+    BeamUQError
+        If it is not a valid study.
+    """
+    if not text.lstrip().startswith("{"):
+        return load_study(Path(text))
+    try:
+        return Study.model_validate(json.loads(text))
+    except ValueError as error:
+        raise BeamUQError(f"--study: not a study: {' '.join(str(error).split())}") from error
+
+
+def unique(needs: Sequence[Need]) -> list[Need]:
+    """``needs`` without repetitions, order kept."""
+    return list(dict.fromkeys(needs))
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    found = sorted(info.name for info in pkgutil.iter_modules(beamuq.exhibits.__path__))
+    modules = (importlib.import_module(f"beamuq.exhibits.{name}") for name in found)
+    return tuple(module for module in modules if hasattr(module, "EXHIBIT") or hasattr(module, "family"))
+
+
+def _exhibits(module: ModuleType, study: Study) -> Iterator[Exhibit]:
+    if hasattr(module, "EXHIBIT"):
+        yield module.EXHIBIT
+    if hasattr(module, "family"):
+        yield from module.family(study)
+
+
+def _listing(needs: Sequence[Need]) -> str:
+    return ", ".join(need.path for need in needs) or "none"

@@ -1,0 +1,134 @@
+"""The tables of one metric for every method: a column a model (mean over datasets) or a column a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beamuq.exhibits import grid, naming, ranked
+from beamuq.exhibits.core import Heading, Inputs, Rule, Table
+from beamuq.exhibits.measured import Key, Measured, Measurements, mean_over_datasets
+from beamuq.exhibits.ranked import Column, Line, Printed
+from beamuq.methods import registry
+from beamuq.needs import Need
+from beamuq.study import Study
+
+MEAN = "mean"
+Body = list[Line | Heading | Rule]
+
+SEMANTIC_ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
+
+
+def needs(study: Study, cells: dict[str, list[str]], scorer: str) -> list[Need]:
+    """Evaluation and replicates of every model × dataset in the main recipe, model by model."""
+    return [
+        Need(kind, model=model, dataset=dataset, recipe=study.main.recipe, scorer=scorer)
+        for model, datasets in cells.items()
+        for dataset in datasets
+        for kind in ("evaluation", "replicates")
+    ]
+
+
+def main_body(study: Study) -> Body:
+    """The study's methods in its order: baselines, then each consistency-based method in both forms."""
+    found = [registry.resolve(name) for name in study.scoring[study.main.recipe].methods]
+    pairs = [m for m in found if len(m.variants) == 2 and m.name not in (*naming.BASELINES, "DegreeMatrix")]
+    baselines = [m for m in found if len(m.variants) == 1 or m.name in naming.BASELINES]
+    body: Body = []
+    if baselines:
+        body += [Heading("Baseline UQ methods"), Rule()]
+        body += [Line((naming.method_title(m.name),), Printed(method=m.name)) for m in baselines]
+    if pairs:
+        body += [Rule()] if baselines else []
+        body += [Heading("Consistency-based UQ: multinomial vs. beamsearch versions")]
+        body += pair_body([m.name for m in pairs], first_rule=True)
+    return body
+
+
+def pair_body(methods: Sequence[str], *, first_rule: bool = False) -> Body:
+    """Each method in both forms, rules between the methods."""
+    body: Body = []
+    for method in methods:
+        body += [Rule()] if body or first_rule else []
+        for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH):
+            body.append(Line((naming.method_title(method, variant),), Printed(method=method, variant=variant)))
+    return body
+
+
+def table(
+    label: str,
+    study: Study,
+    inputs: Inputs,
+    *,
+    cells: dict[str, list[str]],
+    columns: Sequence[Column],
+    body: Body,
+    what: str,
+    scorer: str,
+    metric: str = "PRR",
+    produced: str = "greedy",
+    sentences: Sequence[str] = (),
+) -> Table:
+    """Build the table: ``what`` opens the caption and is the title; ``sentences`` follow before the common ones."""
+    evaluations: dict[tuple[str, str], Measurements] = {}
+    files = needs(study, cells, scorer)
+    for evaluation, replicates in zip(files[::2], files[1::2], strict=True):
+        evaluations[evaluation.model, evaluation.dataset] = Measurements(study, inputs, evaluation, replicates)
+
+    def measure(at: Printed) -> Measured:
+        key = Key(metric, at.method, at.variant, at.setting, produced)
+        if at.dataset != MEAN:
+            return evaluations[at.model, at.dataset][key]
+        datasets = cells[at.model]
+        titles = [study.datasets[d].title for d in datasets]
+        each = [evaluations[at.model, d] for d in datasets]
+        return mean_over_datasets(each, titles, key, study.evaluation.confidence)
+
+    shown = list(dict.fromkeys(d for datasets in cells.values() for d in datasets))
+    first = next(item for item in body if isinstance(item, Line)).key
+    key = Key(metric, first.method, first.variant, first.setting, produced)
+    sizes = {d: [evaluations[m, d][key].n for m in cells if d in cells[m]] for d in shown}
+    has_pairs = any(isinstance(item, Line) and item.key.variant for item in body)
+    has_entropy = any(isinstance(i, Line) and i.key.method == "SemanticEntropy" and not i.key.variant for i in body)
+    caption = naming.caption(
+        study,
+        [
+            f"{what}.",
+            *sentences,
+            f"{ranked.MARKS_SENTENCE}{'; ' + ranked.ARROW_SENTENCE if has_pairs else ''}.",
+            ranked.spread_sentence(study, shown),
+            ranked.size_sentence(study, sizes),
+            SEMANTIC_ENTROPY if has_entropy else "",
+        ],
+        scorers=[scorer],
+        quality=True,
+    )
+    return ranked.ranked_table(
+        label,
+        title=naming.titled(study, what),
+        caption=caption,
+        metric=metric,
+        stub=("Method",),
+        columns=columns,
+        body=body,
+        measure=measure,
+    )
+
+
+def model_columns(study: Study, cells: dict[str, list[str]]) -> list[Column]:
+    """A column a model, for means over datasets."""
+    return [Column((study.models[model].title,), Printed(model=model, dataset=MEAN)) for model in cells]
+
+
+def dataset_columns(study: Study, model: str, datasets: Sequence[str], *, mean: bool = True) -> list[Column]:
+    """A column a dataset under its category, then the mean."""
+    columns = [
+        Column((study.datasets[d].category, study.datasets[d].title), Printed(model=model, dataset=d)) for d in datasets
+    ]
+    return columns + ([Column(("", "Mean"), Printed(model=model, dataset=MEAN))] if mean else [])
+
+
+def one_model(study: Study, preferred: str) -> dict[str, list[str]]:
+    """The paper's model, or its stand-in, with every dataset of the main recipe."""
+    recipe = study.main.recipe
+    model = grid.first_model(study, preferred, lambda m: m in grid.models(study, recipe))
+    return grid.main_cells(study, [model])

@@ -1,0 +1,84 @@
+"""How methods, variants, settings, demos and stand-ins are called in what a reader sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beamuq.study import Study
+
+BASELINES = (
+    "Prob",
+    "MTE",
+    "Perplexity",
+    "CCP",
+    "SAR",
+    "PTrue",
+    "SemanticEntropy",
+    "LexicalSimilarity",
+    "EigValLaplacian",
+    "NumSemSets",
+)
+CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
+GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
+MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
+
+_METHODS = {
+    "PTrue": "P(True)",
+    "SemanticEntropy": "Semantic Entropy",
+    "LexicalSimilarity": "Lexical Similarity",
+    "DegreeMatrix": "Degree Matrix",
+}
+_SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
+
+DEMO_TAG = "[demo] "
+DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
+
+
+def method_title(method: str, variant: str = "") -> str:
+    """``Dissimilarity + beamsearch``; a method this table of names does not know keeps its key."""
+    title = _METHODS.get(method, method)
+    return f"{title} + beamsearch" if variant == BEAMSEARCH else title
+
+
+def method_short(method: str) -> str:
+    """As column heads of wide tables print it."""
+    return _SHORT.get(method, method)
+
+
+def titled(study: Study, title: str) -> str:
+    """A title, with the demo's tag where the study is one."""
+    return f"{DEMO_TAG}{title}" if study.demo else title
+
+
+def stand_ins(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> list[str]:
+    """One clause for each scorer or quality metric used here that replaces the paper's."""
+    found = []
+    for name in scorers:
+        scorer = study.scorers[name]
+        if scorer.stand_in_for:
+            found.append(f"similarity: {scorer.title}, stand-in for {scorer.stand_in_for}")
+    if quality and study.quality.stand_in_for:
+        found.append(f"quality: {study.quality.title}, stand-in for {study.quality.stand_in_for}")
+    return found
+
+
+def caption(study: Study, sentences: Sequence[str], *, scorers: Sequence[str] = (), quality: bool = False) -> str:
+    """The caption: its sentences, then every stand-in, then the warning that a demo carries."""
+    parts = [sentence for sentence in sentences if sentence]
+    found = stand_ins(study, scorers, quality=quality)
+    if found:
+        parts.append(f"Stand-ins: {'; '.join(found)}.")
+    if study.demo:
+        parts.append(DEMO_WARNING)
+    return titled(study, " ".join(parts))
+
+
+def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
+    """The small line under a figure that names every stand-in; empty where there is none."""
+    found = stand_ins(study, scorers, quality=quality)
+    return f"Stand-ins: {'; '.join(found)}." if found else ""
+
+
+def listing(items: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""

@@ -1,0 +1,126 @@
+"""``fig:prr_curves``: rejection curves of three methods, samples against beams, with oracle and random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.evaluation import bootstrap, metrics
+from beamuq.exhibits import grid, naming, style
+from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits.scored import Floats, Scored
+from beamuq.needs import Need
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+LABEL, MODEL, DATASET = "prr_curves", "llama-3.1-8b-base", "triviaqa"
+BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
+
+
+def needs(study: Study) -> list[Need]:
+    """Scores, quality and questions of one model on TriviaQA."""
+    model, dataset = grid.one_cell(study, MODEL, DATASET, study.main.scorer)
+    recipe = study.main.recipe
+    return [
+        Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
+        Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
+        Need("questions", dataset=dataset),
+    ]
+
+
+def build(study: Study, inputs: Inputs) -> Figure:
+    """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
+    files = needs(study)
+    found = Scored(inputs, files[0], files[1], files[2])
+    resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
+    counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{LABEL} {files[0].model}")
+    frames = []
+    for method in naming.GRAPH:
+        for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH):
+            scores = found.scores(method, variant)
+            frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
+    data = pd.concat(frames, ignore_index=True)
+    model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
+    title = naming.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
+    caption = naming.caption(
+        study,
+        [
+            f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
+            f"{naming.listing(naming.GRAPH)} over samples and beams, with the oracle and random orders. "
+            f"{dataset}, {model}, n = {len(found.quality)} questions.",
+            f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
+            f"Bands: {style.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
+            grid.shown_instead(study, [MODEL], [files[0].model]),
+        ],
+        scorers=[study.main.scorer],
+        quality=True,
+    )
+    note = naming.footnote(study, [study.main.scorer], quality=True)
+    return Figure(
+        LABEL,
+        title,
+        caption,
+        data,
+        lambda: _draw(title, note, data, study.evaluation.max_rejection, len(found.quality)),
+    )
+
+
+def _curves(
+    scores: Floats,
+    quality: Floats,
+    counts: metrics.Counts,
+    confidence: float,
+    method: str,
+    variant: str,
+) -> pd.DataFrame:
+    drawn = metrics.rejection_curves(scores, quality)
+    replicates = []
+    for column in counts.T:
+        again = metrics.rejection_curves(np.repeat(scores, column), np.repeat(quality, column))
+        replicates.append(np.interp(drawn.rejected, again.rejected, again.uncertainty))
+    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return pd.DataFrame(
+        {
+            "method": method,
+            "variant": variant,
+            "rejected": drawn.rejected,
+            "quality": drawn.uncertainty,
+            "low": low,
+            "high": high,
+            "oracle": drawn.oracle,
+            "random": drawn.random,
+            "n": len(quality),
+        }
+    )
+
+
+def _draw(title: str, note: str, data: pd.DataFrame, max_rejection: float, n: int) -> matplotlib.figure.Figure:
+    figure = style.canvas(2.2, title, note, legend_rows=1)
+    panels = figure.subplots(1, len(naming.GRAPH), sharex=True, sharey=True)
+    for axes, method in zip(panels, naming.GRAPH, strict=True):
+        part = data[data["method"] == method]
+        for variant, look in style.VARIANTS.items():
+            curve = part[part["variant"] == variant]
+            axes.fill_between(
+                curve["rejected"], curve["low"], curve["high"], color=look.colour, alpha=0.18, linewidth=0
+            )
+            axes.plot(curve["rejected"], curve["quality"], color=look.colour, linestyle=look.line, label=look.title)
+        axes.plot(curve["rejected"], curve["oracle"], color=style.BLACK, linewidth=0.9, label="oracle")
+        axes.plot(
+            curve["rejected"], curve["random"], color=style.GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random"
+        )
+        axes.axvline(max_rejection, color=style.BLACK, linestyle=":", linewidth=0.9, label="max rejection")
+        axes.set_title(f"{method}\nn = {n}")
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    panels[1].set_xlabel("Rejected share of answers")
+    panels[0].set_ylabel("Mean quality of what is retained")
+    style.legend(figure, panels[0], 5)
+    return figure
+
+
+EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)

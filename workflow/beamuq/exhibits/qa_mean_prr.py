@@ -1,0 +1,33 @@
+"""``tab:qa_mean_prr``: PRR of every method, mean over the datasets, a column a model."""
+
+from __future__ import annotations
+
+from beamuq.exhibits import grid, metric_tables
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL = "qa_mean_prr"
+
+
+def needs(study: Study) -> list[Need]:
+    """Evaluation and replicates of the main recipe, every model × dataset."""
+    return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """Means and their intervals from the stored replicates."""
+    cells = grid.main_cells(study)
+    return metric_tables.table(
+        LABEL,
+        study,
+        inputs,
+        cells=cells,
+        columns=metric_tables.model_columns(study, cells),
+        body=metric_tables.main_body(study),
+        what=f"PRR (higher is better), mean over {len(next(iter(cells.values())))} datasets",
+        scorer=study.main.scorer,
+    )
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -1,0 +1,43 @@
+"""``tab:qa_<label>``: PRR of every method on each dataset, one table a model."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from beamuq.exhibits import grid, metric_tables
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.needs import Need
+from beamuq.study import Study
+
+
+def needs(study: Study, *, model: str) -> list[Need]:
+    """Evaluation and replicates of the main recipe, every dataset of one model."""
+    return metric_tables.needs(study, grid.main_cells(study, [model]), study.main.scorer)
+
+
+def build(study: Study, inputs: Inputs, *, model: str) -> Table:
+    """Values as evaluated; the mean's interval from the stored replicates."""
+    label = _label(study, model)
+    cells = grid.main_cells(study, [model])
+    return metric_tables.table(
+        label,
+        study,
+        inputs,
+        cells=cells,
+        columns=metric_tables.dataset_columns(study, model, cells[model]),
+        body=metric_tables.main_body(study),
+        what=f"PRR (higher is better) on {len(cells[model])} datasets, {study.models[model].title}",
+        scorer=study.main.scorer,
+    )
+
+
+def family(study: Study) -> list[Exhibit]:
+    """One exhibit a model of the study."""
+    return [
+        Exhibit(_label(study, model), "table", partial(needs, model=model), partial(build, model=model), __name__)
+        for model in study.models
+    ]
+
+
+def _label(study: Study, model: str) -> str:
+    return f"qa_{study.models[model].label}"

@@ -1,0 +1,160 @@
+"""Tables of measurements: rows of methods or settings, columns of cells, ranked within each column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import pandas as pd
+
+from beamuq.exhibits import naming, numbers
+from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
+from beamuq.exhibits.measured import Measured
+from beamuq.study import Study
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Where a number stands: the key columns of the published values."""
+
+    model: str = ""
+    dataset: str = ""
+    method: str = ""
+    variant: str = ""
+    setting: str = ""
+
+    def __or__(self, other: Printed) -> Printed:
+        """Both keys together; where both say something, ``other`` does."""
+        return Printed(
+            other.model or self.model,
+            other.dataset or self.dataset,
+            other.method or self.method,
+            other.variant or self.variant,
+            other.setting or self.setting,
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row: its titles and what its key adds to a column's."""
+
+    titles: tuple[str, ...]
+    key: Printed
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its titles from the upper header level to the last, and what its key adds to a row's."""
+
+    titles: tuple[str, ...]
+    key: Printed
+
+
+def ranked_table(
+    label: str,
+    *,
+    title: str,
+    caption: str,
+    metric: str,
+    stub: tuple[str, ...],
+    columns: Sequence[Column],
+    body: Sequence[Line | Heading | Rule],
+    measure: Callable[[Printed], Measured],
+    spread: bool = True,
+    arrows: bool = True,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Measure every row × column; mark best and second of each column; draw the arrow where the beam form is better.
+
+    ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row with the
+    ``multinomial`` row of the same method and setting, where that row is in the table.
+    """
+    lines = [item for item in body if isinstance(item, Line)]
+    measured = {line.key | column.key: measure(line.key | column.key) for line in lines for column in columns}
+    cells: dict[Printed, Cell] = {}
+    for column in columns:
+        keys = [line.key | column.key for line in lines]
+        for key, mark in zip(keys, numbers.marks([measured[key].value for key in keys]), strict=True):
+            cells[key] = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
+    grid = Grid(
+        stub,
+        tuple(zip(*(column.titles for column in columns), strict=True)),
+        tuple(
+            Row(item.titles, tuple(cells[item.key | column.key] for column in columns))
+            if isinstance(item, Line)
+            else item
+            for item in body
+        ),
+    )
+    values = pd.DataFrame(
+        [
+            (
+                f"tab:{label}",
+                k.model,
+                k.dataset,
+                metric,
+                k.method,
+                k.variant,
+                k.setting,
+                m.value,
+                m.std,
+                m.low,
+                m.high,
+                m.n,
+            )
+            for k, m in measured.items()
+        ],
+        columns=list(CSV_COLUMNS),
+    )
+    return Table(label, title, caption, values, grid, tuple(filter(None, notes)))
+
+
+def _cell(
+    key: Printed,
+    measured: Mapping[Printed, Measured],
+    mark: Literal["", "best", "second"],
+    spread: bool,
+    arrows: bool,
+) -> Cell:
+    found = measured[key]
+    if found.value is None:
+        return numbers.undefined(found.note)
+    other = None
+    if arrows and key.variant == naming.BEAMSEARCH:
+        other = measured.get(Printed(key.model, key.dataset, key.method, naming.MULTINOMIAL, key.setting))
+    return Cell(
+        numbers.decimal(found.value),
+        spread=f"± {numbers.decimal(found.std)}" if spread and found.std is not None else "",
+        mark=mark,
+        better=other is not None and numbers.better(found.value, other.value),
+        note=found.note if spread else "",
+    )
+
+
+def spread_sentence(study: Study, datasets: Sequence[str]) -> str:
+    """What ± is."""
+    stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
+    return (
+        f"± is the standard deviation over {study.evaluation.resamples} bootstrap resamples of the questions"
+        + (f" (of whole stories for {naming.listing(stories)})" if stories else "")
+        + (", each dataset resampled on its own" if len(datasets) > 1 else "")
+        + "."
+    )
+
+
+def size_sentence(study: Study, sizes: Mapping[str, Sequence[int]]) -> str:
+    """``n`` of each dataset; sizes that differ between models are given as a range."""
+    parts = {study.datasets[d].title: _range(found) for d, found in sizes.items()}
+    if len(set(parts.values())) == 1:
+        return f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
+    return f"n: {', '.join(f'{title} {count}' for title, count in parts.items())} questions."
+
+
+def _range(found: Sequence[int]) -> str:
+    low, high = min(found), max(found)
+    return str(low) if low == high else f"{low}–{high}"
+
+
+MARKS_SENTENCE = "In each column the best value is bold and the second best underlined, compared unrounded, ties alike"
+ARROW_SENTENCE = "↑: the beam form is better than its multinomial counterpart"

@@ -1,0 +1,79 @@
+"""``fig:redundancy``: the share of samples that repeat another one, by the greedy answer's length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.exhibits import grid, naming, numbers, style
+from beamuq.exhibits.candidates import Candidates, group_of, length_bins
+from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.needs import Need
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+LABEL, MODEL, DATASET = "redundancy", "gemma-3-4b-base", "triviaqa"
+
+
+def needs(study: Study) -> list[Need]:
+    """Candidates of one model on TriviaQA, and its questions for the order and groups."""
+    model, dataset = grid.one_cell(study, MODEL, DATASET)
+    return [
+        Need("candidates", model=model, dataset=dataset, recipe=study.main.recipe),
+        Need("questions", dataset=dataset),
+    ]
+
+
+def build(study: Study, inputs: Inputs) -> Figure:
+    """(M − distinct cleaned texts) / M, averaged over the questions of a length; bootstrap intervals."""
+    files = needs(study)
+    found = Candidates(inputs, *files)
+    values, size = found.redundancy(study.main.sample, study.main.size), study.main.size
+    rows = []
+    for chosen in [*length_bins(found.lengths()), None]:
+        members = np.ones(len(values), dtype=bool) if chosen is None else chosen.members
+        interval = numbers.mean_interval(
+            values[members],
+            group_of(found.groups, members),
+            study.evaluation.confidence,
+            seed=study.seed,
+            resamples=study.evaluation.resamples,
+        )
+        low, high = interval or (np.nan, np.nan)
+        title = "All" if chosen is None else chosen.title
+        rows.append((title, float(values[members].mean()), low, high, int(members.sum())))
+    data = pd.DataFrame(rows, columns=["length", "redundancy", "low", "high", "n"])
+    model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
+    title = naming.titled(study, f"Redundant samples, {dataset}, {model}")
+    caption = naming.caption(
+        study,
+        [
+            f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
+            f"samples, averaged over the questions of that length. {dataset}, {model}, n = {len(values)} questions.",
+            "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
+            f"Bars: {style.confidence(study)} bootstrap intervals over questions; none below two questions.",
+            grid.shown_instead(study, [MODEL], [files[0].model]),
+        ],
+    )
+    return Figure(LABEL, title, caption, data, lambda: _draw(title, data))
+
+
+def _draw(title: str, data: pd.DataFrame) -> matplotlib.figure.Figure:
+    figure = style.canvas(2.3, title)
+    axes = figure.subplots()
+    places = style.bar_places(len(data))
+    heights = 100 * data["redundancy"].to_numpy()
+    errors = style.error_lengths(heights, 100 * data["low"].to_numpy(), 100 * data["high"].to_numpy())
+    colours = [style.BLUE] * (len(data) - 1) + [style.GREY]
+    axes.bar(places, heights, 0.7, color=colours, yerr=errors, **style.ERROR_BARS)
+    axes.set_ylim(0, style.percent_top(heights + np.nan_to_num(errors[1])))
+    axes.set_ylabel("Redundant samples (%)")
+    style.length_axis(axes, places, data["length"], data["n"])
+    return figure
+
+
+EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)

@@ -1,0 +1,236 @@
+"""A built table as CSV (long), LaTeX that compiles alone, Markdown and an HTML page. Same input, same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+import string
+from collections.abc import Iterable
+
+from beamuq.exhibits import escape
+from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Table
+
+ARROW = "↑"
+_NUMBER = re.compile(r"-?[\d.]+")
+
+_LATEX_HEAD = r"""\documentclass[10pt]{article}
+\usepackage[T1]{fontenc}
+\usepackage[utf8]{inputenc}
+\usepackage{textcomp,booktabs,array,graphicx}
+\setlength{\textwidth}{5.5in}
+\setlength{\oddsidemargin}{0.5in}
+\setlength{\textheight}{9.6in}
+\setlength{\topmargin}{-0.6in}
+\setlength{\abovecaptionskip}{0pt}
+\setlength{\belowcaptionskip}{6pt}
+\pagestyle{empty}
+\newsavebox{\tablebox}
+% At most the width of the text, never enlarged.
+\newcommand{\fittowidth}{\ifdim\wd\tablebox>\textwidth\resizebox{\textwidth}{!}{\usebox{\tablebox}}\else\usebox{\tablebox}\fi}
+\begin{document}
+"""
+
+_STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#111}
+h1{font-size:1.15rem}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;border-top:2px solid #111;border-bottom:2px solid #111;margin:1rem 0}
+th,td{padding:.25rem .6rem;text-align:center;vertical-align:top}
+th[scope=row],th.stub{text-align:left;font-weight:normal}
+thead{border-bottom:1px solid #111}
+tr.rule>*{border-top:1px solid #888}
+th.heading{background:#eee;font-style:italic;font-weight:normal}
+td.code{text-align:left;white-space:pre-wrap;font:12px/1.4 ui-monospace,monospace}
+small{color:#444}"""
+
+
+def csv(table: Table) -> str:
+    """The long frame: every value unrounded (shortest text that reads back the same), undefined ones empty."""
+    buffer = io.StringIO()
+    table.values[list(CSV_COLUMNS)].to_csv(buffer, index=False, lineterminator="\n")
+    return buffer.getvalue()
+
+
+def latex(table: Table) -> str:
+    """A whole document: pdflatex needs nothing but the base and recommended packages."""
+    grid, letters = table.grid, _letters(table)
+    stub, width = len(grid.stub), len(grid.stub) + len(grid.header[-1])
+    code = any(cell.code for row in _rows(grid) for cell in row.cells)
+    column = f"p{{{0.78 / max(1, width - stub):.3f}\\textwidth}}" if code else "c"
+    lines = [
+        r"\begin{table}[!ht]",
+        rf"\caption{{{escape.latex(table.caption)}}}",
+        rf"\label{{tab:{table.label}}}",
+        r"\centering\small",
+        r"\begin{lrbox}{\tablebox}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * stub}{column * (width - stub)}@{{}}}}",
+        r"\toprule",
+    ]
+    for level, titles in enumerate(grid.header):
+        last = level == len(grid.header) - 1
+        stubs = [escape.latex(title) if last else "" for title in grid.stub]
+        spans = [(title, 1) for title in titles] if last else _spans(titles)
+        cells = [_latex_span(title, count) for title, count in spans]
+        lines.append(" & ".join(stubs + cells) + r" \\")
+        if not last:
+            lines.append(_cmidrules(spans, stub))
+    lines.append(r"\midrule")
+    for item in grid.body:
+        if isinstance(item, Heading):
+            lines.append(rf"\multicolumn{{{width}}}{{c}}{{\textit{{{escape.latex(item.title)}}}}} \\")
+        elif isinstance(item, Row):
+            cells = [*map(escape.latex, item.titles), *(_latex_cell(cell, letters) for cell in item.cells)]
+            lines.append(" & ".join(cells) + r" \\")
+        else:
+            lines.append(r"\midrule")
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{lrbox}", r"\fittowidth", ""]
+    lines += [rf"\par\smallskip\noindent{{\footnotesize {escape.latex(note)}\par}}" for note in _notes(table, letters)]
+    lines += [r"\end{table}", r"\end{document}", ""]
+    return _LATEX_HEAD + "\n".join(lines)
+
+
+def markdown(table: Table) -> str:
+    """A heading, the caption, one GitHub table (upper header levels joined to the last), the notes."""
+    grid, letters = table.grid, _letters(table)
+    heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*grid.header, strict=True)]
+    width = len(grid.stub) + len(heads)
+    lines = [f"# {escape.markdown(table.title)}", "", escape.markdown(table.caption), ""]
+    lines.append(_markdown_line([escape.markdown(title) for title in (*grid.stub, *heads)]))
+    lines.append(_markdown_line([*[":---"] * len(grid.stub), *[":---:"] * len(heads)]))
+    for item in grid.body:
+        if isinstance(item, Heading):
+            lines.append(_markdown_line([f"*{escape.markdown(item.title)}*", *[""] * (width - 1)]))
+        elif isinstance(item, Row):
+            cells = (_markdown_cell(cell, letters) for cell in item.cells)
+            lines.append(_markdown_line([*map(escape.markdown, item.titles), *cells]))
+    for note in _notes(table, letters):
+        lines += ["", escape.markdown(note)]
+    return "\n".join(lines) + "\n"
+
+
+def html(table: Table) -> str:
+    """A page that opens offline: nothing is loaded."""
+    grid, letters = table.grid, _letters(table)
+    width = len(grid.stub) + len(grid.header[-1])
+    title = escape.page(table.title)
+    lines = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f"<title>{title}</title>",
+        f"<style>\n{_STYLE}\n</style></head><body>",
+        f"<h1>{title}</h1>",
+        f"<p>{escape.page(table.caption)}</p>",
+        '<div class="scroll"><table>',
+        "<thead>",
+    ]
+    for level, titles in enumerate(grid.header):
+        last = level == len(grid.header) - 1
+        stubs = "".join(f'<th class="stub">{escape.page(name) if last else ""}</th>' for name in grid.stub)
+        spans = [(name, 1) for name in titles] if last else _spans(titles)
+        cells = "".join(_html_head(name, count) for name, count in spans)
+        lines.append(f"<tr>{stubs}{cells}</tr>")
+    lines += ["</thead>", "<tbody>"]
+    rule = ""
+    for item in grid.body:
+        if isinstance(item, Heading):
+            lines.append(f'<tr{rule}><th class="heading" colspan="{width}">{escape.page(item.title)}</th></tr>')
+        elif isinstance(item, Row):
+            heads = "".join(f'<th scope="row">{escape.page(name)}</th>' for name in item.titles)
+            lines.append(f"<tr{rule}>{heads}{''.join(_html_cell(cell, letters) for cell in item.cells)}</tr>")
+        rule = "" if isinstance(item, Heading | Row) else ' class="rule"'
+    lines += ["</tbody>", "</table></div>"]
+    lines += [f"<p><small>{escape.page(note)}</small></p>" for note in _notes(table, letters)]
+    lines += ["</body></html>", ""]
+    return "\n".join(lines)
+
+
+def _rows(grid: Grid) -> Iterable[Row]:
+    return (item for item in grid.body if isinstance(item, Row))
+
+
+def _letters(table: Table) -> dict[str, str]:
+    """A mark for each distinct reason, in the order of reading: a, …, z, aa, ab, …"""
+    reasons = dict.fromkeys(cell.note for row in _rows(table.grid) for cell in row.cells if cell.note)
+    return {reason: _letter(position) for position, reason in enumerate(reasons)}
+
+
+def _letter(position: int) -> str:
+    letters = string.ascii_lowercase
+    return letters[position] if position < 26 else _letter(position // 26 - 1) + letters[position % 26]
+
+
+def _notes(table: Table, letters: dict[str, str]) -> list[str]:
+    return [*(f"({letter}) {reason}" for reason, letter in letters.items()), *table.notes]
+
+
+def _spans(titles: tuple[str, ...]) -> list[tuple[str, int]]:
+    spans: list[tuple[str, int]] = []
+    for title in titles:
+        if spans and spans[-1][0] == title:
+            spans[-1] = (title, spans[-1][1] + 1)
+        else:
+            spans.append((title, 1))
+    return spans
+
+
+def _latex_span(title: str, count: int) -> str:
+    text = escape.latex(title)
+    return text if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{text}}}"
+
+
+def _cmidrules(spans: list[tuple[str, int]], stub: int) -> str:
+    rules, column = [], stub + 1
+    for title, count in spans:
+        if title:
+            rules.append(rf"\cmidrule(lr){{{column}-{column + count - 1}}}")
+        column += count
+    return "".join(rules)
+
+
+def _latex_cell(cell: Cell, letters: dict[str, str]) -> str:
+    if cell.code:
+        lines = r"\newline ".join(escape.latex(line) or r"\mbox{}" for line in cell.text.split("\n"))
+        return rf"\raggedright\arraybackslash\ttfamily\scriptsize {lines}"
+    text = escape.latex(cell.text)
+    if cell.text.startswith("-") and _NUMBER.fullmatch(cell.text):
+        text = "$-$" + escape.latex(cell.text[1:])
+    text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark, text)
+    if cell.note:
+        text += rf"\textsuperscript{{{letters[cell.note]}}}"
+    return (
+        text
+        + (r" $\uparrow$" if cell.better else "")
+        + (rf" {{\scriptsize {escape.latex(cell.spread)}}}" if cell.spread else "")
+    )
+
+
+def _markdown_line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_cell(cell: Cell, letters: dict[str, str]) -> str:
+    if cell.code:
+        text = escape.page(cell.text)
+        for special in "\\`*_[]|~":
+            text = text.replace(special, f"&#{ord(special)};")
+        return f"<code>{text.replace(chr(10), '<br>')}</code>"
+    text = escape.markdown(cell.text) if not _NUMBER.fullmatch(cell.text) else cell.text
+    text = {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(cell.mark, text)
+    if cell.note:
+        text += f"<sup>{letters[cell.note]}</sup>"
+    return text + (f" {ARROW}" if cell.better else "") + (f" {escape.markdown(cell.spread)}" if cell.spread else "")
+
+
+def _html_head(name: str, count: int) -> str:
+    span = f' colspan="{count}"' if count > 1 else ""
+    return f'<th scope="col"{span}>{escape.page(name)}</th>'
+
+
+def _html_cell(cell: Cell, letters: dict[str, str]) -> str:
+    text = escape.page(cell.text)
+    if cell.code:
+        return f'<td class="code">{text}</td>'
+    text = {"best": f"<b>{text}</b>", "second": f"<u>{text}</u>"}.get(cell.mark, text)
+    if cell.note:
+        text += f"<sup>{letters[cell.note]}</sup>"
+    text += f" {ARROW}" if cell.better else ""
+    return f"<td>{text}{f' <small>{escape.page(cell.spread)}</small>' if cell.spread else ''}</td>"

@@ -1,0 +1,169 @@
+"""How every figure looks, and how it is written: same data, same bytes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq import tables
+from beamuq.exhibits.core import Figure
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+Floats = NDArray[np.float64]
+
+WIDTH = 5.5  # inches, the paper's text block
+# Okabe and Ito's palette; each also differs in line style, marker or hatch, so grey prints stay legible.
+BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
+SKY, ORANGE = "#56B4E9", "#E69F00"
+TITLE, TEXT = 9.0, 8.0
+
+_SETTINGS: dict[str, object] = {
+    "font.family": "DejaVu Sans",  # shipped with matplotlib, so the same on every machine
+    "font.size": TEXT,
+    "axes.titlesize": TEXT,
+    "axes.labelsize": TEXT,
+    "xtick.labelsize": TEXT,
+    "ytick.labelsize": TEXT,
+    "legend.fontsize": TEXT,
+    "figure.titlesize": TITLE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "beamuq",
+    "figure.dpi": 200,
+    "savefig.dpi": 200,
+    "text.usetex": False,
+}
+
+ERROR_BARS: dict[str, Any] = {
+    "error_kw": {"elinewidth": 0.8, "capsize": 2, "capthick": 0.8, "ecolor": BLACK},
+    "edgecolor": BLACK,
+    "linewidth": 0.6,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a variant is drawn, told apart without colour by line and marker."""
+
+    title: str
+    colour: str
+    line: str
+    marker: str
+
+
+VARIANTS = {
+    "multinomial": Look("multinomial", BLUE, "--", "o"),
+    "beamsearch": Look("beam search", VERMILLION, "-", "s"),
+}
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """matplotlib's defaults with this module's settings on top: a user's own matplotlibrc changes nothing."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
+        yield
+
+
+def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 0) -> matplotlib.figure.Figure:
+    """An empty figure of the text's width: title and legend above its panels, a wrapped footnote below them.
+
+    ``height`` is that of the panels, in inches; room for the rest is added.
+    """
+    import matplotlib.figure
+
+    lines = textwrap.wrap(footnote, 92)
+    above = 0.22 + 0.2 * legend_rows
+    below = 0.15 * len(lines) + 0.05 * bool(lines)
+    total = height + above + below
+    figure = matplotlib.figure.Figure(figsize=(WIDTH, total), layout="constrained")
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0.0, below / total, 1.0, height / total))  # type: ignore[call-arg]
+    figure.text(0.5, 1 - 0.04 / total, title, ha="center", va="top", fontsize=TITLE, parse_math=False)
+    if lines:
+        figure.text(0.01, 0.04 / total, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
+    return figure
+
+
+def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes, columns: int) -> None:
+    """The legend of ``axes`` between the title and the panels, where :func:`canvas` left ``legend_rows`` for it."""
+    found = figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 1 - 0.22 / figure.get_figheight()),
+        ncols=columns,
+        columnspacing=1.2,
+        handlelength=2.2,
+        borderaxespad=0.0,
+        borderpad=0.1,
+    )
+    found.set_in_layout(False)
+
+
+def confidence(study: Study) -> str:
+    """``95 %``."""
+    return f"{100 * study.evaluation.confidence:g} %"
+
+
+def bar_places(count: int) -> Floats:
+    """Positions of bars, the last (over all) set apart."""
+    places = np.arange(count, dtype=np.float64)
+    places[-1] += 0.35
+    return places
+
+
+def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:
+    """[2, K] distances from the height down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
+    return np.maximum(np.stack([heights - low, high - heights]), 0.0)
+
+
+def percent_top(reached: Floats) -> float:
+    """The upper end of a percent axis: a little above what is drawn, at most a little above 100."""
+    return float(min(104.0, max(5.0, 1.08 * float(np.nanmax(reached)))))
+
+
+def length_axis(axes: matplotlib.axes.Axes, places: Floats, titles: Iterable[object], sizes: Iterable[object]) -> None:
+    """Lengths as tick labels, the number of questions below each."""
+    axes.set_xticks(places, [f"{title}\n{n}" for title, n in zip(titles, sizes, strict=True)])
+    axes.set_xlabel("Greedy answer length in tokens; below, n questions")
+
+
+def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
+    """Draw once and write all five files, each atomically: no dates, no versions, fixed ids, embedded fonts."""
+    with house():
+        figure = built.draw()
+        metadata: dict[str, dict[str, str | None]] = {
+            "pdf": {"CreationDate": None, "Creator": None, "Producer": None, "Title": built.title},
+            "svg": {"Date": None, "Creator": None, "Title": built.title},
+            "png": {"Software": None, "Title": built.title.encode("latin-1", "replace").decode("latin-1")},
+        }
+        for kind, path in (("pdf", pdf), ("svg", svg), ("png", png)):
+            with tables.atomic(path) as temporary:
+                figure.savefig(temporary, format=kind, metadata=metadata[kind])
+    with tables.atomic(csv) as temporary:
+        built.data.to_csv(temporary, index=False, lineterminator="\n")
+    with tables.atomic(caption) as temporary:
+        temporary.write_text(built.caption + "\n", encoding="utf-8")

@@ -1,0 +1,38 @@
+"""``tab:topbeam_scoring``: PRR, mean over the datasets, with the top beam as the answer whose quality is ranked."""
+
+from __future__ import annotations
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import grid, metric_tables
+from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL = "topbeam_scoring"
+
+
+def needs(study: Study) -> list[Need]:
+    """Evaluation and replicates of the main recipe, every model × dataset, scored for the top beam too."""
+    if "top_beam" not in study.produced:
+        raise BeamUQError("needs the top beam scored; add top_beam to produced")
+    return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
+
+
+def build(study: Study, inputs: Inputs) -> Table:
+    """Means and their intervals from the stored replicates."""
+    cells = grid.main_cells(study)
+    return metric_tables.table(
+        LABEL,
+        study,
+        inputs,
+        cells=cells,
+        columns=metric_tables.model_columns(study, cells),
+        body=metric_tables.main_body(study),
+        what=f"PRR (higher is better) of the top beam, mean over {len(next(iter(cells.values())))} datasets",
+        scorer=study.main.scorer,
+        produced="top_beam",
+        sentences=["Quality and every method are those of the most probable beam instead of the greedy answer."],
+    )
+
+
+EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

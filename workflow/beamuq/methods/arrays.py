@@ -1,0 +1,25 @@
+"""The two array types of this room, and arithmetic in log space that never meets a NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.int64]
+
+
+def log_sum_exp(values: Array, axis: int = -1) -> Array:
+    """log Σ exp(values) along ``axis``; −inf for a sum of nothing."""
+    top = values.max(axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        total: Array = np.log(np.exp(values - shift).sum(axis=axis)) + shift.squeeze(axis)
+    return total
+
+
+def entropy_terms(probabilities: Array) -> Array:
+    """−p log p, elementwise, with 0 · log 0 = 0."""
+    terms: Array = -probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))
+    return terms

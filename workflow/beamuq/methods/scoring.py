@@ -1,0 +1,146 @@
+"""All scores of a cell: which methods, over which candidates, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from beamuq.methods import weights
+from beamuq.methods.arrays import Array
+from beamuq.methods.cell import Cell, SentenceSimilarity
+from beamuq.methods.evidence import Evidence
+from beamuq.methods.registry import Method, compute, resolve
+from beamuq.methods.settings import number, parse
+
+SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Ablations(_Strict):
+    """Settings that are rows beside the main line; each list may be empty."""
+
+    epsilon: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
+    alpha: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    K: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    budgets: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    strategies: tuple[str, ...] = ()
+
+
+class Main(_Strict):
+    """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
+
+    sample: str | None = None
+    beam: str | None = None
+
+
+class Settings(_Strict):
+    """What is scored. ``size``: how many samples the main line looks at; None: all there are."""
+
+    methods: tuple[str, ...]
+    produced: tuple[str, ...]
+    main: Main
+    size: Annotated[int, Field(ge=1)] | None = None
+    alpha: float = 0.9
+    epsilon: float = 0.0
+    same_meaning: float | None = None
+    sar_similarity: SentenceSimilarity | None = None
+    recipe: str = ""
+    ablations: Ablations = Ablations()
+    format: int = 0
+    seed: int = 0
+
+
+class Scored(NamedTuple):
+    """One method's scores [N] of a cell under one setting."""
+
+    method: str
+    variant: str
+    setting: str
+    values: Array
+
+
+def score(cell: Cell, settings: Settings) -> pa.Table:
+    """Every score of a cell, as a table of ``scores``: questions in the cell's order within each method and setting.
+
+    Raises
+    ------
+    BeamUQError
+        If a method is unknown, lacks what it needs, or gives a score that is not finite.
+    """
+    methods = [resolve(name) for name in settings.methods]
+    ids = pa.array(cell.ids, pa.string())
+    parts = []
+    for produced in settings.produced:
+        for scored in _scored(cell, settings, methods, produced):
+            parts.append(
+                pa.table(
+                    {
+                        "id": ids,
+                        "produced": _constant(produced, len(ids)),
+                        "method": _constant(scored.method, len(ids)),
+                        "variant": _constant(scored.variant, len(ids)),
+                        "setting": _constant(scored.setting, len(ids)),
+                        "value": scored.values,
+                    }
+                )
+            )
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str) -> Iterator[Scored]:
+    main, ablations = settings.main, settings.ablations
+    on_answer = [method for method in methods if method.looks_at == "answer"]
+    on_samples = [method for method in methods if method.looks_at != "answer"]
+    on_both = [method for method in methods if method.looks_at == "candidates"]
+    spectral = [method for method in on_both if method.name in SPECTRAL]
+
+    def evidence(strategy: str, *, budget: int | None = None, exact: bool = False) -> Evidence:
+        return cell.evidence(
+            strategy, produced, budget=budget, exact=exact, epsilon=settings.epsilon, alpha=settings.alpha
+        )
+
+    if main.sample:
+        sampled = evidence(main.sample, budget=settings.size)
+        yield from _all(on_answer + on_samples, "multinomial", "", sampled)
+        for method in on_samples:
+            for reading in method.readings:
+                yield Scored(method.name, method.variants[0], reading, compute(method, sampled, reading))
+        for M in ablations.budgets:
+            yield from _all(on_samples, "multinomial", f"M={M}", evidence(main.sample, budget=M))
+    if main.beam:
+        beams = evidence(main.beam)
+        yield from _all(on_both if main.sample else on_answer + on_both, "beamsearch", "", beams)
+        for epsilon in ablations.epsilon:
+            floored = replace(beams, weights=weights.restricted_mass(beams.logprob, beams.mask, epsilon))
+            yield from _all(on_both, "beamsearch", f"epsilon={number(epsilon)}", floored)
+        for alpha in ablations.alpha:
+            yield from _all(spectral, "beamsearch", f"alpha={number(alpha)}", replace(beams, alpha=alpha))
+        for K in ablations.K:
+            yield from _all(spectral, "beamsearch", f"K={K}", replace(beams, K=K))
+        for M in ablations.budgets:
+            yield from _all(on_both, "beamsearch", f"M={M}", evidence(f"beam M={M}"))
+    for strategy in ablations.strategies:
+        if parse(strategy)[0] != "sample":
+            yield from _all(on_both, "beamsearch", strategy, evidence(strategy))
+            continue
+        yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.size))
+        exact = evidence(strategy, budget=settings.size, exact=True)
+        yield from _all(on_both, "multinomial", f"{strategy} exact", exact)
+
+
+def _all(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[Scored]:
+    for method in methods:
+        stored = variant if variant in method.variants else ""
+        yield Scored(method.name, stored, setting, compute(method, evidence))
+
+
+def _constant(value: str, length: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(np.zeros(length, dtype=np.int32), [value]).dictionary_decode()

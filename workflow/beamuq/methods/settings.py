@@ -1,0 +1,36 @@
+"""The one grammar of strategies and settings: ``kind`` and ``key=number`` pairs, such as ``diverse G=2 lambda=0.5``.
+
+A setting that is one parameter is its own kind: ``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from beamuq.errors import BeamUQError
+
+_FORM = re.compile(r"(?P<kind>[a-z]+)?(?P<pairs>(?:(?:^| )[A-Za-z]+=[0-9.]+)*)")
+
+
+def number(value: float) -> str:
+    """A number as the tables spell it: ``0``, ``1.0``, ``0.00001``, ``3`` (an integer stays one)."""
+    if value == 0 or isinstance(value, int):
+        return str(int(value))
+    return np.format_float_positional(value, trim="0")
+
+
+def parse(text: str) -> tuple[str, dict[str, float]]:
+    """Kind and parameters of a strategy or setting: ``"beam M=10"`` → ``("beam", {"M": 10.0})``.
+
+    Raises
+    ------
+    BeamUQError
+        If the text is not of this grammar.
+    """
+    form = _FORM.fullmatch(text)
+    if not form or not text:
+        raise BeamUQError(f"{text!r} is not a strategy or setting; write one like 'beam M=10' or 'epsilon=0.1'")
+    pairs = dict(pair.split("=") for pair in form["pairs"].split())
+    return form["kind"] or next(iter(pairs)), {key: float(value) for key, value in pairs.items()}

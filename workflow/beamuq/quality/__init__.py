@@ -1,0 +1,1 @@
+"""How right a produced answer is, in [0, 1]."""

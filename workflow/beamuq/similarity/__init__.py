@@ -1,0 +1,1 @@
+"""How much one answer means another: pairs of texts in, probabilities out."""

@@ -1,0 +1,71 @@
+"""Which pairs of texts a candidates file asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from beamuq.errors import BeamUQError
+
+
+def produced_texts(candidates: pa.Table, produced: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
+    """The produced answers: ``{produced: {question id: text}}``, in the file's order of questions.
+
+    ``greedy`` and ``shipped`` are the strategies of those names; ``top_beam`` is the first beam of strategy ``beam``.
+
+    Raises
+    ------
+    BeamUQError
+        If a name is unknown, or a question has no such candidate.
+    """
+    ids, strategies, ranks, texts = _columns(candidates)
+    questions = list(dict.fromkeys(ids))
+    sources = {"greedy": "greedy", "shipped": "shipped", "top_beam": beam}
+    found: dict[str, dict[str, str]] = {}
+    for name in produced:
+        strategy = sources.get(name)
+        if strategy is None:
+            raise BeamUQError(f"produced: {name!r} is not greedy, shipped or, with a main beam, top_beam; correct it")
+        first = {
+            question: text
+            for question, each, rank, text in zip(ids, strategies, ranks, texts, strict=True)
+            if each == strategy and rank == 0
+        }
+        for question in questions:
+            if question not in first:
+                raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for produced {name!r}")
+        found[name] = {question: first[question] for question in questions}
+    return found
+
+
+def needed_pairs(candidates: pa.Table, produced: Sequence[str], beam: str | None) -> list[tuple[str, str, str]]:
+    """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed order.
+
+    For each question, strategy and produced answer: all ordered pairs of the distinct texts of that strategy's
+    candidates and the answer, a text with itself included (D9). Texts of two strategies do not meet.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`produced_texts`.
+    """
+    answers = produced_texts(candidates, produced, beam)
+    ids, strategies, _, texts = _columns(candidates)
+    by_question: dict[str, dict[str, dict[str, None]]] = {}
+    for question, strategy, text in zip(ids, strategies, texts, strict=True):
+        by_question.setdefault(question, {}).setdefault(strategy, {})[text] = None
+    needed: list[tuple[str, str, str]] = []
+    for question, sets in by_question.items():
+        pairs: dict[tuple[str, str], None] = {}
+        for members in sets.values():
+            for answer in answers.values():
+                nodes = list(dict.fromkeys([answer[question], *members]))
+                pairs.update(dict.fromkeys((premise, hypothesis) for premise in nodes for hypothesis in nodes))
+        needed += [(question, premise, hypothesis) for premise, hypothesis in pairs]
+    return needed
+
+
+def _columns(candidates: pa.Table) -> tuple[list[str], list[str], list[int], list[str]]:
+    id_, strategy, rank, text = (candidates.column(name).to_pylist() for name in ("id", "strategy", "rank", "text"))
+    return id_, strategy, rank, text

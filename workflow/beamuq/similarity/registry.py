@@ -1,0 +1,63 @@
+"""The scorers that a study can name by kind; a new one is added here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beamuq.errors import BeamUQError
+from beamuq.models.encoder import Counts
+from beamuq.similarity.cross import NLI, CrossEncoder
+from beamuq.similarity.embedding import Embedding
+from beamuq.similarity.lexical import Lexical
+from beamuq.similarity.scores import Scorer
+
+if TYPE_CHECKING:
+    import torch
+
+
+class CountingScorer(Scorer):
+    """A scorer that also tells how much work its last call was."""
+
+    counts: Counts
+
+
+SCORERS: dict[str, Callable[..., Any]] = {
+    "nli": NLI,
+    "cross_encoder": CrossEncoder,
+    "embedding": Embedding,
+    "lexical": Lexical,
+}
+WITHOUT_MODEL = frozenset({"lexical"})
+
+
+def load_scorer(
+    kind: str,
+    folder: Path | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    memo: Path | None = None,
+) -> CountingScorer:
+    """A scorer of a registered kind.
+
+    Parameters
+    ----------
+    folder
+        The model's folder; None for a kind that loads none.
+    memo
+        Root folder of the memo that survives between jobs; None: no memo.
+
+    Raises
+    ------
+    BeamUQError
+        If the kind is unknown, or a folder is missing or too many.
+    """
+    if kind not in SCORERS:
+        raise BeamUQError(f"scorer kind {kind!r}: unknown; choose from {', '.join(SCORERS)}")
+    if (folder is None) != (kind in WITHOUT_MODEL):
+        raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
+    made = SCORERS[kind]() if folder is None else SCORERS[kind](folder, dtype=dtype, device=device, memo=memo)
+    scorer: CountingScorer = made
+    return scorer

@@ -1,0 +1,48 @@
+"""Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.evaluate import Settings, evaluate
+from beamuq.steps.entry import run
+from beamuq.steps.given import parse_settings, provenance
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the tables of a cell, measure every score, write the measurements and their replicates."""
+    parser = argparse.ArgumentParser(prog="beamuq.steps.evaluation", description=__doc__)
+    parser.add_argument("--scores", type=Path, required=True)
+    parser.add_argument("--quality", type=Path, required=True)
+    parser.add_argument("--questions", type=Path, required=True)
+    parser.add_argument("--settings", required=True, help="JSON: metrics, quality, resamples, seed, …")
+    parser.add_argument("--evaluation", type=Path, required=True, help="table to write")
+    parser.add_argument("--replicates", type=Path, required=True, help="table to write")
+    options = parser.parse_args(argv)
+
+    settings = parse_settings(Settings, options.settings)
+    scores = tables.read(options.scores, "scores")
+    quality = tables.read(options.quality, "quality")
+    questions = tables.read(options.questions, "questions")
+    for key in ("model", "dataset", "recipe"):
+        if scores.cell.get(key) != quality.cell.get(key):
+            raise BeamUQError(
+                f"{options.quality}: is of {key} {quality.cell.get(key)!r}, the scores of {scores.cell.get(key)!r}; "
+                "give files of one cell"
+            )
+    name = "/".join(scores.cell.get(key, "") for key in ("model", "dataset", "recipe"))
+    measured, replicates = evaluate(scores.table, quality.table, questions.table, settings, name)
+    made = provenance(settings, {"scores": options.scores, "quality": options.quality, "questions": options.questions})
+    for path, kind, rows in (
+        (options.evaluation, "evaluation", measured),
+        (options.replicates, "replicates", replicates),
+    ):
+        tables.write(path, kind, rows, cell=scores.cell, provenance=made)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,38 @@
+"""One figure of the paper, from the files it names: PDF, SVG, PNG, the data drawn as CSV, the caption as text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import core, style
+from beamuq.steps.entry import run
+
+
+def parser() -> argparse.ArgumentParser:
+    """The step's options."""
+    options = argparse.ArgumentParser(prog="beamuq.steps.figure", description=__doc__)
+    options.add_argument("--name", required=True, help="the label, such as prr_curves")
+    options.add_argument("--study", required=True, help="the study as JSON, or the path of its file")
+    options.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
+    for kind in ("pdf", "svg", "png", "csv", "caption"):
+        options.add_argument(f"--{kind}", required=True, type=Path)
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read, build, draw."""
+    options = parser().parse_args(argv)
+    study = core.study_given(options.study)
+    item = core.exhibit(options.name, study)
+    built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
+    if not isinstance(built, core.Figure):
+        raise BeamUQError(f"--name: {options.name!r} is a table; use beamuq.steps.table")
+    paths = {kind: getattr(options, kind) for kind in ("pdf", "svg", "png", "csv", "caption")}
+    style.save(built, **paths)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,55 @@
+"""Questions and few-shot examples to prompts, through one template."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.prompting.template import load, render
+from beamuq.steps.entry import run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the options, render and write the prompts, in the order of the questions."""
+    parser = argparse.ArgumentParser(prog="beamuq.steps.prompts", description=__doc__)
+    parser.add_argument("--template", type=Path, required=True, help="workflow/prompts/STYLE/ADAPTER.txt")
+    parser.add_argument("--questions", type=Path, required=True, help="table of questions")
+    parser.add_argument("--shots", type=Path, required=True, help="table of few-shot examples")
+    parser.add_argument("--settings", required=True, help='JSON: {"style": "base" or "instruct", "dataset": KEY}')
+    parser.add_argument("--prompts", type=Path, required=True, help="table to write")
+    options = parser.parse_args(argv)
+    cell = _cell(options.settings)
+
+    template = load(options.template)
+    rows = {}
+    for kind, path in (("questions", options.questions), ("shots", options.shots)):
+        loaded = tables.read(path, kind)
+        if loaded.cell != {"dataset": cell["dataset"]}:
+            raise BeamUQError(f"{path}: holds {kind} of {loaded.cell}, not of {cell['dataset']!r}; run its rule again")
+        rows[kind] = loaded.table.to_pylist()
+    prompts = [
+        {"id": row["id"], "prompt": render(template, row, rows["shots"], where=f"{options.template}: {row['id']}")}
+        for row in rows["questions"]
+    ]
+    digest = hashlib.sha256(options.template.read_bytes()).hexdigest()
+    tables.write(options.prompts, "prompts", prompts, cell=cell, provenance={"template_sha256": digest})
+    print(f"{cell['style']}/{cell['dataset']}: {len(prompts)} prompts")
+
+
+def _cell(text: str) -> dict[str, str]:
+    try:
+        cell = json.loads(text)
+    except ValueError as error:
+        raise BeamUQError(f"--settings {text}: not valid JSON ({error})") from error
+    if not isinstance(cell, dict) or set(cell) != {"style", "dataset"} or cell["style"] not in ("base", "instruct"):
+        raise BeamUQError(f'--settings {text}: must be {{"style": "base" or "instruct", "dataset": KEY}}')
+    return {"style": str(cell["style"]), "dataset": str(cell["dataset"])}
+
+
+if __name__ == "__main__":
+    run(main)

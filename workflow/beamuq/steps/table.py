@@ -1,0 +1,46 @@
+"""One table of the paper, from the files it names: CSV, LaTeX, Markdown, HTML."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import core, render_table
+from beamuq.steps.entry import run
+
+
+def parser() -> argparse.ArgumentParser:
+    """The step's options."""
+    options = argparse.ArgumentParser(prog="beamuq.steps.table", description=__doc__)
+    options.add_argument("--name", required=True, help="the label, such as qa_mean_prr")
+    options.add_argument("--study", required=True, help="the study as JSON, or the path of its file")
+    options.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
+    for kind in ("csv", "tex", "markdown", "html"):
+        options.add_argument(f"--{kind}", required=True, type=Path)
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read, build, write."""
+    options = parser().parse_args(argv)
+    study = core.study_given(options.study)
+    item = core.exhibit(options.name, study)
+    built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
+    if not isinstance(built, core.Table):
+        raise BeamUQError(f"--name: {options.name!r} is a figure; use beamuq.steps.figure")
+    outputs: list[tuple[Path, Callable[[core.Table], str]]] = [
+        (options.csv, render_table.csv),
+        (options.tex, render_table.latex),
+        (options.markdown, render_table.markdown),
+        (options.html, render_table.html),
+    ]
+    for path, render in outputs:
+        with tables.atomic(path) as temporary:
+            temporary.write_text(render(built), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)
