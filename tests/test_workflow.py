@@ -50,7 +50,9 @@ def test_every_command_fits_the_parser_of_its_step(
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
-    commands = re.findall(r"^\s*python -m (beamuq\.steps\.\w+) (.*) > \S+ 2>&1$", planned[study], re.MULTILINE)
+    commands = re.findall(
+        r"^Shell command: python -m (beamuq\.steps\.\w+) (.*) > \S+ 2>&1$", planned[study], re.MULTILINE
+    )
     steps = {module for module, _ in commands}
     assert len(commands) > 50
     assert len(steps) >= 8
@@ -93,5 +95,6 @@ def test_every_rule_has_a_log_and_an_environment_that_exists() -> None:
             assert (path.parent / environment[1]).is_file(), name
 
 
-def test_paths_name_no_machine(planned: dict[str, str]) -> None:
-    assert str(ROOT) not in planned["demo"]
+def test_no_job_names_a_path_of_this_machine(planned: dict[str, str]) -> None:
+    jobs = planned["demo"][planned["demo"].index("rule ") :]
+    assert str(ROOT) not in jobs

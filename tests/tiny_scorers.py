@@ -37,14 +37,27 @@ MNLI_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 def build_nli(folder: Path, *, labels: tuple[str, ...] = MNLI_LABELS, body: str = "deberta", seed: int = 0) -> Path:
     """A three-class NLI classifier whose column i is ``labels[i]``; one seed gives one network, whatever the labels."""
     names = dict(enumerate(labels))
-    options = {"num_labels": len(labels), "id2label": names, "label2id": {label: i for i, label in names.items()}}
+    options: dict[str, Any] = {
+        "num_labels": len(labels),
+        "id2label": names,
+        "label2id": {label: i for i, label in names.items()},
+    }
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if body == "deberta":
             tokenizer = tokenizer_of("[CLS]", "[SEP]", "[PAD]", "$A:0 [SEP]:0 $B:1 [SEP]:1")
-            relative = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 16}
+            relative: dict[str, Any] = {
+                "relative_attention": True,
+                "pos_att_type": ["c2p", "p2c"],
+                "max_relative_positions": 16,
+            }
             config = DebertaConfig(
-                **SHAPE, **options, **relative, vocab_size=len(tokenizer), max_position_embeddings=LENGTH, type_vocab_size=0
+                **SHAPE,
+                **options,
+                **relative,
+                vocab_size=len(tokenizer),
+                max_position_embeddings=LENGTH,
+                type_vocab_size=0,
             )
             model: Any = DebertaForSequenceClassification(config)
         else:

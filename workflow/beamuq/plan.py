@@ -419,6 +419,12 @@ class Plan:
     def quality_gpus(self) -> int:
         return self.gpus if self.study.quality.source else 0
 
+    def closing_line(self, seconds: float) -> str:
+        """What a finished run tells: how long it took and where to look."""
+        took = f"{self.study.title}: {int(seconds // 60)} min {int(seconds % 60)} s."
+        demo = " Demo numbers show that the machinery works; they are no results of the paper." if self.study.demo else ""
+        return f"{took} Tables: {self.results}/tables/, figures: {self.figures}/.{demo}"
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _check_exhibits(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
@@ -21,6 +22,13 @@ except BeamUQError as error:
 shell.prefix(
     f'set -euo pipefail; export PYTHONPATH="{workflow.basedir}/workflow${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
 )
+
+
+started = time.monotonic()
+
+
+onsuccess:
+    print(plan.closing_line(time.monotonic() - started))
 
 
 pathvars:

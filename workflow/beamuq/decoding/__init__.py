@@ -6,10 +6,12 @@ trie of generated tokens a question, and a node that several of them reach is ru
 
 from __future__ import annotations
 
-from beamuq.decoding.engine import decode
+from beamuq.decoding.engine import decode, next_token_logprobs
+from beamuq.decoding.parts import discard_parts
 from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
 from beamuq.decoding.runner import Work
 from beamuq.decoding.text import bare_stops, candidate_text, stop_tokens, token_texts
+from beamuq.decoding.waves import WaveResult, compose_waves, run_waves
 
 __all__ = [
     "Beam",
@@ -21,10 +23,15 @@ __all__ = [
     "Prompt",
     "Sample",
     "Shipped",
+    "WaveResult",
     "Work",
     "bare_stops",
     "candidate_text",
+    "compose_waves",
     "decode",
+    "discard_parts",
+    "next_token_logprobs",
+    "run_waves",
     "stop_tokens",
     "token_texts",
 ]

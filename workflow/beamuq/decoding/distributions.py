@@ -80,7 +80,7 @@ class Laws:
             self._weight = self._weight.float()
         self._fused = _multiplies_into_float32(self._weight)
         self.vocabulary = self._weight.shape[0]
-        self.rows_at_once = max(1, _CHUNK // self.vocabulary)
+        self.most_rows = max(1, _CHUNK // self.vocabulary)
         self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
         self._merged = torch.tensor(sorted(one_ending), dtype=torch.long, device=self._weight.device)
 
@@ -119,6 +119,12 @@ class Laws:
                 ask.entropies = entropies[own]
                 ask.top_tokens, ask.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
 
+    def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
+        """Log-probabilities of ``tokens`` after each of ``states`` (nodes, width): (nodes, tokens)."""
+        wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
+        found = [law[:, wanted].double().cpu().numpy() for _, law in self._laws(states, rows_at_once)]
+        return np.concatenate(found)
+
     def _answer(self, ask: Ask, inside: Ints, rows: Ints, law: torch.Tensor, probabilities: torch.Tensor) -> None:
         """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``law``."""
         distinct, row = np.unique(rows, return_inverse=True)
@@ -143,6 +149,7 @@ class Laws:
 
     def _laws(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Log-probabilities of consecutive rows, few enough at a time to stay in a CPU's cache, and the first row."""
+        many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
         for first in range(0, len(states), many):
             logits = self._logits(states[first : first + many])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -57,24 +57,52 @@ def decode(
     BeamUQError
         If the model is of an unknown kind, or a prompt is empty, repeated, or too long for the model's context.
     """
-    _check(model, prompts, policies, stop_ids, max_new_tokens, one_ending)
-    if not prompts:
-        return []
+    _check_policies(policies, stop_ids, max_new_tokens, one_ending)
     work = Work() if work is None else work
+    with _opened(model, prompts, max_new_tokens, rows, work) as (runner, trie):
+        laws = Laws(model, stop_ids, one_ending)
+        stops = np.zeros(laws.vocabulary, dtype=bool)
+        stops[list(stop_ids)] = True
+        setting = Setting(prompts, stops, max_new_tokens, seed, trie)
+        walks = [_walk(policy, setting) for policy in policies]
+        runner.prefill()
+        statistics = runner.follow(walks, laws)
+    return [
+        _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
+        for index, prompt in enumerate(prompts)
+        for walk in walks
+        for rank, (node, logprob) in enumerate(walk.found(index))
+    ]
+
+
+def next_token_logprobs(
+    model: PreTrainedModel,
+    prompts: Sequence[Prompt],
+    token_ids: Sequence[int],
+    *,
+    rows: int | None = None,
+    work: Work | None = None,
+) -> NDArray[np.float64]:
+    """Log-probabilities of ``token_ids`` right after each prompt of one wave: (prompts, tokens). For P(True).
+
+    ``rows``, ``work`` and the errors raised are those of `decode`.
+    """
+    with _opened(model, prompts, 1, rows, Work() if work is None else work) as (runner, _):
+        runner.prefill()
+        return runner.lookup(Laws(model, frozenset(), frozenset()), token_ids)
+
+
+@contextmanager
+def _opened(
+    model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int, rows: int | None, work: Work
+) -> Iterator[tuple[Runner, Trie]]:
+    """A wave on ``model``, whose attention is the tree's for the time of the block."""
+    _check_prompts(model, prompts, new_tokens)
     work.rows_at_once = ROWS if rows is None else rows
+    trie = Trie(len(prompts))
     try:
         with torch.inference_mode(), hooked(model) as decoder:
-            laws = Laws(model, stop_ids, one_ending)
-            stops = np.zeros(laws.vocabulary, dtype=bool)
-            stops[list(stop_ids)] = True
-            trie = Trie(len(prompts))
-            setting = Setting(prompts, stops, max_new_tokens, seed, trie)
-            walks = [_walk(policy, setting) for policy in policies]
-            runner = Runner(decoder, prompts, trie, work)
-            started = time.perf_counter()
-            runner.prefill()
-            prefilled = time.perf_counter()
-            statistics = runner.follow(walks, laws)
+            yield Runner(decoder, prompts, trie, work), trie
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
@@ -82,14 +110,6 @@ def decode(
             f"out of memory with {len(prompts)} questions a wave, at {work.rows_at_once} rows at once; "
             "decode fewer questions a wave or use a smaller dtype"
         ) from error
-    work.prefill_seconds += prefilled - started
-    work.decode_seconds += time.perf_counter() - prefilled
-    return [
-        _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
-        for index, prompt in enumerate(prompts)
-        for walk in walks
-        for rank, (node, logprob) in enumerate(walk.found(index))
-    ]
 
 
 def _candidate(
@@ -142,17 +162,9 @@ def _walk(policy: Policy, setting: Setting) -> Walk:
             return HybridWalk(policy, setting)
 
 
-def _check(
-    model: PreTrainedModel,
-    prompts: Sequence[Prompt],
-    policies: Sequence[Policy],
-    stop_ids: frozenset[int],
-    max_new_tokens: int,
-    one_ending: frozenset[int],
+def _check_policies(
+    policies: Sequence[Policy], stop_ids: frozenset[int], max_new_tokens: int, one_ending: frozenset[int]
 ) -> None:
-    kind = model.config.model_type
-    if kind not in SUPPORTED:
-        raise BeamUQError(f"model type {kind!r} is not supported by the decoding engine; known: {', '.join(SUPPORTED)}")
     strategies = [policy.strategy for policy in policies]
     if len(set(strategies)) < len(strategies):
         raise ValueError(f"strategies repeat: {strategies}")
@@ -160,6 +172,14 @@ def _check(
         raise ValueError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
     if not one_ending <= stop_ids:
         raise ValueError("tokens that count as one ending must all be stop tokens")
+
+
+def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int) -> None:
+    kind = model.config.model_type
+    if kind not in SUPPORTED:
+        raise BeamUQError(f"model type {kind!r} is not supported by the decoding engine; known: {', '.join(SUPPORTED)}")
+    if not prompts:
+        raise ValueError("a wave needs at least one prompt")
     seen: set[str] = set()
     limit = model.config.get_text_config().max_position_embeddings
     for prompt in prompts:
@@ -168,9 +188,9 @@ def _check(
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
         if prompt.id in seen:
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one wave; ids must be unique")
-        if length + max_new_tokens > limit:
+        if length + new_tokens > limit:
             raise BeamUQError(
-                f"prompt {prompt.id!r}: {length} tokens and {max_new_tokens} new ones exceed the model's context of "
+                f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "
                 f"{limit} tokens; shorten the prompt or leave the question out"
             )
         seen.add(prompt.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,14 +76,19 @@ class Runner:
 
     def prefill(self) -> None:
         """Run every edge of the prompts' radix tree once; the roots of the trie get their hidden states."""
+        started = time.perf_counter()
         edges = radix_edges(self._prompts)
         self._work.prompts += len(self._prompts)
         self._work.prompt_tokens += int(self._lengths.sum())
         self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
-        for batch in batches(edges, self._work.rows_at_once):
-            self._prefill(batch)
+        self._prefill(edges)
+        self._work.prefill_seconds += time.perf_counter() - started
 
     def _prefill(self, batch: list[Edge]) -> None:
+        if sum(len(edge.tokens) for edge in batch) > self._work.rows_at_once:
+            for smaller in batches(batch, self._work.rows_at_once):
+                self._prefill(smaller)
+            return
         spans: list[Span] = []
         tokens: list[int] = []
         positions: list[int] = []
@@ -103,8 +109,7 @@ class Runner:
         run = SpanPass(self._cache, self._tensor(target), self._tensor(source), spans)
         states = self._forward(tokens, positions, run)
         if states is None:
-            for smaller in batches(batch, self._work.rows_at_once):
-                self._prefill(smaller)
+            self._prefill(batch)
         elif ends:
             roots, rows = np.array(ends).T
             self._keep(roots, states[self._tensor(rows)])
@@ -115,11 +120,13 @@ class Runner:
 
     def follow(self, walks: Sequence[Walk], laws: Laws) -> Statistics:
         """Let the walks choose tokens until all are done, running every node once."""
+        started = time.perf_counter()
         statistics = Statistics({}, {})
         while True:
             asks = [walk.ask() for walk in walks]
             nodes = np.unique(np.concatenate([ask.nodes for ask in asks]))
             if not len(nodes):
+                self._work.decode_seconds += time.perf_counter() - started
                 return statistics
             choosing = [ask.nodes for ask in asks if ask.masses is None]
             self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
@@ -134,7 +141,7 @@ class Runner:
     def _read(self, laws: Laws, nodes: Ints, asks: Sequence[Ask]) -> None:
         states = self._states[self._tensor(self._state[nodes])]
         while True:
-            rows = min(laws.rows_at_once, self._work.rows_at_once)
+            rows = min(laws.most_rows, self._work.rows_at_once)
             try:
                 return laws.read(states, nodes, asks, rows)
             except RuntimeError as error:

@@ -221,8 +221,8 @@ def why_undefined(metric: str, quality: Array, max_rejection: float = 0.5, thres
 
 
 def _steps(n: int, max_rejection: float) -> int:
-    """k, guarded against a product such as 0.3 · 10 that rounding leaves just below a whole number."""
-    return int(np.floor(max_rejection * n + 1e-9))
+    """k, how many sizes the area averages over."""
+    return int(max_rejection * n)
 
 
 def _groups(values: Array) -> tuple[Counts, Counts]:

@@ -36,8 +36,8 @@ def build(study: Study, inputs: Inputs) -> Table:
         body=body,
         what="PRR (higher is better) for different embeddings by the graph Laplacian",
         sentences=[
-            "Beam form. Above: eigenvectors with eigenvalue below α are kept; below: the first K, where a K that cuts an "
-            "eigenspace weighs its projector."
+            "Beam form. Above: eigenvectors with eigenvalue below α are kept; below: the first K, where a K that cuts "
+            "an eigenspace weighs its projector."
         ],
         stored=lambda at: at.setting,
     )

@@ -173,20 +173,22 @@ def exhibit(name: str, study: Study) -> Exhibit:
     return found[name]
 
 
-def study_given(text: str) -> Study:
-    """The study of a step's ``--study``: a study's JSON, or the path of a study file.
+def study_given(path: Path) -> Study:
+    """The study of a step's ``--study``: a study file, or the JSON that the workflow writes of one.
+
+    JSON is read as JSON: YAML would take its ``1e-05`` for a string.
 
     Raises
     ------
     BeamUQError
         If it is not a valid study.
     """
-    if not text.lstrip().startswith("{"):
-        return load_study(Path(text))
+    if path.suffix != ".json":
+        return load_study(path)
     try:
-        return Study.model_validate(json.loads(text))
-    except ValueError as error:
-        raise BeamUQError(f"--study: not a study: {' '.join(str(error).split())}") from error
+        return Study.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise BeamUQError(f"{path}: not a study: {' '.join(str(error).split())}") from error
 
 
 def unique(needs: Sequence[Need]) -> list[Need]:

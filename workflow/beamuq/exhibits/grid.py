@@ -95,5 +95,5 @@ def shown_instead(study: Study, wanted: Sequence[str], shown: Sequence[str]) -> 
     missing = [model for model in wanted if model not in shown]
     if not missing:
         return ""
-    titles = ", ".join(study.models[model].title for model in shown)
+    titles = ", ".join(study.models[model].title for model in dict.fromkeys(shown))
     return f"The paper shows {', '.join(missing)}, not in this study's grid; shown: {titles}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import string
 from collections.abc import Iterable
@@ -65,10 +66,10 @@ def latex(table: Table) -> str:
         rf"\begin{{tabular}}{{@{{}}{'l' * stub}{column * (width - stub)}@{{}}}}",
         r"\toprule",
     ]
-    for level, titles in enumerate(grid.header):
+    for level in range(len(grid.header)):
         last = level == len(grid.header) - 1
         stubs = [escape.latex(title) if last else "" for title in grid.stub]
-        spans = [(title, 1) for title in titles] if last else _spans(titles)
+        spans = _spans(grid.header, level)
         cells = [_latex_span(title, count) for title, count in spans]
         lines.append(" & ".join(stubs + cells) + r" \\")
         if not last:
@@ -122,10 +123,10 @@ def html(table: Table) -> str:
         '<div class="scroll"><table>',
         "<thead>",
     ]
-    for level, titles in enumerate(grid.header):
+    for level in range(len(grid.header)):
         last = level == len(grid.header) - 1
         stubs = "".join(f'<th class="stub">{escape.page(name) if last else ""}</th>' for name in grid.stub)
-        spans = [(name, 1) for name in titles] if last else _spans(titles)
+        spans = _spans(grid.header, level)
         cells = "".join(_html_head(name, count) for name, count in spans)
         lines.append(f"<tr>{stubs}{cells}</tr>")
     lines += ["</thead>", "<tbody>"]
@@ -162,14 +163,12 @@ def _notes(table: Table, letters: dict[str, str]) -> list[str]:
     return [*(f"({letter}) {reason}" for reason, letter in letters.items()), *table.notes]
 
 
-def _spans(titles: tuple[str, ...]) -> list[tuple[str, int]]:
-    spans: list[tuple[str, int]] = []
-    for title in titles:
-        if spans and spans[-1][0] == title:
-            spans[-1] = (title, spans[-1][1] + 1)
-        else:
-            spans.append((title, 1))
-    return spans
+def _spans(header: tuple[tuple[str, ...], ...], level: int) -> list[tuple[str, int]]:
+    """Titles of a level with how many columns each spans: equal neighbours under equal titles share one."""
+    paths = list(zip(*header[: level + 1], strict=True))
+    if level == len(header) - 1:
+        return [(path[-1], 1) for path in paths]
+    return [(path[-1], len(list(group))) for path, group in itertools.groupby(paths)]
 
 
 def _latex_span(title: str, count: int) -> str:

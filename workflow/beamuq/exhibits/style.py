@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +25,12 @@ Floats = NDArray[np.float64]
 WIDTH = 5.5  # inches, the paper's text block
 # Okabe and Ito's palette; each also differs in line style, marker or hatch, so grey prints stay legible.
 BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
-SKY, ORANGE = "#56B4E9", "#E69F00"
+SKY, ORANGE, PALE = "#56B4E9", "#E69F00", "#F3D9C9"
 TITLE, TEXT = 9.0, 8.0
+FAMILY = "DejaVu Sans"  # shipped with matplotlib, so the same on every machine
 
 _SETTINGS: dict[str, object] = {
-    "font.family": "DejaVu Sans",  # shipped with matplotlib, so the same on every machine
+    "font.family": FAMILY,
     "font.size": TEXT,
     "axes.titlesize": TEXT,
     "axes.labelsize": TEXT,
@@ -68,11 +69,12 @@ class Look:
     colour: str
     line: str
     marker: str
+    hatch: str = ""
 
 
 VARIANTS = {
     "multinomial": Look("multinomial", BLUE, "--", "o"),
-    "beamsearch": Look("beam search", VERMILLION, "-", "s"),
+    "beamsearch": Look("beam search", VERMILLION, "-", "s", "////"),
 }
 
 
@@ -87,22 +89,28 @@ def house() -> Iterator[None]:
         yield
 
 
-def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 0) -> matplotlib.figure.Figure:
-    """An empty figure of the text's width: title and legend above its panels, a wrapped footnote below them.
+def canvas(
+    height: float, title: str, footnote: str = "", *, legend_rows: int = 0, heading: Sequence[str] = ()
+) -> matplotlib.figure.Figure:
+    """An empty figure of the text's width: title, then heading lines or legend, panels, a wrapped footnote.
 
     ``height`` is that of the panels, in inches; room for the rest is added.
     """
     import matplotlib.figure
 
-    lines = textwrap.wrap(footnote, 92)
-    above = 0.22 + 0.2 * legend_rows
+    lines, titles = textwrap.wrap(footnote, 92), _title_lines(title)
+    above = _below_title(titles) + 0.2 * legend_rows + 0.14 * len(heading)
     below = 0.15 * len(lines) + 0.05 * bool(lines)
     total = height + above + below
     figure = matplotlib.figure.Figure(figsize=(WIDTH, total), layout="constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0.0, below / total, 1.0, height / total))  # type: ignore[call-arg]
-    figure.text(0.5, 1 - 0.04 / total, title, ha="center", va="top", fontsize=TITLE, parse_math=False)
+    top = 1 - 0.04 / total
+    figure.text(0.5, top, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
+    for position, line in enumerate(heading):
+        y = 1 - (_below_title(titles) + 0.14 * position) / total
+        figure.text(0.02, y, line, ha="left", va="top", parse_math=False)
     if lines:
         figure.text(0.01, 0.04 / total, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
     return figure
@@ -113,7 +121,7 @@ def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes, columns
     found = figure.legend(
         *axes.get_legend_handles_labels(),
         loc="upper center",
-        bbox_to_anchor=(0.5, 1 - 0.22 / figure.get_figheight()),
+        bbox_to_anchor=(0.5, 1 - _below_title(figure.texts[0].get_text().split("\n")) / figure.get_figheight()),
         ncols=columns,
         columnspacing=1.2,
         handlelength=2.2,
@@ -121,6 +129,23 @@ def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes, columns
         borderpad=0.1,
     )
     found.set_in_layout(False)
+
+
+def _title_lines(title: str, most: int = 76) -> list[str]:
+    """A long title is broken behind commas where that is enough."""
+    lines = [""]
+    for part in title.split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(longer) <= most or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return [piece for line in lines for piece in textwrap.wrap(line, most, break_on_hyphens=False)]
+
+
+def _below_title(lines: Sequence[str]) -> float:
+    """Inches from the top to what follows the title."""
+    return 0.07 + 0.15 * len(lines)
 
 
 def confidence(study: Study) -> str:
@@ -145,10 +170,17 @@ def percent_top(reached: Floats) -> float:
     return float(min(104.0, max(5.0, 1.08 * float(np.nanmax(reached)))))
 
 
-def length_axis(axes: matplotlib.axes.Axes, places: Floats, titles: Iterable[object], sizes: Iterable[object]) -> None:
+def length_axis(
+    axes: matplotlib.axes.Axes,
+    places: Floats,
+    titles: Iterable[object],
+    sizes: Iterable[object],
+    *,
+    short: bool = False,
+) -> None:
     """Lengths as tick labels, the number of questions below each."""
     axes.set_xticks(places, [f"{title}\n{n}" for title, n in zip(titles, sizes, strict=True)])
-    axes.set_xlabel("Greedy answer length in tokens; below, n questions")
+    axes.set_xlabel("Length (tokens); below, n" if short else "Greedy answer length in tokens; below, n questions")
 
 
 def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:

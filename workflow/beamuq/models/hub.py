@@ -23,7 +23,7 @@ def resolve_dataset(repo_id: str) -> str:
 
     try:
         return str(HfApi().dataset_info(repo_id).sha)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
         raise BeamUQError(explain(repo_id, error)) from error
 
 
@@ -80,7 +80,7 @@ def _ask(repo_id: str, commit: str | None = None) -> Any:
 
     try:
         return HfApi().model_info(repo_id, revision=commit, files_metadata=True)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
         raise BeamUQError(explain(repo_id, error)) from error
 
 
@@ -97,7 +97,7 @@ def _download(repo_id: str, commit: str, site: Path, lock: Path, file: str | Non
         )
     try:
         snapshot_download(repo_id, revision=commit, local_dir=site, allow_patterns=chosen)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
         raise BeamUQError(explain(repo_id, error)) from error
     found = {name: {"sha256": manifest.file_hash(site / name), "size": (site / name).stat().st_size} for name in chosen}
     try:

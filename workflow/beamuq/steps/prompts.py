@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
 from beamuq.prompting.template import load, render
 from beamuq.steps.entry import run
+from beamuq.steps.given import parse_settings
+
+
+class Settings(BaseModel):
+    """Which prompts these are."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    style: Literal["base", "instruct"]
+    dataset: str
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--settings", required=True, help='JSON: {"style": "base" or "instruct", "dataset": KEY}')
     parser.add_argument("--prompts", type=Path, required=True, help="table to write")
     options = parser.parse_args(argv)
-    cell = _cell(options.settings)
+    cell = parse_settings(Settings, options.settings).model_dump()
 
     template = load(options.template)
     rows = {}
@@ -36,19 +48,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         {"id": row["id"], "prompt": render(template, row, rows["shots"], where=f"{options.template}: {row['id']}")}
         for row in rows["questions"]
     ]
+    # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
     digest = hashlib.sha256(options.template.read_bytes()).hexdigest()
     tables.write(options.prompts, "prompts", prompts, cell=cell, provenance={"template_sha256": digest})
     print(f"{cell['style']}/{cell['dataset']}: {len(prompts)} prompts")
-
-
-def _cell(text: str) -> dict[str, str]:
-    try:
-        cell = json.loads(text)
-    except ValueError as error:
-        raise BeamUQError(f"--settings {text}: not valid JSON ({error})") from error
-    if not isinstance(cell, dict) or set(cell) != {"style", "dataset"} or cell["style"] not in ("base", "instruct"):
-        raise BeamUQError(f'--settings {text}: must be {{"style": "base" or "instruct", "dataset": KEY}}')
-    return {"style": str(cell["style"]), "dataset": str(cell["dataset"])}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
@@ -19,6 +19,7 @@ from beamuq.questions.adapter import Question
 from beamuq.questions.raw import read_questions, source_of
 from beamuq.questions.subset import choose_questions, choose_shots
 from beamuq.steps.entry import run
+from beamuq.steps.given import parse_settings
 
 
 class Settings(BaseModel):
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--questions", type=Path, required=True, help="table to write, in the subset's order")
     parser.add_argument("--shots", type=Path, required=True, help="table of few-shot examples to write")
     options = parser.parse_args(argv)
-    settings = _settings(options.settings)
+    settings = parse_settings(Settings, options.settings)
 
     reader = adapter(settings.adapter)
     everything = read_questions(reader, options.split)
@@ -64,15 +65,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for path, kind, rows in ((options.questions, "questions", chosen), (options.shots, "shots", shots)):
         tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": settings.dataset}, provenance=provenance)
     print(f"{settings.dataset}: {len(chosen)} of {len(everything)} questions, {len(shots)} few-shot examples")
-
-
-def _settings(text: str) -> Settings:
-    try:
-        return Settings.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise BeamUQError(f"--settings: {key}: {first['msg']}; give what the study says of the dataset") from error
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     """The step's options."""
     options = argparse.ArgumentParser(prog="beamuq.steps.table", description=__doc__)
     options.add_argument("--name", required=True, help="the label, such as qa_mean_prr")
-    options.add_argument("--study", required=True, help="the study as JSON, or the path of its file")
+    options.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
     options.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
     for kind in ("csv", "tex", "markdown", "html"):
         options.add_argument(f"--{kind}", required=True, type=Path)

@@ -1,0 +1,94 @@
+"""The real SmolLM2 against ``generate``, where its weights have been fetched."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
+
+FOLDER = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
+SHOTS = (
+    "Question: What is the capital of Italy?\nAnswer: Rome\n\nQuestion: How many legs has a spider?\nAnswer: eight\n\n"
+)
+TEXTS = [SHOTS + "Question: Who painted the Mona Lisa?\nAnswer:", "The tallest mountain on Earth is"]
+BEAMS = [Beam(10), Beam(10, 1.0, False)]
+STEPS = 8
+
+pytestmark = [
+    pytest.mark.packaged,
+    pytest.mark.skipif(not (FOLDER / "model.safetensors").exists(), reason=f"{FOLDER} is absent; run make models"),
+]
+
+
+@cache
+def _model() -> tuple[Any, Any, frozenset[int]]:
+    torch.set_num_threads(1)
+    model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    return model, tokenizer, stop_tokens(tokenizer, model)
+
+
+@cache
+def _decoded() -> list[Candidate]:
+    model, tokenizer, stops = _model()
+    prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
+    return decode(model, prompts, [Greedy(), Sample(6), *BEAMS], stop_ids=stops, seed=0, max_new_tokens=STEPS)
+
+
+def _generate(text: str, **options: object) -> list[tuple[int, ...]]:
+    model, tokenizer, stops = _model()
+    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        rows = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=STEPS,
+            eos_token_id=sorted(stops),
+            pad_token_id=tokenizer.pad_token_id,
+            **options,
+        )[:, ids.shape[1] :].tolist()
+    ends = [next((i + 1 for i, token in enumerate(row) if token in stops), STEPS) for row in rows]
+    return [tuple(row[:end]) for row, end in zip(rows, ends, strict=True)]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_greedy_is_identical_to_generate_on_real_weights(text: str) -> None:
+    ours = [c.token_ids for c in _decoded() if c.prompt_id == text and c.strategy == "greedy"]
+    assert ours == _generate(text)
+
+
+@pytest.mark.parametrize("beam", BEAMS, ids=lambda beam: beam.strategy)
+@pytest.mark.parametrize("text", TEXTS)
+def test_beams_are_identical_to_generate_on_real_weights(text: str, beam: Beam) -> None:
+    ours = [c.token_ids for c in _decoded() if c.prompt_id == text and c.strategy == beam.strategy]
+    assert ours == _generate(
+        text,
+        num_beams=10,
+        num_return_sequences=10,
+        length_penalty=beam.length_penalty,
+        early_stopping=beam.early_stopping,
+    )
+
+
+def test_every_candidate_rescores_on_real_weights() -> None:
+    model, tokenizer, _ = _model()
+    for candidate in {(c.prompt_id, c.token_ids): c for c in _decoded() if c.rank < 3}.values():
+        ids = [*tokenizer(candidate.prompt_id)["input_ids"], *candidate.token_ids]
+        with torch.inference_mode():
+            logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
+        law = torch.log_softmax(logits, dim=-1)
+        expected = law.gather(1, torch.tensor(candidate.token_ids)[:, None])[:, 0].double().numpy()
+        assert candidate.token_logprobs == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_answer_to_an_easy_question_is_right() -> None:
+    _, tokenizer, stops = _model()
+    greedy = next(c for c in _decoded() if c.strategy == "greedy")
+    assert candidate_text(tokenizer, greedy.token_ids, stops) == " Leonardo da Vinci"

@@ -1,0 +1,185 @@
+"""Resamples, intervals, means over datasets and paired differences; the step that writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import synthetic
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import difference, interval, mean_over, resample_counts
+from beamuq.evaluation.metrics import measure
+from beamuq.steps import evaluation
+
+N = 40
+SETTINGS = {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "quality": "answer_f1", "resamples": 300, "seed": 7}
+
+
+def test_a_resample_draws_as_many_units_as_there_are() -> None:
+    counts = resample_counts([str(n) for n in range(50)], 400, 0, "cell")
+    assert counts.shape == (50, 400)
+    assert (counts.sum(axis=0) == 50).all()
+    assert counts.mean() == pytest.approx(1.0)
+    assert counts.var() == pytest.approx(1.0, abs=0.1)  # binomial, as drawing with replacement is
+
+
+def test_questions_of_one_story_are_drawn_together() -> None:
+    groups = ["a", "b", "a", "c", "c", "c"]
+    counts = resample_counts(groups, 200, 0, "cell")
+    np.testing.assert_array_equal(counts[0], counts[2])
+    np.testing.assert_array_equal(counts[3], counts[5])
+    assert (counts[[0, 1, 3]].sum(axis=0) == 3).all()
+
+
+def test_resamples_depend_on_seed_and_cell_only() -> None:
+    groups = [str(n) for n in range(30)]
+    first = resample_counts(groups, 50, 1, "m/d/main")
+    np.testing.assert_array_equal(first, resample_counts(groups, 50, 1, "m/d/main"))
+    assert (first != resample_counts(groups, 50, 2, "m/d/main")).any()
+    assert (first != resample_counts(groups, 50, 1, "m/e/main")).any()
+
+
+def test_the_interval_is_of_the_replicates_percentiles() -> None:
+    found = interval(np.arange(1001.0), 0.9)
+    assert (found.low, found.high) == pytest.approx((50.0, 950.0))
+    assert found.note == ""
+    assert found.std == pytest.approx(np.arange(1001.0).std(ddof=1))
+
+
+def test_undefined_resamples_are_counted_and_too_many_leave_no_interval() -> None:
+    replicates = np.arange(1000.0)
+    replicates[:10] = np.nan
+    few = interval(replicates)
+    assert few.low is not None
+    assert few.note == "10 of 1000 resamples undefined"
+    replicates[10] = np.nan
+    many = interval(replicates)
+    assert (many.low, many.high, many.std) == (None, None, None)
+    assert many.note == "11 of 1000 resamples undefined: no interval"
+
+
+def test_a_mean_over_datasets_is_less_uncertain_than_its_parts() -> None:
+    rng = np.random.default_rng(0)
+    replicates = rng.normal([[0.2], [0.6]], 0.1, size=(2, 4000))
+    found = mean_over([0.2, 0.6], replicates)
+    assert found.value == pytest.approx(0.4)
+    assert found.std == pytest.approx(0.1 / np.sqrt(2), rel=0.05)
+
+
+def test_a_mean_with_an_undefined_part_is_undefined() -> None:
+    found = mean_over([0.2, np.nan], np.zeros((2, 100)))
+    assert (found.value, found.low) == (None, None)
+    assert "undefined" in found.note
+
+
+def test_a_paired_difference_cancels_what_is_shared() -> None:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(0, 0.5, 2000)
+    a, b = 0.5 + shared + rng.normal(0, 0.01, 2000), 0.45 + shared
+    found = difference(0.5, 0.45, a, b)
+    assert found.value == pytest.approx(0.05)
+    assert found.low > 0.02
+    assert found.p == pytest.approx(2 / 2001)
+    same = difference(0.5, 0.5, a - 0.05, b)
+    assert same.low < 0 < same.high
+    assert same.p > 0.5
+
+
+def files(folder: Path, **changed: pa.Table) -> list[str]:
+    made = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)
+    ids = [f"q{n:04d}" for n in range(N)]
+    rng = np.random.default_rng(0)
+    made["scores"] = pa.Table.from_pylist(
+        [
+            {
+                "id": key,
+                "produced": "greedy",
+                "method": method,
+                "variant": "",
+                "setting": setting,
+                "value": float(value),
+            }
+            for method, setting, values in (("Prob", "", rng.random(N)), ("MTE", "M=5", rng.integers(0, 3, N)))
+            for key, value in zip(ids, values, strict=True)
+        ],
+        schema=tables.SCHEMAS["scores"],
+    )
+    made["quality"] = made["quality"].filter(pa.array([p == "greedy" for p in made["quality"]["produced"].to_pylist()]))
+    made |= changed
+    cell = {"model": "m", "dataset": "d", "recipe": "main"}
+    for kind in ("scores", "quality", "questions"):
+        tables.write(folder / kind, kind, made[kind], cell=cell)
+    return [word for kind in ("scores", "quality", "questions") for word in (f"--{kind}", str(folder / kind))]
+
+
+def run(folder: Path, inputs: list[str], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    outputs = [word for kind in ("evaluation", "replicates") for word in (f"--{kind}", str(folder / kind))]
+    evaluation.main([*inputs, "--settings", json.dumps(SETTINGS | settings), *outputs])
+    return tuple(tables.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
+
+
+def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp_path: Path) -> None:
+    inputs = files(tmp_path)
+    measured, replicates = run(tmp_path, inputs)
+    assert [(row["method"], row["setting"], row["metric"]) for row in measured] == [
+        (method, setting, metric)
+        for method, setting in (("Prob", ""), ("MTE", "M=5"))
+        for metric in SETTINGS["metrics"]
+    ]
+    questions = tables.read(tmp_path / "questions", "questions").table
+    counts = resample_counts(questions.column("group").to_pylist(), 300, 7, "m/d/main")
+    quality = tables.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
+    scores = tables.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
+    expected = measure("PRR", scores, quality, counts)
+    np.testing.assert_allclose(replicates[0]["values"], expected, rtol=1e-6)
+    assert measured[0]["value"] == pytest.approx(measure("PRR", scores, quality)[0])
+    assert measured[0]["low"] == pytest.approx(np.quantile(expected, 0.025))
+    assert measured[0]["std"] == pytest.approx(expected.std(ddof=1))
+    assert all(row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1" for row in measured)
+
+
+def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
+    inputs = files(tmp_path)
+    run(tmp_path, inputs)
+    first = [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
+    run(tmp_path, inputs)
+    assert first == [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
+
+
+def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
+    quality = pa.Table.from_pylist(
+        [{"id": f"q{n:04d}", "produced": "greedy", "value": 1.0} for n in range(N)], schema=tables.SCHEMAS["quality"]
+    )
+    measured, replicates = run(tmp_path, files(tmp_path, quality=quality))
+    assert all(row["value"] is None and row["low"] is None for row in measured)
+    assert measured[0]["note"] == "undefined: every answer has the same quality"
+    assert np.isnan(replicates[0]["values"]).all()
+
+
+def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> None:
+    files(tmp_path)
+    table = tables.read(tmp_path / "scores", "scores").table
+    with pytest.raises(BeamUQError, match="differ at question 'q0039'"):
+        run(tmp_path, files(tmp_path, scores=table.slice(0, len(table) - 1)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("quality", "quality: the greedy answer of question 'q0003' is missing"),
+        ("questions", "scores: question 'q0003' is not in the questions file"),
+        ("scores", "scores: the greedy answer of question 'q0003' is missing"),
+    ],
+)
+def test_a_missing_answer_is_refused_by_name(tmp_path: Path, kind: str, message: str) -> None:
+    files(tmp_path)
+    table = tables.read(tmp_path / kind, kind).table
+    kept = table.filter(pa.array([key != "q0003" for key in table.column("id").to_pylist()]))
+    with pytest.raises(BeamUQError, match=message):
+        run(tmp_path, files(tmp_path, **{kind: kept}))

@@ -1,0 +1,139 @@
+"""PRR, ROC-AUC and PR-AUC against plain definitions and scikit-learn, on data and on resamples."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import resample_counts
+from beamuq.evaluation.metrics import METRICS, Array, Evaluator, measure, rejection_curves, why_undefined
+
+
+def area(order: Array, k: int) -> float:
+    """Mean quality of the first n, averaged over n = N, …, N − k + 1: quality already in rejection order."""
+    N = len(order)
+    return float(np.mean([order[:n].mean() for n in range(N, N - k, -1)]))
+
+
+def plain_prr(uncertainty: Array, quality: Array, max_rejection: float = 0.5) -> float:
+    """By definition; the order of equal scores averaged by giving each its group's mean quality."""
+    k = int(max_rejection * len(quality))
+    levelled = np.array([quality[uncertainty == u].mean() for u in uncertainty])
+    unc = area(levelled[np.argsort(uncertainty, kind="stable")], k)
+    oracle, random = area(np.sort(quality)[::-1], k), quality.mean()
+    return (unc - random) / (oracle - random)
+
+
+def test_prr_by_hand() -> None:
+    # N = 4, k = 2. By score: quality 1, 0, 1, 0 → (2/4 + 2/3)/2 = 7/12; oracle 1, 1, 0, 0: the same 2/4, 2/3
+    assert measure("PRR", np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 0.0, 1.0, 0.0]))[0] == pytest.approx(1.0)
+    # the last two swapped: (2/4 + 1/3)/2 = 5/12; (5/12 − 1/2)/(7/12 − 1/2) = −1
+    assert measure("PRR", np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 0.0, 1.0, 0.0]))[0] == pytest.approx(-1.0)
+
+
+def test_the_oracles_order_has_prr_one_and_a_constant_score_zero() -> None:
+    quality = np.random.default_rng(0).random(51)
+    assert measure("PRR", -quality, quality)[0] == pytest.approx(1.0)
+    assert measure("PRR", np.zeros(51), quality)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_ties_count_what_is_expected_over_their_orders() -> None:
+    uncertainty, quality = np.array([0, 0, 0, 1, 1, 2.0]), np.array([0.9, 0.1, 0.4, 0.8, 0.2, 0.3])
+    values = []
+    for top in permutations(range(3)):
+        for middle in permutations((3, 4)):
+            values.append(area(quality[[*top, *middle, 5]], 3))
+    oracle = area(np.sort(quality)[::-1], 3)
+    expected = (np.mean(values) - quality.mean()) / (oracle - quality.mean())
+    assert measure("PRR", uncertainty, quality)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("levels", [None, 3, 20])
+@pytest.mark.parametrize("max_rejection", [0.5, 1.0, 0.3])
+@pytest.mark.parametrize("per_group", [1, 7])
+def test_every_resample_is_measured_as_if_it_were_written_out(
+    levels: int | None, max_rejection: float, per_group: int
+) -> None:
+    rng = np.random.default_rng(levels)
+    N, R = 83, 300  # more than one block
+    uncertainty, quality = rng.normal(size=N), rng.random(N).round(1)
+    if levels:
+        uncertainty = rng.integers(0, levels, N).astype(float)
+    counts = resample_counts([str(n // per_group) for n in range(N)], R, 0, "test")
+    found = Evaluator(quality, counts, max_rejection=max_rejection).measure(uncertainty)
+    for r in range(0, R, 23):
+        u, q = np.repeat(uncertainty, counts[:, r]), np.repeat(quality, counts[:, r])
+        assert found["PRR"][r] == pytest.approx(plain_prr(u, q, max_rejection))
+        assert found["ROC-AUC"][r] == pytest.approx(roc_auc_score(q <= 0.5, u))
+        assert found["PR-AUC"][r] == pytest.approx(average_precision_score(q <= 0.5, u))
+
+
+def test_a_quality_of_exactly_one_half_is_incorrect() -> None:
+    quality = np.array([0.5, 0.9, 0.8, 0.5])
+    assert measure("ROC-AUC", np.array([1.0, 0.0, 0.0, 1.0]), quality)[0] == 1.0
+
+
+def test_tied_pairs_count_one_half() -> None:
+    # incorrect at 1 and 2, correct at 1 and 0: (½ + 1 + 1 + 1)/4
+    assert measure("ROC-AUC", np.array([1.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0]))[0] == 0.875
+
+
+def test_average_precision_has_one_threshold_a_score() -> None:
+    # one threshold for all: precision 1/4 at recall 1, whatever the order in the file
+    for quality in ([0.0, 1, 1, 1], [1.0, 1, 1, 0]):
+        assert measure("PR-AUC", np.zeros(4), np.array(quality))[0] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("quality", "undefined"),
+    [
+        ([0.1, 0.9, 0.4], {"PRR": "fewer than two sizes"}),
+        ([0.7] * 6, {"PRR": "same quality", "ROC-AUC": "every answer is correct", "PR-AUC": "every answer is correct"}),
+        ([0.2] * 6, {"PRR": "same quality", "ROC-AUC": "every answer is incorrect"}),
+        ([0.2, 0.3, 0.4, 0.5], {"ROC-AUC": "every answer is incorrect"}),
+        ([0.2, 0.3, 0.4, 0.6], {}),
+    ],
+)
+def test_an_undefined_metric_is_nan_and_says_why(quality: list[float], undefined: dict[str, str]) -> None:
+    uncertainty = np.arange(len(quality), dtype=float)
+    for metric in METRICS:
+        value, why = measure(metric, uncertainty, np.array(quality))[0], why_undefined(metric, np.array(quality))
+        assert np.isnan(value) == bool(why) == (metric in undefined)
+        assert undefined.get(metric, "") in why
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_refused(bad: float) -> None:
+    with pytest.raises(BeamUQError, match="uncertainty"):
+        measure("PRR", np.array([0.0, 1.0, bad, 2.0]), np.array([0.1, 0.2, 0.3, 0.4]))
+
+
+def test_a_quality_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="quality"):
+        measure("PRR", np.arange(4.0), np.array([0.1, np.nan, 0.3, 0.4]))
+
+
+@pytest.mark.parametrize("levels", [None, 4])
+def test_prr_is_the_ratio_of_the_areas_under_the_curves(levels: int | None) -> None:
+    rng = np.random.default_rng(5)
+    quality, uncertainty = rng.random(31), rng.normal(size=31)
+    if levels:
+        uncertainty = rng.integers(0, levels, 31).astype(float)
+    curves = rejection_curves(uncertainty, quality, max_rejection=0.5)
+    assert curves.rejected[[0, -1]] == pytest.approx([0.0, 15 / 31])
+    areas = [curve[:15].mean() for curve in (curves.uncertainty, curves.oracle, curves.random)]
+    expected = (areas[0] - areas[2]) / (areas[1] - areas[2])
+    assert measure("PRR", uncertainty, quality)[0] == pytest.approx(expected)
+
+
+def test_curves_start_at_the_mean_quality_and_end_at_the_best() -> None:
+    quality = np.array([0.2, 0.9, 0.4])
+    curves = rejection_curves(np.array([2.0, 1.0, 3.0]), quality)
+    np.testing.assert_allclose(curves.rejected, [0, 1 / 3, 2 / 3])
+    np.testing.assert_allclose(curves.uncertainty, [0.5, 0.55, 0.9])
+    np.testing.assert_allclose(curves.oracle, [0.5, 0.65, 0.9])
+    np.testing.assert_allclose(curves.random, 0.5)

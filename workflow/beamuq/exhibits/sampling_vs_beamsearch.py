@@ -1,0 +1,102 @@
+"""``fig:sampling_vs_beamsearch``: one question; its samples repeat each other, its beams cover distinct answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.exhibits import examples, grid, lettering, naming, style
+from beamuq.exhibits.candidates import Candidates
+from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits.scored import Scored
+from beamuq.needs import Need
+from beamuq.study import Study
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+LABEL, DATASET, METHOD = "sampling_vs_beamsearch", "triviaqa", "Dissimilarity"
+
+
+def needs(study: Study) -> list[Need]:
+    """Candidates, scores, quality and questions of one model on TriviaQA."""
+    return examples.needs(study, DATASET)
+
+
+def build(study: Study, inputs: Inputs) -> Figure:
+    """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
+    files, size = needs(study), study.main.size
+    candidates, scored = Candidates(inputs, files[0], files[3]), Scored(inputs, files[1], files[2], files[3])
+    redundancy = candidates.redundancy(study.main.sample, size)
+    repeated = np.flatnonzero(redundancy > 0)
+    among = repeated if len(repeated) else np.arange(len(redundancy))
+    position = int(among[np.argsort(redundancy[among], kind="stable")][(len(among) - 1) // 2])
+    key = candidates.ids[position]
+    samples, beams = candidates.of(study.main.sample, size), candidates.of(study.main.beam, size)
+    counts = (
+        samples[samples["id"] == key].groupby("text", sort=False).size().sort_values(ascending=False, kind="stable")
+    )
+    beams = beams[beams["id"] == key]
+    data = pd.DataFrame(
+        [
+            *(
+                ("samples", rank, str(text), n / counts.sum(), int(n))
+                for rank, (text, n) in enumerate(counts.items(), 1)
+            ),
+            *(
+                ("beams", rank, text, float(np.exp(logprob)), 1)
+                for rank, (text, logprob) in enumerate(zip(beams["text"], beams["logprob"], strict=True), 1)
+            ),
+        ],
+        columns=["set", "rank", "text", "share", "count"],
+    )
+    data.insert(0, "id", key)
+    asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
+    scores = {v: float(scored.scores(METHOD, v)[position]) for v in style.VARIANTS}
+    model = study.models[files[0].model].title
+    title = naming.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
+    rule = "among the questions with a repeated sample" if len(repeated) else "among all questions, no sample repeating"
+    caption = naming.caption(
+        study,
+        [
+            f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
+            f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams by sequence probability.",
+            f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
+            grid.shown_instead(study, [examples.MODEL], [files[0].model]),
+        ],
+        scorers=[study.main.scorer],
+    )
+    note = naming.footnote(study, [study.main.scorer])
+    return Figure(LABEL, title, caption, data, lambda: _draw(title, note, asked, greedy, data, scores))
+
+
+def _draw(
+    title: str, note: str, asked: str, greedy: str, data: pd.DataFrame, scores: dict[str, float]
+) -> matplotlib.figure.Figure:
+    heading = [
+        *lettering.wrap(f"Question: {asked}", style.WIDTH - 0.2, 3),
+        lettering.cut(f"Greedy answer: {greedy or '(empty)'}", style.WIDTH - 0.2),
+    ]
+    rows = int(data["rank"].max())
+    figure = style.canvas(0.17 * rows + 0.75, title, note, heading=heading)
+    panels = figure.subplots(1, 2, sharex=True)
+    for axes, (name, variant) in zip(panels, (("samples", "multinomial"), ("beams", "beamsearch")), strict=True):
+        part, look = data[data["set"] == name], style.VARIANTS[variant]
+        axes.barh(part["rank"], part["share"], 0.7, color=look.colour, hatch=look.hatch, edgecolor=style.BLACK)
+        axes.set_yticks(part["rank"], [lettering.cut(text or "(empty)", 1.2) for text in part["text"]])
+        for label in axes.get_yticklabels():
+            label.set_parse_math(False)
+        for rank, share, count in zip(part["rank"], part["share"], part["count"], strict=True):
+            axes.text(share + 0.02, rank, f"{count}×" if name == "samples" else f"{share:.3f}", va="center")
+        axes.set_ylim(rows + 0.6, 0.4)
+        axes.set_xlim(0, 1.2)
+        axes.set_xticks([0, 0.5, 1])
+        axes.set_title(f"{name}: {METHOD} {scores[variant]:.3f}")
+    panels[0].set_xlabel("Share of samples")
+    panels[1].set_xlabel("Sequence probability p")
+    return figure
+
+
+EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)
