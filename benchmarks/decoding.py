@@ -114,6 +114,9 @@ def median(costs: Sequence[Cost]) -> Cost:
     )
 
 
+make_config: Any = transformers.GenerationConfig
+
+
 class Generate:
     """Three calls of transformers' ``generate``, left-padded, with the engine's stop tokens and no other setting."""
 
@@ -122,11 +125,11 @@ class Generate:
         self._stops = stops
         self._common: dict[str, Any] = {"max_new_tokens": NEW_TOKENS, "pad_token_id": 0}
         self._common["eos_token_id"] = sorted(stops) or None
-        model.generation_config = transformers.GenerationConfig(**self._common)
+        model.generation_config = make_config(**self._common)
 
     def call(self, prompts: Sequence[Prompt], batch: int, **options: Any) -> dict[str, list[tuple[int, ...]]]:
         """Generated tokens by prompt id, each cut after its first stop."""
-        config = transformers.GenerationConfig(**self._common, **options)
+        config = make_config(**self._common, **options)
         found: dict[str, list[tuple[int, ...]]] = {}
         for first in range(0, len(prompts), batch):
             chunk = prompts[first : first + batch]

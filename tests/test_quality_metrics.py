@@ -84,7 +84,7 @@ def by_hand(checkpoint: Path, backbone: Path, context: str, claim: str) -> float
 
 
 def test_alignscore_is_the_aligned_class_of_its_three_way_head(checkpoint: tuple[Path, Path]) -> None:
-    pairs = [("paris", "the capital of france"), ("", "no"), ("no " * 60, "1945 " * 5 + "no"), ("yes", "yes")]
+    pairs = [("paris", "the capital of france"), ("", "no"), ("no " * 60, "1945 " * 10 + "no"), ("yes", "yes")]
     contexts, claims = zip(*pairs, strict=True)
     values = AlignScore(*checkpoint, **CPU).score(contexts, claims)
     expected = [by_hand(*checkpoint, context or "(empty)", claim) for context, claim in pairs]

@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 import tiny_scorers
 from beamuq.errors import BeamUQError
 from beamuq.models import encoder
+from beamuq.models.memo import Memo
 from beamuq.similarity.registry import SCORERS, load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
@@ -79,6 +80,22 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
     wide = scorer.score(PAIRS).entail
     monkeypatch.setitem(encoder.TOKENS, "cpu", 1)
     np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
+
+
+def test_no_memo_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path) -> None:
+    def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
+        place = torch.arange(len(ids)).unsqueeze(1)
+        return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
+
+    options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
+    rows = [encoder.Row((number, 7)) for number in range(1, 40)]
+    alone, _ = encoder.run(rows, forward, **options)
+    memo = Memo(tmp_path)
+    encoder.run(rows[20:], forward, **options, memo=memo)
+    remembered, counts = encoder.run(rows, forward, **options, memo=memo)
+    assert remembered.tolist() == alone.tolist()
+    assert counts.scored == len(rows)
+    assert memo.known == {}
 
 
 @pytest.mark.parametrize("body", ["deberta", "roberta"])

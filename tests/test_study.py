@@ -45,7 +45,11 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "unknown scorer": (lambda s: s["grid"][0].update(scorers=["nli"]), ["grid[0].scorers", "'nli'", "embedding"]),
     "unknown exhibit": (lambda s: s["exhibits"].append("qa_mean_pr"), ["exhibits[9]", "qa_mean_pr", "qa_mean_prr"]),
     "unknown method": (lambda s: s["scoring"]["main"]["methods"].append("Probb"), ["methods[12]", "Probb", "Prob"]),
-    "exhibit without its cells": (lambda s: s["grid"][0]["datasets"].remove("triviaqa"), ["exhibits[", "triviaqa"]),
+    "exhibit without its cells": (lambda s: s["grid"][0]["datasets"].remove("triviaqa"), ["exhibits[", "grid"]),
+    "unknown adapter": (
+        lambda s: s["datasets"]["coqa"].update(adapter="coca"),
+        ["coqa.adapter", "mean 'coqa'"],
+    ),
     "negative number of questions": (lambda s: s["datasets"]["coqa"].update(questions=-3), ["questions", "-3"]),
     "questions as text": (lambda s: s["datasets"]["coqa"].update(questions="many"), ["questions", '"many"']),
     "temperature zero": (lambda s: s["recipes"]["main"]["sample"].update(temperatures=[0.0]), ["temperatures[0]"]),

@@ -78,7 +78,9 @@ def main() -> None:
         if not check:
             path.write_text(text)
         elif path.read_text() != text:
-            sys.exit(f"{path.relative_to(ROOT)} is out of step with envs/constraints.txt; run python tools/sync_envs.py")
+            sys.exit(
+                f"{path.relative_to(ROOT)} is out of step with envs/constraints.txt; run python tools/sync_envs.py"
+            )
 
 
 if __name__ == "__main__":

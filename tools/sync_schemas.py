@@ -21,7 +21,9 @@ def main() -> None:
         if not check:
             path.write_text(text, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != text:
-            sys.exit(f"workflow/schemas/{path.name} is out of step with the typed model; run python tools/sync_schemas.py")
+            sys.exit(
+                f"workflow/schemas/{path.name} is out of step with the typed model; run python tools/sync_schemas.py"
+            )
 
 
 if __name__ == "__main__":

@@ -18,12 +18,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from beamuq import questions
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.methods.registry import resolve
 from beamuq.needs import Need
 from beamuq.sources import step_sources
-from beamuq.study import DEMO_DATA, PROMPTS, Dataset, GridEntry, Machine, Study, load_machine, load_study, study_path
+from beamuq.study import (
+    DEMO_DATA,
+    PROMPTS,
+    Dataset,
+    GridEntry,
+    Machine,
+    Study,
+    known,
+    load_machine,
+    load_study,
+    study_path,
+)
 
 # Raised by hand when the output of an expensive rule would change; its code is deliberately not among its inputs.
 FORMATS = {"candidates": 1, "similarity": 1, "quality": 1}
@@ -76,6 +88,7 @@ class Plan:
         machine = load_machine(config)
         path = study_path(machine.study)
         plan = cls(load_study(path), machine, path.stem, path)
+        plan._check_adapters()
         plan._check_exhibits()
         plan._check_methods()
         plan._check_files()
@@ -422,10 +435,19 @@ class Plan:
     def closing_line(self, seconds: float) -> str:
         """What a finished run tells: how long it took and where to look."""
         took = f"{self.study.title}: {int(seconds // 60)} min {int(seconds % 60)} s."
-        demo = " Demo numbers show that the machinery works; they are no results of the paper." if self.study.demo else ""
+        demo = (
+            " Demo numbers show that the machinery works; they are no results of the paper." if self.study.demo else ""
+        )
         return f"{took} Tables: {self.results}/tables/, figures: {self.figures}/.{demo}"
 
     # -- checks --------------------------------------------------------------------------------------------------
+
+    def _check_adapters(self) -> None:
+        for key, dataset in self.study.datasets.items():
+            try:
+                known(f"datasets.{key}.adapter", [dataset.adapter], questions.names())
+            except ValueError as error:
+                raise BeamUQError(f"{self.path}: {error}") from error
 
     def _check_exhibits(self) -> None:
         for position, name in enumerate(self.study.exhibits):

@@ -82,6 +82,8 @@ class Runner:
         self._work.prompt_tokens += int(self._lengths.sum())
         self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
         self._prefill(edges)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
 
     def _prefill(self, batch: list[Edge]) -> None:

@@ -48,8 +48,7 @@ def hybrid(logprob: Array, drawn: Mask, mask: Mask) -> Array:
     renormalised. Without beams, draws are uniform.
     """
     beams, draws = mask & ~drawn, mask & drawn
-    beam_mass = np.minimum(log_sum_exp(np.where(beams, logprob, -np.inf)), 0.0)
-    residual = -np.expm1(beam_mass)
+    residual = -np.expm1(log_sum_exp(np.where(beams, logprob, -np.inf)))
     residual[residual < LEAST_RESIDUAL] = 0.0
     with np.errstate(divide="ignore"):
         share = np.log(residual) - np.log(np.maximum(draws.sum(axis=1), 1))

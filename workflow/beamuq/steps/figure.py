@@ -11,20 +11,16 @@ from beamuq.exhibits import core, style
 from beamuq.steps.entry import run
 
 
-def parser() -> argparse.ArgumentParser:
-    """The step's options."""
-    options = argparse.ArgumentParser(prog="beamuq.steps.figure", description=__doc__)
-    options.add_argument("--name", required=True, help="the label, such as prr_curves")
-    options.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
-    options.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
-    for kind in ("pdf", "svg", "png", "csv", "caption"):
-        options.add_argument(f"--{kind}", required=True, type=Path)
-    return options
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Read, build, draw."""
-    options = parser().parse_args(argv)
+    parser = argparse.ArgumentParser(prog="beamuq.steps.figure", description=__doc__)
+    parser.add_argument("--name", required=True, help="the label, such as prr_curves")
+    parser.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
+    parser.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
+    for kind in ("pdf", "svg", "png", "csv", "caption"):
+        parser.add_argument(f"--{kind}", required=True, type=Path)
+    options = parser.parse_args(argv)
+
     study = core.study_given(options.study)
     item = core.exhibit(options.name, study)
     built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
