@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,10 @@ def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, 
         "top_texts": None,
         "top_logprobs": None,
     }
+
+
+def rewrite(results: Results, need: Need, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change every row of a file."""
+    (path,) = results.paths([need])
+    rows = [change(row) for row in tables.read(path, need.kind).table.to_pylist()]
+    tables.write(path, need.kind, rows, cell=need.cell)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, decode, stop_tokens
+from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, decode, stop_tokens
 from tiny import KINDS, WINDOW, tiny_model
 
 STEPS = 12
@@ -43,7 +43,7 @@ def _stops(kind: str) -> frozenset[int]:
 @cache
 def _decoded(kind: str) -> list[Candidate]:
     model, _ = tiny_model(kind)
-    policies = [Greedy(), Sample(5), Sample(3, 0.7), *BEAMS]
+    policies = [Greedy(), Sample(5), Sample(3, 0.7), DiverseBeam(6, 2, 0.5), Hybrid(8, 3), Hybrid(6, 5), *BEAMS]
     return decode(model, _prompts(kind), policies, stop_ids=_stops(kind), seed=3, max_new_tokens=STEPS)
 
 
@@ -164,7 +164,7 @@ def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str
 
 def test_only_the_greedy_answer_and_first_beams_carry_statistics() -> None:
     for candidate in _decoded("llama"):
-        first = not candidate.strategy.startswith("sample") and candidate.rank == 0
+        first = candidate.strategy.startswith(("greedy", "beam")) and candidate.rank == 0
         assert (candidate.entropies is not None) == first
         assert (candidate.top_ids is not None) == first
 

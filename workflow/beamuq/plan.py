@@ -258,13 +258,14 @@ class Plan:
             os.path.relpath(file) for file in exhibit.files(self.study)
         ]
 
-    def _main_beam(self, recipe: str) -> str | None:
-        beam = self.study.main.beam
-        return beam if beam in self.study.recipes[recipe].strategies() else None
+    def _decoded(self, strategy: str, recipe: str) -> str | None:
+        """``strategy`` if this recipe decodes it."""
+        return strategy if strategy in self.study.recipes[recipe].strategies() else None
 
     def _produced(self, recipe: str) -> list[str]:
         """The study's produced answers that this recipe decodes."""
-        return [answer for answer in self.study.produced if answer == "greedy" or self._main_beam(recipe)]
+        strategy = {"greedy": "greedy", "top_beam": self.study.main.beam, "shipped": "shipped"}
+        return [answer for answer in self.study.produced if self._decoded(strategy[answer], recipe)]
 
     # -- settings of jobs ----------------------------------------------------------------------------------------
 
@@ -304,6 +305,7 @@ class Plan:
                 "questions": cell.questions,
                 "max_new_tokens": study.datasets[cell.dataset].max_new_tokens,
                 "newline_stops": study.newline_stops,
+                "one_ending": study.one_ending,
                 "seed": study.seed,
                 "wave": study.wave,
                 "style": model.style,
@@ -320,7 +322,7 @@ class Plan:
                 "kind": scorer.kind,
                 "source": scorer.source,
                 "produced": self._produced(wildcards.recipe),
-                "beam": self._main_beam(wildcards.recipe),
+                "beam": self._decoded(self.study.main.beam, wildcards.recipe),
                 "format": FORMATS["similarity"],
             }
         )
@@ -335,7 +337,7 @@ class Plan:
                 "backbone": quality.backbone,
                 "normalizer": "coqa" if adapter == "coqa" else "triviaqa",
                 "produced": self._produced(wildcards.recipe),
-                "beam": self._main_beam(wildcards.recipe),
+                "beam": self._decoded(self.study.main.beam, wildcards.recipe),
                 "format": FORMATS["quality"],
             }
         )
@@ -347,7 +349,10 @@ class Plan:
             {
                 "methods": scoring.methods,
                 "produced": self._produced(wildcards.recipe),
-                "main": {"sample": main.sample, "beam": self._main_beam(wildcards.recipe)},
+                "main": {
+                    "sample": self._decoded(main.sample, wildcards.recipe),
+                    "beam": self._decoded(main.beam, wildcards.recipe),
+                },
                 "size": main.size,
                 "alpha": main.alpha,
                 "epsilon": main.epsilon,

@@ -26,7 +26,7 @@ PROMPTS = ROOT / "workflow" / "prompts"
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
 Positive = Annotated[int, Field(ge=1)]
-Produced = Literal["greedy", "top_beam"]
+Produced = Literal["greedy", "top_beam", "shipped"]
 
 
 class _Strict(BaseModel):
@@ -92,6 +92,12 @@ class BeamStrategy(_Strict):
     length_penalty: float = 0.0
     early_stopping: bool | Literal["never"] = "never"
 
+    @property
+    def suffix(self) -> str:
+        """What departures from the default add to the strategy's name."""
+        penalty = f" length_penalty={float(self.length_penalty)}" if self.length_penalty else ""
+        return penalty + (f" early_stopping={self.early_stopping}" if self.early_stopping != "never" else "")
+
 
 class DiverseStrategy(_Strict):
     """Diverse beam search: every group count with every penalty."""
@@ -129,6 +135,7 @@ class Recipe(_Strict):
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
+    shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5)")] = False
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
@@ -142,11 +149,13 @@ class Recipe(_Strict):
         if self.sample:
             names += [f"sample T={float(t)}" for t in self.sample.temperatures]
         if self.beam:
-            names += [f"beam M={m}" for m in self.beam.widths]
+            names += [f"beam M={m}{self.beam.suffix}" for m in self.beam.widths]
         if self.diverse:
             names += [f"diverse G={g} lambda={float(p)}" for g in self.diverse.groups for p in self.diverse.penalties]
         if self.hybrid:
             names += [f"hybrid B={b}" for b in self.hybrid.beams]
+        if self.shipped:
+            names.append("shipped")
         return names
 
 
@@ -246,6 +255,9 @@ class Study(_Strict):
     demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     newline_stops: Annotated[bool, Field(description="a token whose text holds a newline ends an answer (D1)")] = True
+    one_ending: Annotated[bool, Field(description="all bare stop tokens count as one ending, with their summed p")] = (
+        False
+    )
     wave: Annotated[int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")]
     models: Annotated[dict[Name, Model], Field(min_length=1)]
     datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
@@ -316,7 +328,7 @@ class Machine(_Strict):
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")
     ] = "auto"
-    memory_gb: Annotated[float, Field(gt=0, description="what one generation job may take")] = 4.0
+    memory_gb: Annotated[float, Field(gt=0, description="main memory that one decoding or scoring job asks for")] = 4.0
     offline: Annotated[bool, Field(description="true: never ask the hub")] = False
 
 

@@ -23,4 +23,4 @@ rule candidates:
     shell:
         "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
         " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
-        " --memory-mb {resources.mem_mb} --candidates {output.candidates} > {log} 2>&1"
+        " --threads {threads} --candidates {output.candidates} > {log} 2>&1"

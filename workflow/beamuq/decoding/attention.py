@@ -26,51 +26,71 @@ from transformers import AttentionInterface, PreTrainedModel
 
 NAME = "beamuq_tree"
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass
-class Span:
-    """Rows ``first`` … ``last`` - 1 of a pass, all of one question, and which keys each of them sees.
+class Span(ABC):
+    """Rows ``first`` … ``last`` - 1 of a pass, all of one question, that see some of the first ``keys`` keys.
 
-    ``visible`` is None for rows that are consecutive prompt tokens ending at key ``keys``; otherwise its shape is
-    (rows, depth): the keys of each row's own path, beyond the ``prompt`` keys that all see. ``position`` is the
-    position of the first row.
+    ``positions`` (rows,) are the rows' positions in their text.
     """
 
     question: int
     first: int
     last: int
     keys: int
-    position: int
-    prompt: int = 0
-    visible: Ints | None = None
-    _masks: dict[int | None, tuple[int, torch.Tensor | None]] = field(default_factory=dict)
+    positions: Ints
+    _masks: dict[int | None, tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
 
     def mask(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
         """The first key worth reading, and what to add to the scores of the keys from there on (None: causal)."""
         if window not in self._masks:
-            self._masks[window] = self._build(window, like)
+            low = 0 if window is None else max(0, int(self.positions.min()) - window + 1)
+            low, seen = self.seen(low, window)
+            bias = None if seen is None else np.where(seen, np.float32(0), np.float32(-np.inf))
+            mask = None if bias is None else torch.from_numpy(bias).to(like.device, like.dtype)
+            self._masks[window] = low, mask
         return self._masks[window]
 
-    def _build(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
-        rows = self.last - self.first
-        low = 0 if window is None else max(0, self.position - window + 1)
-        if self.visible is None:
-            if low == 0 and self.position == 0 and (window is None or rows <= window):
-                return 0, None
-            gap = np.arange(self.position, self.position + rows)[:, None] - np.arange(low, self.keys)
-            seen = (gap >= 0) if window is None else (gap >= 0) & (gap < window)
-        else:
-            seen = np.zeros((rows, self.keys), dtype=bool)
-            seen[:, : self.prompt] = True
-            # Within a short window even a row's own first tokens fall out of sight.
-            depth = self.visible.shape[1]
-            kept = self.visible if window is None else self.visible[:, max(0, depth - window) :]
-            np.put_along_axis(seen, kept, True, axis=1)
-            low = min(low, self.prompt)
-            seen = seen[:, low:]
-        bias = np.where(seen, np.float32(0), np.float32(-np.inf))
-        return low, torch.from_numpy(bias).to(like.device, like.dtype)
+    @abstractmethod
+    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
+        """The first key to read, at most ``low``, and which keys from there on a row sees (None: plainly causal)."""
+
+
+@dataclass
+class PromptSpan(Span):
+    """Consecutive tokens of a prompt; the last one is the last key."""
+
+    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
+        if self.positions[0] == 0 and (window is None or len(self.positions) <= window):
+            return 0, None
+        gap = self.positions[:, None] - np.arange(low, self.keys)
+        return low, (gap >= 0) & (gap < (self.keys if window is None else window))
+
+
+@dataclass
+class NodeSpan(Span):
+    """Nodes of a trie: they see the ``prompt`` first keys and those of their own paths, ``visible`` (rows, depth)."""
+
+    prompt: int
+    visible: Ints
+
+    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
+        low = min(low, self.prompt)
+        return low, seen_by_nodes(self.keys, self.prompt, self.positions, self.visible, window)[:, low:]
+
+
+def seen_by_nodes(keys: int, prompt: Ints | int, positions: Ints, visible: Ints, window: int | None) -> Bools:
+    """Which of ``keys`` keys each node sees: its prompt's and its path's, as far back as the window: (nodes, keys)."""
+    places = np.arange(keys)
+    seen = np.broadcast_to(places < np.reshape(prompt, (-1, 1)), (len(positions), keys)).copy()
+    if window is not None:
+        seen &= places > positions[:, None] - window
+        # Within a short window even a row's own first tokens fall out of sight.
+        visible = visible[:, max(0, visible.shape[1] - window) :]
+    np.put_along_axis(seen, visible, True, axis=1)
+    return seen
 
 
 @dataclass
@@ -163,17 +183,11 @@ class PaddedPass(Pass):
 
     def _mask(self, window: int | None, like: torch.Tensor) -> torch.Tensor:
         """What to add to the scores: (questions, 1, rows, keys). Padded rows see the first key, to stay finite."""
-        lengths = self.cache.lengths[self.questions]
-        keys = np.arange(self._keys)
-        seen = keys < lengths[:, None]
-        kept = self.visible
-        if window is not None:
-            seen &= keys > self.positions[:, None] - window
-            kept = kept[:, max(0, kept.shape[1] - window) :]
-        np.put_along_axis(seen, kept, True, axis=1)
         spread = np.zeros((len(self.cache.lengths), self._rows, self._keys), dtype=bool)
         spread[..., 0] = True
-        spread[self.questions, self._rank] = seen
+        spread[self.questions, self._rank] = seen_by_nodes(
+            self._keys, self.cache.lengths[self.questions], self.positions, self.visible, window
+        )
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
         return bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)[:, None]
 
@@ -188,14 +202,14 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
     found, firsts = np.unique(questions, return_index=True)
     lasts = [*firsts[1:].tolist(), len(questions)]
     return [
-        Span(
+        NodeSpan(
             question,
             first,
             last,
-            keys=int(visible[first:last].max()) + 1,
-            position=int(positions[first]),
-            prompt=int(lengths[question]),
-            visible=visible[first:last],
+            int(visible[first:last].max()) + 1,
+            positions[first:last],
+            int(lengths[question]),
+            visible[first:last],
         )
         for question, first, last in zip(found.tolist(), firsts.tolist(), lasts, strict=True)
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from beamuq.decoding.attention import PaddedPass, Pass, Span, SpanPass, TreeCache, node_spans, pads
+from beamuq.decoding.attention import PaddedPass, Pass, PromptSpan, Span, SpanPass, TreeCache, node_spans, pads
 from beamuq.decoding.distributions import Ask, Laws
 from beamuq.decoding.policies import Prompt
 from beamuq.decoding.prefix import Edge, batches, radix_edges
@@ -100,7 +100,7 @@ class Runner:
         for edge in batch:
             first, last = len(tokens), len(tokens) + len(edge.tokens)
             end = edge.start + len(edge.tokens)
-            spans.append(Span(edge.members[0], first, last, keys=end, position=edge.start))
+            spans.append(PromptSpan(edge.members[0], first, last, end, np.arange(edge.start, end)))
             tokens.extend(edge.tokens)
             positions.extend(range(edge.start, end))
             for member in edge.members:
@@ -157,18 +157,16 @@ class Runner:
         self._state = np.concatenate([self._state, np.full(gap, -1)])
         self._place = np.concatenate([self._place, np.full(gap, -1)])
         fresh = nodes[self._state[nodes] < 0]
-        for depth in np.unique(self._trie.depth[fresh]):
-            level = fresh[self._trie.depth[fresh] == depth]
-            level = level[np.argsort(self._trie.question[level], kind="stable")]
-            self._place[level] = self._cache.reserve(self._trie.question[level])
-            self._work.decoded_rows += len(level)
-            done = 0
-            while done < len(level):
-                chunk = level[done : done + self._work.rows_at_once]
-                done += len(chunk) if self._decode(chunk) else 0
+        fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
+        self._place[fresh] = self._cache.reserve(self._trie.question[fresh])
+        self._work.decoded_rows += len(fresh)
+        done = 0
+        while done < len(fresh):
+            chunk = fresh[done : done + self._work.rows_at_once]
+            done += len(chunk) if self._decode(chunk) else 0
 
     def _decode(self, nodes: Ints) -> bool:
-        """Run ``nodes``, of one depth and sorted by question; False if they did not fit into memory."""
+        """Run ``nodes``, sorted by question, of any depths; False if they did not fit into memory."""
         questions = self._trie.question[nodes]
         positions = self._lengths[questions] + self._trie.depth[nodes] - 1
         visible = self._place[self._trie.ancestors(nodes)]

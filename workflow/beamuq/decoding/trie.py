@@ -62,8 +62,12 @@ class Trie:
         return tuple(int(self.token[above]) for above in self.path(node))
 
     def ancestors(self, nodes: Ints) -> Ints:
-        """For nodes of one depth, the nodes of their paths, themselves last: shape (len(nodes), depth)."""
+        """The nodes of each node's path, itself last: shape (len(nodes), greatest depth).
+
+        The path of a shallower node is filled up in front with repetitions of its first node.
+        """
         levels = [nodes]
-        for _ in range(int(self.depth[nodes[0]]) - 1):
-            levels.append(self.parent[levels[-1]])
+        for _ in range(int(self.depth[nodes].max()) - 1):
+            above = self.parent[levels[-1]]
+            levels.append(np.where(self.depth[above] > 0, above, levels[-1]))
         return np.stack(levels[::-1], axis=1)

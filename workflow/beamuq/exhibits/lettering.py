@@ -70,6 +70,7 @@ def writer(axes: matplotlib.axes.Axes) -> Callable[..., None]:
             fontweight="bold" if bold else "normal",
             color="#555555" if grey else style.BLACK,
             parse_math=False,
+            in_layout=False,  # else the panel would shrink to make room for what is inside it
         )
 
     return write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -134,12 +135,9 @@ def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes, columns
 def _title_lines(title: str, most: int = 76) -> list[str]:
     """A long title is broken behind commas where that is enough."""
     lines = [""]
-    for part in title.split(", "):
-        longer = f"{lines[-1]}, {part}" if lines[-1] else part
-        if len(longer) <= most or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(part)
+    for part in re.split(r"(?<=,) ", title):
+        longer = f"{lines[-1]} {part}".strip()
+        lines[-1:] = [longer] if len(longer) <= most else [*filter(None, lines[-1:]), part]
     return [piece for line in lines for piece in textwrap.wrap(line, most, break_on_hyphens=False)]
 
 
@@ -183,10 +181,19 @@ def length_axis(
     axes.set_xlabel("Length (tokens); below, n" if short else "Greedy answer length in tokens; below, n questions")
 
 
+def laid_out(built: Figure) -> matplotlib.figure.Figure:
+    """Draw, and fix the layout once, so that the three formats show the same figure."""
+    figure = built.draw()
+    for _ in range(3):
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
 def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
     """Draw once and write all five files, each atomically: no dates, no versions, fixed ids, embedded fonts."""
     with house():
-        figure = built.draw()
+        figure = laid_out(built)
         metadata: dict[str, dict[str, str | None]] = {
             "pdf": {"CreationDate": None, "Creator": None, "Producer": None, "Title": built.title},
             "svg": {"Date": None, "Creator": None, "Title": built.title},

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beamuq import __version__
 from beamuq.models.causal import model_identity
 from beamuq.models.manifest import file_hash
 
@@ -34,11 +35,11 @@ def provenance(
         Model folders by option name; None where the job loads none.
     """
     loaded = {name: model_identity(folder) for name, folder in models.items() if folder is not None}
-    packages = ("beamuq", "numpy", "torch", "transformers", "tokenizers") if loaded else ("beamuq", "numpy")
+    packages = ("numpy", "torch", "transformers", "tokenizers") if loaded else ("numpy",)
     facts: dict[str, Any] = {
         "settings": {key: value for key, value in settings.items() if key not in ("source", "backbone")},
         "inputs": {name: file_hash(path) for name, path in inputs.items()},
-        "versions": {package: version(package) for package in packages},
+        "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
         "models": loaded,
     }
     if loaded:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
@@ -23,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--settings", required=True, help="JSON: the recipe and how it is decoded")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
-    parser.add_argument("--memory-mb", type=int, default=4000, help="what the job may take")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--candidates", type=Path, required=True, help="table to write")
     options = parser.parse_args(argv)
     settings: dict[str, Any] = json.loads(options.settings)
@@ -36,24 +40,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     if len(asked) < settings["questions"]:
         raise BeamUQError(f"{options.prompts}: holds {len(asked)} prompts, {settings['questions']} are asked for")
 
-    import torch
-
     from beamuq import decoding
     from beamuq.models import causal, devices
+    from beamuq.models.provenance import provenance
 
-    torch.set_num_threads(1)
-    device, dtype = devices.resolve(options.device, options.dtype)
+    device, dtype = devices.prepare(options.device, options.dtype, options.threads)
     folder = options.model.parent
     model, tokenizer = causal.load_causal(folder, dtype=dtype, device=device)
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
     causal.check_prompt_lengths(tokens, causal.context_window(model), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, model, newline=settings["newline_stops"])
-    policies = policies_of(Recipe.model_validate(settings["recipe"]))
-
-    rows: dict[str, list[dict[str, Any]]] = {}
+    one_ending = decoding.bare_stops(tokenizer, stops) if settings["one_ending"] else frozenset()
+    policies = policies_of(Recipe.model_validate(settings["recipe"]), model.generation_config)
+    made = provenance(settings, {"prompts": options.prompts}, {"model": folder}, dtype=dtype, device=device)
     work = decoding.Work()
-    waves = wave_composition([decoding.Prompt(id, ids) for id, ids in tokens.items()], settings["wave"])
-    for number, wave in enumerate(waves):
+
+    def run_wave(wave: Sequence[decoding.Prompt]) -> decoding.WaveResult:
+        before = work.prompt_rows + work.decoded_rows
         found = decoding.decode(
             model,
             wave,
@@ -61,25 +64,24 @@ def main(argv: Sequence[str] | None = None) -> None:
             stop_ids=stops,
             seed=settings["seed"],
             max_new_tokens=settings["max_new_tokens"],
+            one_ending=one_ending,
             work=work,
         )
-        for candidate in found:
-            rows.setdefault(candidate.prompt_id, []).append(_row(candidate, tokenizer, stops))
-        print(f"wave {number + 1} of {len(waves)}: {len(wave)} questions", flush=True)
-    tables.write(
-        options.candidates,
-        "candidates",
-        [row for question in asked for row in rows[question["id"]]],
-        cell=cell,
-        provenance={
-            "settings": settings,
-            "model": causal.model_identity(folder),
-            "prompts": prompts.provenance,
-            "device": device.type,
-            "dtype": str(dtype).removeprefix("torch."),
-            "torch": torch.__version__.split("+")[0],
-        },
+        rows = [_row(candidate, tokenizer, stops) for candidate in found]
+        note = {"rows_at_once": work.rows_at_once}
+        return decoding.WaveResult(rows, work.prompt_rows + work.decoded_rows - before, note)
+
+    parts = options.candidates.with_suffix(".parts")
+    table = decoding.run_waves(
+        decoding.compose_waves([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["wave"]),
+        run_wave,
+        folder=parts / hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16],
+        kind="candidates",
+        manifest=made,
     )
+    table = _in_order_of(table, list(tokens))
+    tables.write(options.candidates, "candidates", table, cell=cell, provenance=made)
+    decoding.discard_parts(parts)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
@@ -87,9 +89,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-def policies_of(recipe: Recipe) -> list[Any]:
-    """A recipe's policies, greedy first, in the order of ``Recipe.strategies``."""
-    from beamuq.decoding import Beam, Greedy, Sample
+def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
+    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
+    from beamuq.decoding import Beam, DiverseBeam, Greedy, Hybrid, Sample, Shipped
 
     policies: list[Any] = [Greedy()]
     if recipe.sample:
@@ -97,13 +99,23 @@ def policies_of(recipe: Recipe) -> list[Any]:
     if recipe.beam:
         beam = recipe.beam
         policies += [Beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
+    if recipe.diverse:
+        diverse = recipe.diverse
+        policies += [DiverseBeam(diverse.size, g, float(p)) for g in diverse.groups for p in diverse.penalties]
+    if recipe.hybrid:
+        policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
+    if recipe.shipped:
+        options = {key: getattr(shipped, key, None) for key in ("temperature", "top_k", "top_p")}
+        given = {key: value for key, value in options.items() if value is not None}
+        policies.append(Shipped(**given) if shipped.do_sample else Shipped(top_k=1))
     return policies
 
 
-def wave_composition(prompts: list[Any], size: int) -> list[list[Any]]:
-    """Waves of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet."""
-    ordered = sorted(prompts, key=lambda prompt: (prompt.token_ids, prompt.id))
-    return [ordered[first : first + size] for first in range(0, len(ordered), size)]
+def _in_order_of(table: pa.Table, ids: list[str]) -> pa.Table:
+    """Rows of the waves in the order of the prompts; the order within a question stays."""
+    place = {key: position for position, key in enumerate(ids)}
+    places = np.array([place[key] for key in table.column("id").to_pylist()])
+    return table.take(np.argsort(places, kind="stable"))
 
 
 def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:

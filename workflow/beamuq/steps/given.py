@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from beamuq import __version__
 from beamuq.errors import BeamUQError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -31,7 +32,7 @@ def provenance(settings: BaseModel, inputs: Mapping[str, Path | None]) -> dict[s
     return {
         "settings": settings.model_dump(mode="json"),
         "inputs": {name: _sha256(path) for name, path in inputs.items() if path is not None},
-        "versions": {package: version(package) for package in ("beamuq", "numpy")},
+        "versions": {"beamuq": __version__, "numpy": np.__version__},
     }
 
 

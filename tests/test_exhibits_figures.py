@@ -1,0 +1,355 @@
+"""Every figure as drawn from a synthetic study: honest, legible, embedded, the same bytes each time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.figure
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+import exhibits_study
+from beamuq import theorem
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import core, lettering, style
+from beamuq.exhibits.core import Figure
+from beamuq.needs import Need
+from beamuq.steps import figure as figure_step
+from beamuq.study import Study
+
+STUDY = exhibits_study.study()
+FIGURES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "figure"]
+WITHOUT_SCORES = {"redundancy", "beam_mass_threshold", "abl_prob_mass"}
+KINDS = ("pdf", "svg", "png", "csv", "caption")
+Drawn = dict[str, matplotlib.figure.Figure]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
+    return exhibits_study.Results(tmp_path_factory.mktemp("results"), STUDY)
+
+
+def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Figure:
+    item = core.exhibit(name, study)
+    built = item.build(study, results.inputs(item.needs(study)))
+    assert isinstance(built, Figure)
+    return built
+
+
+@pytest.fixture(scope="module")
+def built(results: exhibits_study.Results) -> dict[str, Figure]:
+    return {name: build(name, results) for name in FIGURES}
+
+
+@pytest.fixture(scope="module")
+def drawn(built: dict[str, Figure]) -> Drawn:
+    figures = {}
+    with style.house():
+        for name, figure in built.items():
+            figures[name] = style.laid_out(figure)
+    return figures
+
+
+def texts(figure: matplotlib.figure.Figure) -> list[Text]:
+    found = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_visible() and text.get_text()]
+    hidden = [
+        label for axes in figure.axes if not axes.axison for label in (*axes.xaxis.findobj(), *axes.yaxis.findobj())
+    ]
+    return [text for text in found if text not in hidden and shown(text)]
+
+
+def shown(text: Text) -> bool:
+    """Tick labels outside the view, and those that sharing hides, are Text objects too."""
+    axes = text.axes
+    if axes is None:
+        return True
+    for axis, low_high in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if text in (tick.label1, tick.label2):
+                low, high = sorted(low_high)
+                return text.get_visible() and low <= tick.get_loc() <= high  # type: ignore[attr-defined]
+    return True
+
+
+# -- legible -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_texts_overlap(name: str, drawn: Drawn) -> None:
+    found = texts(drawn[name])
+    boxes = [text.get_window_extent().padded(-1.5) for text in found]
+    clashes = [
+        (a.get_text(), b.get_text())
+        for (a, box), (b, other) in itertools.combinations(zip(found, boxes, strict=True), 2)
+        if box.overlaps(other)
+    ]
+    assert clashes == []
+    assert len(found) > 5
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_leaves_the_page(name: str, drawn: Drawn) -> None:
+    page = drawn[name].bbox
+    for text in texts(drawn[name]):
+        box = text.get_window_extent()
+        assert page.x0 - 1 <= box.x0, text.get_text()
+        assert page.y0 - 1 <= box.y0, text.get_text()
+        assert box.x1 <= page.x1 + 1, text.get_text()
+        assert box.y1 <= page.y1 + 1, text.get_text()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_type_is_eight_or_nine_points_in_the_text_s_width(name: str, drawn: Drawn) -> None:
+    assert drawn[name].get_figwidth() == 5.5
+    assert {text.get_fontsize() for text in texts(drawn[name])} <= {8.0, 9.0}
+
+
+def test_variants_differ_without_colour() -> None:
+    looks = list(style.VARIANTS.values())
+    for part in ("line", "marker", "hatch"):
+        assert len({getattr(look, part) for look in looks}) == len(looks)
+
+
+def test_long_title_is_broken_not_cut() -> None:
+    title = "[demo] Questions that meet the sufficient condition, TriviaQA, " + "A model with a very long name " * 3
+    with style.house():
+        figure = style.canvas(2.0, title)
+        figure.draw_without_rendering()
+        (text,) = figure.texts
+        assert text.get_window_extent().width < figure.bbox.width
+    assert text.get_text().split() == title.split()
+
+
+# -- honest ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_demo_stands_in_title_and_caption(name: str, built: dict[str, Figure], drawn: Drawn) -> None:
+    assert built[name].caption.startswith("[demo]")
+    assert "no results of the paper" in built[name].caption
+    assert drawn[name].texts[0].get_text().startswith("[demo]")
+
+
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - WITHOUT_SCORES))
+def test_stand_ins_stand_in_caption_and_figure(name: str, built: dict[str, Figure], drawn: Drawn) -> None:
+    named = "similarity: MiniLM embedding cosine, stand-in for DeBERTa-large-MNLI entailment"
+    assert named in built[name].caption
+    assert any(named in text.get_text().replace("\n", " ") for text in drawn[name].texts)
+
+
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one"}))
+def test_csv_holds_n_or_counts(name: str, built: dict[str, Figure]) -> None:
+    assert {"n", "count"} & set(built[name].data.columns)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_absent_model_of_the_paper_is_said(name: str, built: dict[str, Figure]) -> None:
+    assert "not in this study's grid; shown: Tiny 1B" in built[name].caption
+
+
+def test_study_that_is_no_demo_carries_no_tag(results: exhibits_study.Results) -> None:
+    figure = build("prr_curves", results, exhibits_study.study(demo=False))
+    assert "demo" not in figure.title + figure.caption
+    assert "stand-in for AlignScore" in figure.caption
+
+
+def test_worked_examples_are_chosen_by_the_stated_rule(built: dict[str, Figure]) -> None:
+    quality = exhibits_study.quality_values(exhibits_study.BASE, "triviaqa", 24)
+    first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
+    assert list(dict.fromkeys(built["triviaqa-gemma4b"].data["id"])) == [f"triviaqa-{n:03d}" for n in first]
+    assert "by rule, not by hand" in built["triviaqa-gemma4b"].caption
+
+
+def test_schematic_shows_the_median_not_the_best_case(
+    built: dict[str, Figure], results: exhibits_study.Results
+) -> None:
+    data = built["sampling_vs_beamsearch"].data
+    need = Need("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
+    frame = results.inputs([need]).frame(need)
+    samples = frame[frame["strategy"] == "sample T=1.0"].groupby("id")["text"]
+    redundancy = (10 - samples.nunique()) / 10
+    repeated = redundancy[redundancy > 0].sort_values()
+    assert redundancy[data["id"].iloc[0]] == repeated.iloc[(len(repeated) - 1) // 2]
+    assert data[data["set"] == "samples"]["count"].sum() == 10
+
+
+# -- right -------------------------------------------------------------------------------------------------------
+
+
+def test_threshold_shares_are_of_the_covered_mass(built: dict[str, Figure], results: exhibits_study.Results) -> None:
+    need = Need("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
+    frame = results.inputs([need]).frame(need)
+    mass = np.exp(frame[frame["strategy"] == "beam M=10"]["logprob"]).groupby(frame["id"]).sum()
+    data = built["beam_mass_threshold"].data.set_index(["length", "threshold"])
+    assert data.loc[("All", "printed"), "share"] == pytest.approx((mass > theorem.printed_threshold(10)).mean())
+    assert data.loc[("All", "corrected"), "share"] == pytest.approx((mass > theorem.corrected_threshold(10)).mean())
+    by_length = data.drop("All").groupby("threshold")
+    assert by_length["n"].sum().tolist() == [24, 24]
+
+
+def test_redundancy_s_bars_average_to_the_whole(built: dict[str, Figure]) -> None:
+    data = built["redundancy"].data
+    bars, whole = data[data["length"] != "All"], data[data["length"] == "All"].iloc[0]
+    assert (bars["redundancy"] * bars["n"]).sum() / bars["n"].sum() == pytest.approx(whole["redundancy"])
+    assert (data.dropna()["low"] <= data.dropna()["redundancy"]).all()
+
+
+def test_curves_start_at_the_mean_quality_and_lie_below_the_oracle(built: dict[str, Figure]) -> None:
+    data = built["prr_curves"].data
+    quality = exhibits_study.quality_values(exhibits_study.BASE, "triviaqa", 24)
+    assert data.groupby(["method", "variant"])["quality"].first().tolist() == pytest.approx([quality.mean()] * 6)
+    assert (data["quality"] <= data["oracle"] + 1e-12).all()
+    assert (data["low"] <= data["quality"]).mean() > 0.95
+
+
+def test_left_panel_of_mass_counts_a_repeated_sequence_once(built: dict[str, Figure]) -> None:
+    data = built["abl_prob_mass"].data
+    assert data["mean"].max() <= 1.0
+    ranks = data[data["panel"] == "p by rank"]
+    assert ranks["rank"].tolist() == list(range(1, 11))
+    assert (ranks["mean"].diff().dropna() <= 0).all()
+
+
+def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    quality = Need("quality", dataset="triviaqa", model=exhibits_study.BASE, recipe="main", metric="answer_f1")
+    exhibits_study.rewrite(results, quality, lambda row: row | {"value": 1.0})
+    figure = build("abl_length", results)
+    part = figure.data[figure.data["dataset"] == "triviaqa"]
+    assert part["value"].isna().all()
+    assert part["note"].str.contains("same quality").all()
+    with style.house():
+        assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
+
+
+def test_rebuttal_uses_the_first_two_hundred_questions(
+    results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beamuq.exhibits import rebuttal_nsamples_across_data as exhibit
+
+    monkeypatch.setattr(exhibit, "MOST", 10)
+    data = build("rebuttal_nsamples_across_data", results).data
+    assert set(data["n"]) == {10}
+    assert data.groupby(["model", "dataset"], sort=False).size().tolist() == [30, 30, 30]
+
+
+def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    needs = core.exhibit("prr_curves", STUDY).needs(STUDY)
+    exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
+    with pytest.raises(BeamUQError, match="are not of the questions that have quality"):
+        build("prr_curves", results)
+
+
+# -- the files ---------------------------------------------------------------------------------------------------
+
+
+def options_of(name: str, results: exhibits_study.Results, folder: Path) -> list[str]:
+    """The command line of the figure step."""
+    study = folder / "study.json"
+    study.parent.mkdir(exist_ok=True)
+    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    inputs = results.paths(core.exhibit(name, STUDY).needs(STUDY))
+    outputs = [text for kind in KINDS for text in (f"--{kind}", str(folder / f"{name}.{kind}"))]
+    return ["--name", name, "--study", str(study), "--inputs", *map(str, inputs), *outputs]
+
+
+@pytest.fixture(scope="module")
+def saved(
+    built: dict[str, Figure], results: exhibits_study.Results, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
+    """Two folders of every figure: drawn here, and by the step in a process of other hash seed and time zone."""
+    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
+    code = "import json, sys\nfrom beamuq.steps.figure import main\nfor options in json.load(sys.stdin): main(options)"
+    environment = os.environ | {"PYTHONHASHSEED": "7", "MPLCONFIGDIR": str(there / "mpl"), "TZ": "Asia/Tokyo"}
+    command = json.dumps([options_of(name, results, there) for name in FIGURES])
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment, text=True) as other:
+        assert other.stdin is not None
+        other.stdin.write(command)
+        other.stdin.close()
+        for name, figure in built.items():
+            style.save(figure, **{kind: here / f"{name}.{kind}" for kind in KINDS})
+    assert other.returncode == 0
+    return here, there
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_fonts_are_embedded_and_files_hold_no_date(name: str, saved: tuple[Path, Path]) -> None:
+    paths = {kind: saved[0] / f"{name}.{kind}" for kind in KINDS}
+    pdf = paths["pdf"].read_bytes()
+    fonts = re.findall(rb"/Type /Font\b.*?/Subtype /(\w+)", pdf, re.DOTALL)
+    assert set(fonts) <= {b"Type0", b"CIDFontType2"}
+    assert pdf.count(b"/FontFile2") >= 1
+    for kind in ("pdf", "svg", "png"):
+        assert not re.search(rb"CreationDate|dc:date|tIME|matplotlib\.org|Matplotlib v", paths[kind].read_bytes())
+    assert "<text" not in paths["svg"].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_caption_and_csv_stand_beside_the_figure(name: str, built: dict[str, Figure], saved: tuple[Path, Path]) -> None:
+    assert (saved[0] / f"{name}.caption").read_text(encoding="utf-8") == built[name].caption + "\n"
+    assert len(pd.read_csv(saved[0] / f"{name}.csv")) == len(built[name].data)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_drawing_again_in_another_process_gives_the_same_bytes(name: str, saved: tuple[Path, Path]) -> None:
+    for kind in KINDS:
+        assert (saved[0] / f"{name}.{kind}").read_bytes() == (saved[1] / f"{name}.{kind}").read_bytes(), kind
+
+
+def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, Figure], tmp_path: Path) -> None:
+    with mpl.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.bbox": "tight", "svg.hashsalt": "x"}):
+        style.save(built["redundancy"], **{kind: tmp_path / f"a.{kind}" for kind in KINDS})
+    style.save(built["redundancy"], **{kind: tmp_path / f"b.{kind}" for kind in KINDS})
+    for kind in KINDS:
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+def test_table_s_name_is_refused_by_the_figure_step(results: exhibits_study.Results, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"is a table; use beamuq\.steps\.table"):
+        figure_step.main(options_of("lmpoly_methods", results, tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["study.json"]
+
+
+# -- text set by measure -----------------------------------------------------------------------------------------
+
+
+def test_cut_text_fits_and_ends_in_an_ellipsis() -> None:
+    text = "an answer that goes on and on " * 5
+    short = lettering.cut(text, 1.0)
+    assert lettering.width(short) <= 1.0
+    assert short.endswith("…")
+    assert lettering.cut("short", 1.0) == "short"
+
+
+def test_wrapped_lines_fit_and_hold_every_word() -> None:
+    text = "What claimed the life of the singer who was born in Higher Walton, Lancashire, in 1912?"
+    lines = lettering.wrap(text, 2.0, 5, first=1.2)
+    assert " ".join(lines) == text
+    assert lettering.width(lines[0]) <= 1.2
+    assert max(lettering.width(line) for line in lines) <= 2.0
+
+
+def test_text_that_needs_more_lines_is_cut_in_the_last() -> None:
+    lines = lettering.wrap("word " * 100, 2.0, 3)
+    assert len(lines) == 3
+    assert lines[-1].endswith("…")
+    assert lettering.width(lines[-1]) <= 2.0
+
+
+def test_single_word_wider_than_the_line_is_cut() -> None:
+    (line,) = lettering.wrap("W" * 100, 1.0, 3)
+    assert lettering.width(line) <= 1.0
+
+
+def test_character_that_the_face_lacks_is_replaced() -> None:
+    assert lettering.known("a\n中 $x_1$ é") == "a \ufffd $x_1$ é"

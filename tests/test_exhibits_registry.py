@@ -1,0 +1,156 @@
+"""Every label of the paper has an exhibit; what each asks for, and what a study that cannot supply it is told."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import exhibits_study
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import core
+from beamuq.needs import Need
+from beamuq.study import STUDIES, load_study
+
+PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "published" / "paper_values.csv"
+TABLES = {
+    *("test_datasets", "lmpoly_methods", "qa_mean_prr", "abl_sampling", "abl_normalization", "abl_other_methods"),
+    *("abl_ecc_params", "abl_crossencoder", "prompts", "base_accs", "topbeam_scoring", "abl_rocauc", "abl_prauc"),
+}
+FIGURES = {
+    *("sampling_vs_beamsearch", "redundancy", "beam_mass_threshold", "abl_length", "abl_nsamples", "prr_curves"),
+    *("sement_different_nsamples", "rebuttal_nsamples_across_data", "abl_prob_mass"),
+    *("triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one"),
+}
+STUDY = exhibits_study.study()
+
+
+def test_every_label_of_the_paper_has_an_exhibit() -> None:
+    paper = load_study(STUDIES / "paper.yaml")
+    family = {f"qa_{model.label}" for model in paper.models.values()}
+    by_kind: dict[str, set[str]] = {"table": set(), "figure": set()}
+    for name in core.names(paper):
+        by_kind[core.exhibit(name, paper).kind].add(name)
+    assert by_kind == {"table": TABLES | family, "figure": FIGURES}
+    assert (len(by_kind["table"]), len(by_kind["figure"])) == (19, 12)
+
+
+def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        published = {row["table"].removeprefix("tab:") for row in csv.DictReader(file)}
+    assert published <= set(core.names(load_study(STUDIES / "paper.yaml")))
+
+
+def test_unknown_label_is_told_the_nearest() -> None:
+    with pytest.raises(BeamUQError, match="did you mean 'prr_curves'"):
+        core.exhibit("prr_curve", STUDY)
+
+
+def test_label_of_another_study_s_model_is_unknown() -> None:
+    with pytest.raises(BeamUQError, match="no such exhibit"):
+        core.exhibit("qa_gemma4b", STUDY)
+
+
+@pytest.mark.parametrize("name", core.names(STUDY))
+def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
+    needs = core.exhibit(name, STUDY).needs(STUDY)
+    cells = {(e.recipe, m, d) for e in STUDY.grid for m in e.models for d in e.datasets}
+    assert len(set(needs)) == len(needs)
+    assert all((need.recipe, need.model, need.dataset) in cells for need in needs if need.recipe)
+
+
+@pytest.mark.parametrize("name", ["redundancy", "beam_mass_threshold", "abl_prob_mass", "triviaqa-gemma4b"])
+def test_figure_asks_for_the_one_cell_it_shows(name: str) -> None:
+    needs = core.exhibit(name, STUDY).needs(STUDY)
+    assert {(need.model, need.dataset) for need in needs if need.model} == {(exhibits_study.BASE, "triviaqa")}
+
+
+@pytest.mark.parametrize("name", [*sorted(TABLES), *sorted(FIGURES)])
+def test_module_is_named_by_the_label(name: str) -> None:
+    assert core.exhibit(name, STUDY).module == f"beamuq.exhibits.{name.replace('-', '_')}"
+
+
+MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "fix"),
+    [
+        ("topbeam_scoring", {"produced": ["greedy"]}, "add top_beam to produced"),
+        ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
+        ("abl_prauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
+        ("abl_crossencoder", MAIN_ONLY, "add it to the grid's scorers"),
+        ("abl_sampling", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_normalization", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_ecc_params", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
+        ("sement_different_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
+        ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop the exhibit"),
+    ],
+)
+def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:
+    study = exhibits_study.study(**changes)
+    with pytest.raises(BeamUQError, match=fix) as told:
+        core.exhibit(name, study).needs(study)
+    assert "\n" not in str(told.value)
+
+
+def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
+    grid = [*exhibits_study.CONTENT["grid"][1:]]
+    for model, datasets in ((exhibits_study.BASE, exhibits_study.DATASETS), (exhibits_study.CHAT, ("coqa",))):
+        grid.append({"recipe": "main", "models": [model], "datasets": list(datasets), "scorers": ["cosine"]})
+    study = exhibits_study.study(grid=grid)
+    with pytest.raises(BeamUQError, match="lacks tiny-chat/triviaqa"):
+        core.exhibit("qa_mean_prr", study).needs(study)
+
+
+def test_inputs_in_another_order_are_refused(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    needs = [Need("questions", dataset="triviaqa"), Need("questions", dataset="coqa")]
+    paths = results.paths(needs)
+    with pytest.raises(BeamUQError, match="in the order of needs"):
+        core.Inputs.read(needs, paths[::-1])
+
+
+def test_input_of_another_kind_is_refused(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    (path,) = results.paths([Need("questions", dataset="triviaqa")])
+    with pytest.raises(BeamUQError, match="expected a table of 'shots'"):
+        core.Inputs.read([Need("shots", dataset="triviaqa")], [path])
+
+
+def test_missing_input_is_counted() -> None:
+    with pytest.raises(BeamUQError, match="0 files given, 1 needed: questions/triviaqa"):
+        core.Inputs.read([Need("questions", dataset="triviaqa")], [])
+
+
+def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
+    path = tmp_path / "study.json"
+    path.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    assert "1e-05" in path.read_text(encoding="utf-8") or "0.00001" in path.read_text(encoding="utf-8")
+    assert core.study_given(path) == STUDY
+
+
+def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
+    code = (
+        "import sys; from beamuq.exhibits import core; from beamuq.study import STUDIES, load_study\n"
+        "s = load_study(STUDIES / 'demo.yaml'); core.exhibit('prr_curves', s).needs(s)\n"
+        "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
+    item = core.exhibit("qa_tiny", STUDY)
+    needs = item.needs(STUDY)
+    paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
+    table = tables.read(paths[0], "evaluation").table
+    kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
+    tables.write(paths[0], "evaluation", kept, cell=needs[0].cell)
+    with pytest.raises(BeamUQError, match=r"evaluation/.*: no row for PRR MTE greedy"):
+        item.build(STUDY, core.Inputs.read(needs, paths))
