@@ -222,7 +222,7 @@ class Results:
 
     def _keys(self, need: Need) -> list[tuple[str, str, str, str]]:
         scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]
-        keys = []
+        keys: list[tuple[str, str, str, str]] = []
         for produced in self.study.produced:
             for method in scoring.methods:
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):

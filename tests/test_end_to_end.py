@@ -128,6 +128,39 @@ def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
 
 
+def test_the_mean_table_is_the_mean_of_the_models_tables(workplace: Workplace) -> None:
+    tables = workplace.folder / "results/micro/tables"
+    keys = ["method", "variant"]
+    mean = pd.read_csv(tables / "qa_mean_prr.csv", keep_default_na=False)
+    mean = mean[mean.model == "tiny-llama"].set_index(keys)["value"]
+    own = pd.read_csv(tables / "qa_llama.csv", keep_default_na=False)
+    parts = own[own.dataset != "mean"]
+    assert set(parts.dataset) == {"triviaqa", "coqa"}
+    for key, value in own[own.dataset == "mean"].set_index(keys)["value"].items():
+        assert mean[key] == value
+        values = parts.set_index(keys).loc[key, "value"]
+        assert value == "" if (values == "").any() else float(value) == pytest.approx(values.astype(float).mean())
+
+
+def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workplace) -> None:
+    printed = pd.read_csv(workplace.folder / "results/micro/tables/base_accs.csv")
+    for kind in KINDS:
+        quality = workplace.frame(f"results/micro/quality/answer_f1/tiny-{kind}/coqa/main.parquet")
+        share = (quality[quality.produced == "greedy"]["value"] > 0.5).mean()
+        row = printed[(printed.model == f"tiny-{kind}") & (printed.dataset == "coqa")]
+        assert row["value"].item() == pytest.approx(share)
+
+
+def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> None:
+    drawn = pd.read_csv(workplace.folder / "figures/micro/redundancy.csv")
+    candidates = workplace.frame("results/micro/candidates/tiny-llama/triviaqa/main.parquet")
+    samples = candidates[candidates.strategy == "sample T=1.0"]
+    redundant = 1 - samples.groupby("id")["text"].nunique() / 10
+    everything = drawn.set_index("length").loc["All"]
+    assert everything["n"] == 6
+    assert everything["redundancy"] == pytest.approx(redundant.mean())
+
+
 def test_a_second_run_does_nothing(workplace: Workplace) -> None:
     assert "Nothing to be done" in workplace.run()
 

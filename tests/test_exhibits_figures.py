@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -20,6 +21,7 @@ from matplotlib.text import Text
 import exhibits_study
 from beamuq import theorem
 from beamuq.errors import BeamUQError
+from beamuq.evaluation import metrics
 from beamuq.exhibits import core, lettering, style
 from beamuq.exhibits.core import Figure
 from beamuq.needs import Need
@@ -76,7 +78,7 @@ def shown(text: Text) -> bool:
         for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
             if text in (tick.label1, tick.label2):
                 low, high = sorted(low_high)
-                return text.get_visible() and low <= tick.get_loc() <= high  # type: ignore[attr-defined]
+                return text.get_visible() and low <= tick.get_loc() <= high
     return True
 
 
@@ -229,6 +231,23 @@ def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
     assert part["note"].str.contains("same quality").all()
     with style.house():
         assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
+
+
+def test_value_of_a_subset_is_of_its_questions_not_of_a_resample(
+    built: dict[str, Figure], results: exhibits_study.Results
+) -> None:
+    cell = {"dataset": "arc-challenge", "model": exhibits_study.BASE, "recipe": "widths"}
+    need = Need("scores", scorer="cosine", **cell)
+    frame = results.inputs([need]).frame(need)
+    frame = frame[(frame["produced"] == "greedy") & (frame["method"] == "Dissimilarity")]
+    quality = exhibits_study.quality_values(exhibits_study.BASE, "arc-challenge", 24)
+    drawn = built["rebuttal_nsamples_across_data"].data
+    data: Any = drawn[(drawn["dataset"] == "arc-challenge") & (drawn["variant"] == "multinomial")].set_index("M")
+    for m in (1, 7, 15):
+        chosen = frame[(frame["variant"] == "multinomial") & (frame["setting"] == f"M={m}")]
+        (value,) = metrics.measure("PRR", chosen["value"].to_numpy(), quality)
+        assert data.loc[m, "value"] == pytest.approx(value, abs=1e-12)
+        assert data.loc[m, "low"] < value < data.loc[m, "high"] + 1e-12
 
 
 def test_rebuttal_uses_the_first_two_hundred_questions(

@@ -18,8 +18,10 @@ import pytest
 
 import exhibits_study
 from beamuq import tables
+from beamuq.errors import BeamUQError
 from beamuq.exhibits import core, render_table
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
+from beamuq.steps import table as table_step
 from beamuq.study import Study
 
 STUDY = exhibits_study.study()
@@ -190,7 +192,13 @@ def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: 
 def table_of(cells: list[list[Cell]], titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Table:
     body = tuple(Row((title,), tuple(row)) for title, row in zip("xyzuvw", cells, strict=False))
     values = pd.DataFrame([("tab:t", *[""] * 6, 0.5, None, None, None, 1)], columns=list(CSV_COLUMNS))
-    given = {"label": "t", "title": "T", "caption": "C", "values": values, "grid": Grid(("",), (titles,), body)}
+    given: dict[str, Any] = {
+        "label": "t",
+        "title": "T",
+        "caption": "C",
+        "values": values,
+        "grid": Grid(("",), (titles,), body),
+    }
     return Table(**(given | changes))
 
 
@@ -212,7 +220,7 @@ def test_each_column_has_its_best_and_second(name: str, built: dict[str, Table])
 @pytest.mark.parametrize("name", ["qa_tiny", "abl_other_methods", "abl_crossencoder", "topbeam_scoring"])
 def test_arrow_stands_exactly_where_the_beam_form_is_better(name: str, built: dict[str, Table]) -> None:
     table = built[name]
-    values = table.values.set_index(["model", "dataset", "method", "variant"])["value"]
+    values: Any = table.values.set_index(["model", "dataset", "method", "variant"])["value"]
     arrows = {
         key for key, value in values.items() if key[3] == "beamsearch" and value > values[(*key[:3], "multinomial")]
     }
@@ -280,7 +288,7 @@ def test_models_shown_in_place_of_the_paper_s_are_said(built: dict[str, Table]) 
 
 
 def test_accuracy_is_strictly_above_the_threshold(built: dict[str, Table]) -> None:
-    values = built["base_accs"].values.set_index(["model", "dataset"])
+    values: Any = built["base_accs"].values.set_index(["model", "dataset"])
     quality = exhibits_study.quality_values(exhibits_study.BASE, "coqa", 24)
     assert (quality == 0.5).any()
     row = values.loc[(exhibits_study.BASE, "coqa")]
@@ -401,3 +409,26 @@ def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     points = [*range(0x20, 0x250), *range(0x370, 0x400), *range(0x2000, 0x2070), 0x2260, 0x4E2D, 0x1F600]
     text = " ".join(chr(point) for point in points)
     compile_alone(render_table.latex(table_of([[Cell("1"), Cell("2")]], notes=(text,))), tmp_path)
+
+
+def test_step_writes_the_four_files_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
+    needs = core.exhibit("qa_tiny", STUDY).needs(STUDY)
+    study = tmp_path / "study.json"
+    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    outputs = {kind: tmp_path / "out" / kind for kind in ("csv", "tex", "markdown", "html")}
+    options = [text for kind, path in outputs.items() for text in (f"--{kind}", str(path))]
+    table_step.main(["--name", "qa_tiny", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
+    assert outputs["csv"].read_text(encoding="utf-8") == render_table.csv(build("qa_tiny", results))
+
+
+def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
+    needs = core.exhibit("redundancy", STUDY).needs(STUDY)
+    study = tmp_path / "study.json"
+    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    options = [text for kind in ("csv", "tex", "markdown", "html") for text in (f"--{kind}", str(tmp_path / kind))]
+    with pytest.raises(BeamUQError, match=r"is a figure; use beamuq\.steps\.figure"):
+        table_step.main(
+            ["--name", "redundancy", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options]
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["study.json"]

@@ -17,6 +17,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+COLUMNS = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
+
+
 class Candidates:
     """One candidates file, in the order of the questions file; groups (stories) from the same.
 
@@ -29,7 +32,7 @@ class Candidates:
     def __init__(self, inputs: Inputs, candidates: Need, questions: Need) -> None:
         self.path = candidates.path
         asked = inputs.frame(questions)
-        frame = inputs.frame(candidates)
+        frame: pd.DataFrame = inputs[candidates].table.select(COLUMNS).to_pandas()
         known = set(frame["id"])
         self.questions = asked[asked["id"].isin(known)].set_index("id")
         self.ids: list[str] = list(self.questions.index)

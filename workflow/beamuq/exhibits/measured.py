@@ -61,9 +61,6 @@ class Measurements:
                     key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["produced"])
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
-    def __contains__(self, key: Key) -> bool:
-        return stored(key) in self._rows
-
     def __getitem__(self, key: Key) -> Measured:
         return self._row(self._rows, key)
 

@@ -17,6 +17,7 @@ _NUMBER = re.compile(r"-?[\d.]+")
 _LATEX_HEAD = r"""\documentclass[10pt]{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}% outlines instead of bitmaps, where installed
 \usepackage{textcomp,booktabs,array,graphicx}
 \setlength{\textwidth}{5.5in}
 \setlength{\oddsidemargin}{0.5in}

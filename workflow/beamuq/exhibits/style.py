@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 WIDTH = 5.5  # inches, the paper's text block
 # Okabe and Ito's palette; each also differs in line style, marker or hatch, so grey prints stay legible.
 BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
-SKY, ORANGE, PALE = "#56B4E9", "#E69F00", "#F3D9C9"
+ORANGE, PALE = "#E69F00", "#F3D9C9"
 TITLE, TEXT = 9.0, 8.0
 FAMILY = "DejaVu Sans"  # shipped with matplotlib, so the same on every machine
 
