@@ -15,6 +15,9 @@ STEPS = 12
 WIDTH = 6
 TEXTS = {
     "one": "Q",
+    "tree": " tree",
+    "who": "Who wrote",
+    "play": "the play about a prince",
     "short": "Question: Which river",
     "shots": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer:",
     "longer": "Question: Which river runs through Paris?\nAnswer: the Seine.\n\nQuestion: Who wrote a play\nAnswer: a",
@@ -24,6 +27,8 @@ BEAMS = [
     for length_penalty in (0.0, 1.0, 2.0)
     for stopping in ("never", False, True)
 ]
+# Narrow searches fill their pool early, so that how they stop decides what they return.
+BEAMS += [Beam(width, 1.0, stopping) for width in (2, 3) for stopping in ("never", False)]  # type: ignore[arg-type]
 
 
 @cache
@@ -103,7 +108,7 @@ def test_greedy_is_identical_to_generate(kind: str) -> None:
 @pytest.mark.parametrize("beam", BEAMS, ids=lambda beam: beam.strategy)
 @pytest.mark.parametrize("kind", KINDS)
 def test_beams_are_identical_to_generate_in_order(kind: str, beam: Beam) -> None:
-    options = {"num_beams": WIDTH, "num_return_sequences": WIDTH}
+    options = {"num_beams": beam.width, "num_return_sequences": beam.width}
     for prompt in _prompts(kind):
         expected = _generate(
             kind, prompt, **options, length_penalty=beam.length_penalty, early_stopping=beam.early_stopping
@@ -160,6 +165,13 @@ def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str
                 assert list(candidate.top_logprobs[step][:10]) == pytest.approx(ten.values.tolist(), abs=1e-4)
                 assert token in candidate.top_ids[step]
                 assert len(candidate.top_ids[step]) == (10 if token in ten.indices.tolist() else 11)
+
+
+def test_how_a_search_stops_decides_what_it_returns() -> None:
+    patient, hasty = (
+        {(c.prompt_id, c.token_ids) for c in _decoded("llama") if c.strategy == b.strategy} for b in BEAMS[9:11]
+    )
+    assert patient != hasty
 
 
 def test_only_the_greedy_answer_and_first_beams_carry_statistics() -> None:

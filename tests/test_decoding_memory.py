@@ -75,6 +75,16 @@ def test_running_out_of_memory_halves_the_rows_and_changes_no_token(room: int) -
     assert (tight.prompt_rows, tight.decoded_rows) == (free.prompt_rows, free.decoded_rows)
 
 
+def test_running_out_of_memory_after_the_prompts_runs_no_node_twice_and_forgets_none() -> None:
+    model, _ = tiny_model("llama")
+    prompts = [Prompt("a", (40,)), Prompt("b", (50,))]
+    options: dict[str, Any] = {"stop_ids": frozenset({1}), "seed": 0, "max_new_tokens": 6}
+    expected, work = decode(model, prompts, [Sample(9)], **options), Work()
+    with _room_for("llama", 4):
+        _same(decode(model, prompts, [Sample(9)], work=work, **options), expected)
+    assert work.rows_at_once in (3, 4)
+
+
 def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
     with _room_for("llama", 0), pytest.raises(BeamUQError, match="out of memory with 4 questions a wave"):
         _decode("llama")

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from beamuq import questions
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
-from beamuq.methods.registry import resolve
+from beamuq.methods.registry import STATISTICS, resolve
 from beamuq.needs import Need
 from beamuq.sources import step_sources
 from beamuq.study import (
@@ -37,8 +37,10 @@ from beamuq.study import (
     study_path,
 )
 
+CCP, P_TRUE, SAR = STATISTICS
+
 # Raised by hand when the output of an expensive rule would change; its code is deliberately not among its inputs.
-FORMATS = {"candidates": 1, "similarity": 1, "quality": 1}
+FORMATS = {"candidates": 1, "statistics": 1, "similarity": 1, "quality": 1}
 
 
 class Wildcards(Protocol):
@@ -230,13 +232,50 @@ class Plan:
         learned = {"model": quality.source, "backbone": quality.backbone}
         return {key: self.model_manifest(source) for key, source in learned.items() if source}
 
+    def statistics_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        """The cell's tables, and the models that its methods ask: never one that they do not."""
+        cell, asked = self._cell(wildcards), self._asked(wildcards.recipe)
+        study, main = self.study, self.study.main
+        inputs = {
+            "questions": self.file(Need("questions", dataset=cell.dataset)),
+            "candidates": self.file(Need("candidates", model=cell.model, dataset=cell.dataset, recipe=cell.recipe)),
+        }
+        if P_TRUE in asked:
+            inputs["template"] = os.path.relpath(PROMPTS / "p_true.txt")
+        if P_TRUE in asked or SAR in asked:
+            inputs["language_model"] = self.model_manifest(study.models[cell.model].source)
+        if CCP in asked and (source := study.scorers[main.scorer].source):
+            inputs["nli"] = self.model_manifest(source)
+        if SAR in asked and main.relevance and (source := study.scorers[main.relevance].source):
+            inputs["relevance"] = self.model_manifest(source)
+        return inputs
+
+    def statistics_options(self, wildcards: Wildcards) -> str:
+        """The optional inputs of the statistics step, as its options."""
+        return _options(self.statistics_inputs(wildcards), ("template", "language_model", "nli", "relevance"))
+
     def scores_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         cell = self._cell(wildcards)
         names = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe}
-        return {
+        inputs = {
             "questions": self.file(Need("questions", dataset=cell.dataset)),
             "candidates": self.file(Need("candidates", **names)),
             "similarity": self.file(Need("similarity", scorer=wildcards.scorer, **names)),
+        }
+        if self._asked(cell.recipe):
+            inputs["statistics"] = self.file(Need("statistics", **names))
+        if SAR in self._asked(cell.recipe) and self.study.main.relevance:
+            inputs["cross_similarity"] = self.file(Need("similarity", scorer=self.study.main.relevance, **names))
+        return inputs
+
+    def scores_options(self, wildcards: Wildcards) -> str:
+        """The optional inputs of the scores step, as its options."""
+        return _options(self.scores_inputs(wildcards), ("statistics", "cross_similarity"))
+
+    def _asked(self, recipe: str) -> set[str]:
+        """What a recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
+        return {
+            need for name in self.study.scoring[recipe].methods for need in resolve(name).needs if need in STATISTICS
         }
 
     def evaluation_inputs(self, wildcards: Wildcards) -> dict[str, str]:
@@ -342,6 +381,24 @@ class Plan:
             }
         )
 
+    def statistics_settings(self, wildcards: Wildcards) -> str:
+        study, main, asked = self.study, self.study.main, self._asked(wildcards.recipe)
+        model, judge = study.models[wildcards.model], study.scorers[main.scorer]
+        relevance = study.scorers[main.relevance].kind if main.relevance else None
+        return _json(
+            {
+                "produced": self._produced(wildcards.recipe),
+                "beam": self._decoded(main.beam, wildcards.recipe),
+                "sample": self._decoded(main.sample, wildcards.recipe),
+                "style": model.style,
+                "enable_thinking": model.enable_thinking,
+                "p_true": P_TRUE in asked,
+                "ccp": {"kind": judge.kind, "same_meaning": judge.same_meaning} if CCP in asked else None,
+                "relevance": {"kind": relevance} if SAR in asked else None,
+                "format": FORMATS["statistics"],
+            }
+        )
+
     def scores_settings(self, wildcards: Wildcards) -> str:
         study, main = self.study, self.study.main
         scoring = study.scoring[wildcards.recipe]
@@ -357,6 +414,7 @@ class Plan:
                 "alpha": main.alpha,
                 "epsilon": main.epsilon,
                 "same_meaning": study.scorers[wildcards.scorer].same_meaning,
+                "sar_similarity": "file" if SAR in self._asked(wildcards.recipe) else None,
                 "recipe": wildcards.recipe,
                 "seed": study.seed,
                 "ablations": {
@@ -417,9 +475,9 @@ class Plan:
     def gpus(self) -> int:
         return int(self.device == "cuda")
 
-    @property
-    def memory_mb(self) -> int:
-        return int(self.machine.memory_gb * 1000)
+    def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
+        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
+        return int(self.machine.memory_gb * 1000) * attempt
 
     @property
     def offline(self) -> str:
@@ -431,7 +489,7 @@ class Plan:
 
     @property
     def quality_model_option(self) -> str:
-        return " ".join(f"--{key} {shlex.quote(path)}" for key, path in self.quality_models.items())
+        return _options(self.quality_models, ("model", "backbone"))
 
     @property
     def quality_gpus(self) -> int:
@@ -468,6 +526,8 @@ class Plan:
                     resolve(name)
                 except BeamUQError as error:
                     raise BeamUQError(f"{self.path}: scoring.{recipe}.methods[{position}]: {error}") from error
+            if SAR in self._asked(recipe) and not self.study.main.relevance:
+                raise BeamUQError(f"{self.path}: main.relevance: SAR needs it; name the scorer that judges tokens")
 
     def _check_files(self) -> None:
         for key in sorted({cell.dataset for cell in self.cells.values()}):
@@ -493,6 +553,12 @@ class Plan:
 
 def _split_files(folder: Path, split: str) -> list[Path]:
     return [folder / f"{split}{suffix}" for suffix in (".parquet", ".jsonl")]
+
+
+def _options(inputs: Mapping[str, str], names: Iterable[str]) -> str:
+    """Those of ``names`` that are among the inputs, as command-line options."""
+    given = ((name, inputs[name]) for name in names if name in inputs)
+    return " ".join(f"--{name.replace('_', '-')} {shlex.quote(path)}" for name, path in given)
 
 
 def _either(names: Iterable[str]) -> str:

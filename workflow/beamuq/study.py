@@ -218,7 +218,8 @@ class Main(_Strict):
     """What the main tables are made of."""
 
     recipe: str = "main"
-    scorer: str
+    scorer: Annotated[str, Field(description="the similarity s of the main tables, and CCP's judge")]
+    relevance: Annotated[str | None, Field(description="the cross-encoder of SAR, one of the scorers")] = None
     sample: str = "sample T=1.0"
     beam: str = "beam M=10"
     size: Positive = 10
@@ -297,6 +298,8 @@ class Study(_Strict):
                     )
         known("main.recipe", [self.main.recipe], self.recipes)
         known("main.scorer", [self.main.scorer], self.scorers)
+        if self.main.relevance:
+            known("main.relevance", [self.main.relevance], self.scorers)
         known("main.sample", [self.main.sample], self.recipes[self.main.recipe].strategies())
         known("main.beam", [self.main.beam], self.recipes[self.main.recipe].strategies())
         known("scoring", self.scoring, self.recipes)

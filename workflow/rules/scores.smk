@@ -14,6 +14,7 @@ rule scores:
         runtime=20,
     params:
         settings=plan.scores_settings,
+        tables=plan.scores_options,
     shell:
         "python -m beamuq.steps.scores --questions {input.questions} --candidates {input.candidates}"
-        " --similarity {input.similarity} --settings {params.settings:q} --scores {output.scores} > {log} 2>&1"
+        " --similarity {input.similarity} {params.tables} --settings {params.settings:q} --scores {output.scores} > {log} 2>&1"

@@ -182,9 +182,8 @@ class PaddedPass(Pass):
         return joined.reshape(questions, self._rows, heads, -1)[self._where]
 
     def _mask(self, window: int | None, like: torch.Tensor) -> torch.Tensor:
-        """What to add to the scores: (questions, 1, rows, keys). Padded rows see the first key, to stay finite."""
+        """What to add to the scores: (questions, 1, rows, keys). What padded rows see does not matter."""
         spread = np.zeros((len(self.cache.lengths), self._rows, self._keys), dtype=bool)
-        spread[..., 0] = True
         spread[self.questions, self._rank] = seen_by_nodes(
             self._keys, self.cache.lengths[self.questions], self.positions, self.visible, window
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from beamuq import gpu_slot
 from beamuq.errors import BeamUQError
 
 if TYPE_CHECKING:
@@ -34,10 +35,14 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.dtype]:
-    """:func:`resolve`, and so many torch threads: one by default, since more gain little and change sums' order."""
+    """:func:`resolve`, on a card that no other job uses, and so many torch threads.
+
+    One thread by default, since more gain little and change sums' order.
+    """
     import torch
 
     torch.set_num_threads(threads)
+    gpu_slot.bind(device)
     return resolve(device, dtype)
 
 

@@ -1,0 +1,53 @@
+"""The blocks of a documentation page that are marked: files to write and commands to run, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from beamuq.study import ROOT
+
+DOCS = ROOT / "docs"
+_BLOCK = re.compile(r"<!-- (file|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)
+
+
+class Block(NamedTuple):
+    """``file``: to be written at ``path``; ``run``: shell commands; ``python``: statements."""
+
+    kind: str
+    path: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """The marked blocks of ``docs/<page>``, in order."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = [Block(*match) for match in _BLOCK.findall(text)]
+    assert len(found) == text.count("<!-- file") + text.count("<!-- run") + text.count("<!-- python"), page
+    return found
+
+
+def follow(page: str, folder: Path) -> list[str]:
+    """Do in ``folder`` what the page says; what each command printed. A failing command fails the test."""
+    printed = []
+    environment = os.environ | {
+        "BEAMUQ": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    for block in blocks(page):
+        if block.kind == "file":
+            (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.path).write_text(block.text, encoding="utf-8")
+            continue
+        command = ["bash", "-euo", "pipefail", "-c", block.text] if block.kind == "run" else [sys.executable, "-c", block.text]
+        done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False)
+        logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
+        assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"
+        printed.append(done.stdout)
+    return printed

@@ -1,0 +1,141 @@
+"""A study of one tiny model on one dataset, in a folder of its own, to run, kill and break."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from beamuq.study import ROOT, STUDIES
+from tiny import build_tiny_model
+from tiny_scorers import build_nli
+
+SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
+ENVIRONMENT = os.environ | {
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
+SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
+SCORES = "results/micro/scores/nli/tiny/triviaqa/main.parquet"
+EVALUATION = "results/micro/evaluation/nli/tiny/triviaqa/main.parquet"
+TABLE = "results/micro/tables/qa_tiny.csv"
+
+
+def build_models(folder: Path) -> Path:
+    """A tiny Llama with room for real prompts, and a tiny NLI classifier."""
+    config = build_tiny_model("llama", folder / "llama") / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+    build_nli(folder / "nli")
+    return folder
+
+
+def micro_study(models: Path) -> dict[str, Any]:
+    """The demo study cut to one cell: 20 questions in as many waves, 5 samples, 5 beams, three methods, two exhibits."""
+    study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    model = {"label": "tiny", "title": "Tiny", "source": f"folder:{models / 'llama'}", "style": "base"}
+    return study | {
+        "models": {"tiny": model},
+        "datasets": {"triviaqa": study["datasets"]["triviaqa"] | {"questions": 20}},
+        "recipes": {"main": {"sample": {"size": 5}, "beam": {"widths": [5]}}},
+        "scorers": {"nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{models / 'nli'}"}},
+        "main": {"recipe": "main", "scorer": "nli", "beam": "beam M=5", "size": 5},
+        "scoring": {"main": {"methods": ["Prob", "Dissimilarity", "CocoaMSP"]}},
+        "produced": ["greedy"],
+        "wave": 1,
+        "evaluation": {"resamples": 100},
+        "grid": [{"recipe": "main", "models": ["tiny"], "datasets": ["triviaqa"], "scorers": ["nli"]}],
+        "exhibits": ["qa_tiny", "redundancy"],
+    }
+
+
+class Workplace:
+    """A folder with the micro study and a config.yaml, as a user's own would be."""
+
+    def __init__(self, folder: Path, models: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "micro.yaml").write_text(yaml.safe_dump(micro_study(models), sort_keys=False))
+        shutil.copy(ROOT / "config.yaml", folder)
+
+    @classmethod
+    def copy_of(cls, other: Workplace, folder: Path) -> Workplace:
+        """Another folder with everything that ``other`` holds, time stamps included."""
+        shutil.copytree(other.folder, folder)
+        place = cls.__new__(cls)
+        place.folder = folder
+        return place
+
+    def start(self, *arguments: str, settings: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        """Snakemake, in a process group of its own."""
+        command = [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *arguments]
+        if not any("profile" in argument for argument in arguments):
+            command += ["--cores", "2", "--max-checksum-file-size", str(2**30)]
+        return subprocess.Popen(
+            [*command, "--config", "study=micro.yaml", "device=cpu", *settings],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, settings: tuple[str, ...] = (), fails: bool = False) -> str:
+        """What Snakemake and the logs of its jobs say."""
+        process = self.start(*arguments, settings=settings)
+        output = process.communicate(timeout=400)[0]
+        logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("logs/**/*.log")))
+        assert (process.returncode != 0) == fails, output + logs
+        return output + logs
+
+    def hashes(self) -> dict[str, str]:
+        """Every result by its content; how long jobs took is none."""
+        files = [*self.folder.glob("results/**/*"), *self.folder.glob("figures/**/*")]
+        return {
+            str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(files)
+            if path.is_file() and "/benchmarks/" not in str(path) and "/ledger." not in str(path)
+        }
+
+    def parts(self) -> list[Path]:
+        """The finished waves of a candidates job."""
+        return sorted(self.folder.glob("results/micro/candidates/**/part-*.parquet"))
+
+    def process_of(self, step: str) -> int | None:
+        """The Python process that runs a step here."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                here = (folder / "cwd").resolve() == self.folder.resolve()
+                if here and words[1:3] == ["-m", f"beamuq.steps.{step}"]:
+                    return int(folder.name)
+        return None
+
+    def kill(self, step: str, number: signal.Signals, *, when: Callable[[], object] = lambda: True) -> None:
+        """Send a signal to a step as soon as it runs and ``when`` holds."""
+        process = wait_for(lambda: self.process_of(step))
+        wait_for(when)
+        os.kill(process, number)
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    """The first true value of ``condition``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.005)
+    raise AssertionError("waited in vain")

@@ -1,0 +1,203 @@
+"""The paper's study with simulated results: printed numbers taken for the truth, plus noise of a known size."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from beamuq import tables
+from beamuq.exhibits.measured import Key, stored
+from beamuq.methods.registry import METHODS
+from beamuq.needs import Need
+from beamuq.published import declared, values
+from beamuq.published.results import Results
+from beamuq.published.selfcheck import errata_of, read_ledger
+from beamuq.steps import comparison
+from beamuq.study import STUDIES, Study
+
+RULES = declared.read()
+PRINTED = values.read_values(RULES)
+RESAMPLES, SPREAD = 200, 0.03
+MAIN, NLI = "main", "nli"
+
+
+def study(**changes: Any) -> Study:
+    """``studies/paper.yaml`` with every method and small bootstraps; top-level keys replaced."""
+    content = yaml.safe_load((STUDIES / "paper.yaml").read_text(encoding="utf-8"))
+    content["scoring"]["main"]["methods"] = list(METHODS)
+    content["evaluation"]["resamples"] = RESAMPLES
+    content["exhibits"] = []
+    return Study.model_validate(content | changes)
+
+
+def results(of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()) -> Results:
+    """Simulated results of a study, read back from files; ``without``: needs whose path holds any of these are absent."""
+    needs = comparison.needs(of)
+    simulated = Simulated(of, seed, shift)
+    for need in needs:
+        if not any(part in need.path for part in without):
+            simulated.write(folder, need)
+    return Results.read(of, needs, [folder / need.path for need in needs], partial=True)
+
+
+class Simulated:
+    """Our value of every printed number: printed + √2 · spread · noise + shift, as of two draws from one truth."""
+
+    def __init__(self, of: Study, seed: int, shift: float) -> None:
+        self.study, self.seed, self.shift = of, seed, shift
+        self.rows: dict[Need, dict[Key, tuple[float, float]]] = defaultdict(dict)
+        for table_of_means in (False, True):
+            for row in PRINTED:
+                at = values.place(of, row.key, RULES)
+                if isinstance(at, str) or at.needs[0].kind != "evaluation":
+                    continue
+                for need in at.needs if (row.key.dataset == "mean") == table_of_means else ():
+                    self.rows[need].setdefault(stored(at.key), (row.value, _spreads().get(row.key) or SPREAD))
+        for need, rows in self.rows.items():
+            for key in [key for key in rows if key.method == "SemanticEntropy" and key.variant == "multinomial"]:
+                for reading in ("printed", "likelihood-summed"):
+                    rows[key._replace(setting=reading)] = (rows[key][0] - 0.3, rows[key][1])
+            self.rows[need] = rows
+
+    def write(self, folder: Path, need: Need) -> None:
+        rows = getattr(self, f"_{need.kind}")(need)
+        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
+
+    def _n(self, need: Need) -> int:
+        entry = next(e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets)
+        return entry.questions or self.study.datasets[need.dataset].questions
+
+    def _measured(self, need: Need) -> dict[Key, tuple[float, float]]:
+        if need.recipe == "widths":
+            return {
+                Key("PRR", method, variant, f"M={M}"): (curve(method, variant, M), SPREAD)
+                for method in self.study.scoring["widths"].methods
+                for variant in ("multinomial", "beamsearch")
+                for M in range(1, 16)
+            }
+        return self.rows.get(need) or self.rows[Need("evaluation", *_names(need))]
+
+    def _draws(self, need: Need) -> list[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
+        found = []
+        for key, (truth, spread) in self._measured(need).items():
+            row = {"produced": key.produced, "quality": "alignscore", "subset": "all", "metric": key.metric}
+            row |= {"method": key.method, "variant": key.variant, "setting": key.setting}
+            noise = _random(self.seed, need.model, need.dataset, need.recipe, need.scorer, key)
+            value = truth + np.sqrt(2) * spread * noise.normal() + self.shift
+            value = truth if need.recipe == "widths" else value
+            # half of what spreads a method's replicates is shared by all methods of the cell: they are paired
+            shared = _random(need.model, need.dataset, need.recipe).normal(size=RESAMPLES)
+            own = noise.normal(size=RESAMPLES)
+            found.append((row, value, spread, value + spread * np.sqrt(0.5) * (shared + own)))
+        return found
+
+    def _evaluation(self, need: Need) -> list[dict[str, Any]]:
+        return [
+            row | {"value": v, "low": v - 2 * s, "high": v + 2 * s, "std": s, "n": self._n(need), "note": ""}
+            for row, v, s, _ in self._draws(need)
+        ]
+
+    def _replicates(self, need: Need) -> list[dict[str, Any]]:
+        return [row | {"values": replicates.astype(np.float32)} for row, _, _, replicates in self._draws(need)]
+
+    def _questions(self, need: Need) -> pa.Table:
+        n = self.study.datasets[need.dataset].questions
+        ids = [f"{need.dataset}-{i}" for i in range(n)]
+        empty: dict[str, Any] = {"context": [[]] * n, "history": [[]] * n, "options": [[]] * n, "references": [[]] * n}
+        content = {"id": ids, "question": ids, **empty, "group": ids}
+        return pa.table({name: content[name] for name in tables.SCHEMAS["questions"].names}, tables.SCHEMAS["questions"])
+
+    def _quality(self, need: Need) -> pa.Table:
+        n = self._n(need)
+        truth = next(
+            r.value
+            for r in PRINTED
+            if r.key.table == "tab:base_accs" and (r.key.model, r.key.dataset) == (need.model, need.dataset)
+        )
+        correct = np.zeros(n)
+        correct[_random(need.model, need.dataset, "which").permutation(n)[: round(truth * n)]] = 1.0
+        return pa.table({"id": [f"{need.dataset}-{i}" for i in range(n)], "produced": ["greedy"] * n, "value": correct})
+
+    def _scores(self, need: Need) -> pa.Table:
+        """Beams follow the quality more closely than samples."""
+        quality = self._quality(Need("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
+        right, ids = quality.column("value").to_numpy(), quality.column("id").to_pylist()
+        parts = []
+        for method in RULES.families.methods:
+            for variant, noise in (("multinomial", 1.5), ("beamsearch", 0.5)):
+                value = -right + noise * _random(need.model, need.dataset, method, variant).normal(size=len(right))
+                names = [{"produced": "greedy", "method": method, "variant": variant, "setting": ""}] * len(right)
+                parts.append(pa.table({"id": ids, **pa.Table.from_pylist(names).to_pydict(), "value": value}))
+        return pa.concat_tables(parts)
+
+    def _candidates(self, need: Need) -> list[dict[str, Any]]:
+        size = self.study.recipes[need.recipe].sample
+        assert size is not None
+        rows = []
+        for i in range(self._n(need)):
+            random, length = _random(need.model, need.dataset, i), 2 + i % 10
+            rows.append(_candidate(need, i, "greedy", 0, "answer 0", length, -0.5))
+            for rank in range(size.size):
+                drawn = int(random.integers(0, 3 if length <= 4 else 40))
+                rows.append(_candidate(need, i, "sample T=1.0", rank, f"answer {drawn}", length, -1.0 - drawn))
+            for rank in range(10):
+                rows.append(_candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
+        return rows
+
+    def _similarity(self, need: Need) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": f"{need.dataset}-{i}",
+                "premise": "answer 0",
+                "hypothesis": f"answer {other}",
+                "entail": 1 / (1 + other),
+                "neutral": None,
+                "contradict": None,
+            }
+            for i in range(self._n(need))
+            for other in range(40)
+        ]
+
+
+def curve(method: str, variant: str, M: int) -> float:
+    """PRR against M: beams rise to .7 by M = 5, samples more slowly to .6; Semantic Entropy stays below."""
+    if method == "SemanticEntropy":
+        return 0.3
+    return 0.7 - 0.35 * (5 - min(M, 5)) / 4 if variant == "beamsearch" else 0.6 - 0.2 * (15 - M) / 14
+
+
+def _names(need: Need) -> tuple[str, str, str, str]:
+    return need.dataset, need.model, need.recipe, need.scorer
+
+
+def _random(*key: object) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))
+
+
+@cache
+def _spreads() -> dict[values.RowKey, float | None]:
+    doubtful = errata_of(read_ledger(), PRINTED, "std")
+    return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
+
+
+def _candidate(need: Need, i: int, strategy: str, rank: int, text: str, length: int, logprob: float) -> dict[str, Any]:
+    code = int(text.split()[-1])
+    nothing = dict.fromkeys(("policy_logprob", "entropies", "top_ids", "top_texts", "top_logprobs"))
+    return nothing | {
+        "id": f"{need.dataset}-{i}",
+        "strategy": strategy,
+        "rank": rank,
+        "text": text,
+        "token_ids": [code] * (length - 1) + [99],
+        "token_texts": ["x"] * length,
+        "token_logprobs": [logprob / length] * length,
+        "logprob": logprob,
+        "terminated": True,
+    }

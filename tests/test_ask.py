@@ -1,0 +1,145 @@
+"""One question to one model: what is shown is what the engine and the methods say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import beamuq.ask
+from beamuq.errors import BeamUQError
+from beamuq.practice.asking import METHODS, Asked, ask
+from beamuq.practice.sources import machine, model_folder
+from beamuq.study import ROOT
+from tiny import build_tiny_model
+
+QUESTION = "Which river runs through Paris?"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random model with room for the few-shot examples."""
+    folder = build_tiny_model("llama", tmp_path_factory.mktemp("tiny"))
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(tiny: Path) -> Asked:
+    return ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")
+
+
+def test_weights_are_the_beams_probabilities_over_their_sum(asked: Asked) -> None:
+    total = sum(beam.probability for beam in asked.beams)
+    assert len(asked.beams) == 4
+    assert asked.covered_mass == pytest.approx(total)
+    assert [beam.weight for beam in asked.beams] == pytest.approx([beam.probability / total for beam in asked.beams])
+
+
+def test_both_thresholds_are_shown_for_the_width_asked(asked: Asked) -> None:
+    assert (asked.printed_threshold, asked.corrected_threshold) == (pytest.approx(0.75), pytest.approx(0.8))
+    assert "= 0.800" in str(asked)
+    assert "= 0.750" in str(asked)
+
+
+def test_every_uncertainty_is_there_in_its_beam_form(asked: Asked) -> None:
+    assert tuple(asked.uncertainties["method"]) == METHODS
+    assert asked.uncertainties["value"].notna().all()
+    assert 0.0 <= asked.uncertainty() <= 1.0
+    assert asked.uncertainty("CocoaMSP") == pytest.approx(asked.uncertainty("Prob") * asked.uncertainty())
+    with pytest.raises(BeamUQError, match="'Nothing': not scored here; known: Dissimilarity"):
+        asked.uncertainty("Nothing")
+
+
+def test_a_low_covered_mass_and_a_cut_answer_are_warned_of(asked: Asked, tiny: Path) -> None:
+    assert asked.covered_mass < 0.5
+    assert any("sample instead" in told for told in asked.warnings)
+    one = ask(QUESTION, str(tiny), width=2, max_new_tokens=1, similarity="lexical", device="cpu")
+    assert not one.ended
+    assert any("was cut" in told for told in one.warnings)
+    assert "warning: " in str(one)
+
+
+def test_width_one_is_the_greedy_answer(tiny: Path) -> None:
+    one = ask(QUESTION, str(tiny), width=1, max_new_tokens=5, similarity="lexical", device="cpu")
+    assert [beam.text for beam in one.beams] == [one.answer]
+    assert one.covered_mass == pytest.approx(one.probability)
+
+
+def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Path, asked: Asked) -> None:
+    options = {"width": 4, "max_new_tokens": 5, "similarity": "lexical", "device": "cpu"}
+    shots = tmp_path / "shots.jsonl"
+    shots.write_text('{"id": "1", "question": "Who?", "answers": ["Ann"]}\n')
+    template = tmp_path / "mine.txt"
+    template.write_text("== prompt ==\nQ: {question}\nA:\n")
+    made = [
+        asked,
+        ask(QUESTION, str(tiny), style="base", **options),
+        ask(QUESTION, str(tiny), shots=[], **options),
+        ask(QUESTION, str(tiny), shots=shots, **options),
+        ask(QUESTION, str(tiny), style="base", shots=[], prompt_template=template, **options),
+    ]
+    assert len({each.covered_mass for each in made}) == len(made)
+    same = ask(QUESTION, str(tiny), shots=[{"question": "Who?", "answers": ["Ann"]}], **options)
+    assert same.covered_mass == made[3].covered_mass
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"style": "chat"}, "style 'chat': choose from auto, base, instruct"),
+        ({"width": 0}, "width: 0: must be at least 1"),
+        ({"shots": [{"question": "Who?"}]}, "shots: example 1: give 'question'"),
+        ({"prompt_template": "no-such.txt"}, "no-such.txt: no such template"),
+        ({"max_new_tokens": 100_000}, "exceed the model's context"),
+    ],
+)
+def test_a_bad_option_is_told_in_one_line(tiny: Path, options: dict[str, object], told: str) -> None:
+    with pytest.raises(BeamUQError, match=told) as caught:
+        ask(QUESTION, str(tiny), similarity="lexical", device="cpu", **options)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_models_are_found_by_folder_and_refused_by_name() -> None:
+    assert model_folder(str(ROOT)) == ROOT
+    assert model_folder(f"folder:{ROOT}") == ROOT
+    with pytest.raises(BeamUQError, match=r"'\./nothing': no such folder; give a folder, a hub id"):
+        model_folder("./nothing")
+    with pytest.raises(BeamUQError, match="packaged:nothing: unknown; the packaged models are"):
+        model_folder("packaged:nothing")
+
+
+def test_the_module_is_the_function_too_and_prints_json(
+    tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")  # type: ignore[operator]
+    assert str(again) == str(asked)
+    options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu", "--json"]
+    beamuq.ask.main([QUESTION, "--model", str(tiny), *options])
+    told = json.loads(capsys.readouterr().out)
+    assert told["answer"] == asked.answer
+    assert told["covered_mass"] == asked.covered_mass
+    assert [row["method"] for row in told["uncertainties"]] == list(METHODS)
+
+
+@pytest.mark.packaged
+def test_the_demo_model_answers_in_under_fifteen_seconds_of_processor_time() -> None:
+    if not (ROOT / machine().models_root / "smollm2-135m-instruct/fetched.json").is_file():
+        pytest.skip("the packaged models are not there; run: make models")
+    start = time.monotonic(), os.times()
+    done = subprocess.run(
+        [sys.executable, "-m", "beamuq.ask", "What is the capital of France?"],
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    wall, used = time.monotonic() - start[0], os.times().children_user - start[1].children_user
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout
+    assert min(wall, used) < 15  # a machine shared with others is slow by the clock only

@@ -1,0 +1,114 @@
+"""What policies are told about a distribution, against plain sorting and summing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beamuq.decoding.distributions import ALTERNATIVES, Ask, Edits, Laws
+
+
+def _laws(vocabulary: int, stops: set[int], one_ending: set[int] | None = None) -> Laws:
+    """Laws whose hidden states are the logits themselves."""
+    head = torch.nn.Linear(vocabulary, vocabulary, bias=False)
+    head.weight.data = torch.eye(vocabulary)
+    model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
+    return Laws(model, frozenset(stops), frozenset(one_ending or ()))
+
+
+def _read(laws: Laws, logits: np.ndarray, *asks: Ask, rows: int = 100) -> None:
+    with torch.inference_mode():
+        laws.read(torch.from_numpy(logits.astype(np.float32)), np.arange(len(logits)), asks, rows)
+
+
+def _logprobs(logits: np.ndarray) -> np.ndarray:
+    return torch.log_softmax(torch.from_numpy(logits.astype(np.float32)), dim=-1).double().numpy()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=2, max_size=30),
+    st.sets(st.integers(0, 29)),
+    st.integers(1, 8),
+)
+def test_lists_hold_the_best_tokens_and_the_best_that_go_on(logits: list[int], stops: set[int], top: int) -> None:
+    stops = {stop for stop in stops if stop < len(logits)}
+    ask = Ask(np.array([0]), top=top)
+    _read(_laws(len(logits), stops), np.array([logits]), ask)
+    truth = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
+    found = [token for token, logprob in zip(ask.tokens[0], ask.logprobs[0], strict=True) if logprob > -np.inf]
+    assert found == [token for token in truth if token in found]
+    assert found[:top] == truth[:top]
+    going = [token for token in truth if token not in stops][:top]
+    assert [token for token in found if token not in stops][: len(going)] == going
+    law = _logprobs(np.array([logits]))[0]
+    assert ask.logprobs[0][: len(found)] == pytest.approx(law[found], abs=1e-6)
+
+
+@pytest.mark.parametrize("vocabulary", [3, 255, 256, 257, 1000])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_draws_invert_the_distribution_function_in_token_order(vocabulary: int, temperature: float) -> None:
+    random = np.random.default_rng(vocabulary)
+    logits = random.normal(0, 3, (4, vocabulary))
+    nodes, uniforms = random.integers(0, 4, 500), random.random(500)
+    uniforms[:2] = 0.0, 1 - 2**-53
+    ask = Ask(nodes, uniforms=uniforms, temperature=temperature)
+    _read(_laws(vocabulary, set()), logits, ask, rows=3)
+    weights = np.exp(_logprobs(logits / temperature)[nodes])
+    sums = weights.cumsum(axis=1)
+    expected = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1).clip(max=vocabulary - 1)
+    edge = np.abs(sums - uniforms[:, None] * sums[:, -1:]).min(axis=1) < 1e-6
+    assert (ask.tokens == expected)[~edge].all()
+    assert edge.sum() < 20
+    rows = np.arange(500)
+    assert ask.logprobs == pytest.approx(_logprobs(logits)[nodes][rows, ask.tokens], abs=1e-5)
+    assert ask.policy_logprobs == pytest.approx(_logprobs(logits / temperature)[nodes][rows, ask.tokens], abs=1e-5)
+
+
+def test_a_token_of_no_probability_is_never_drawn() -> None:
+    logits = np.full((1, 600), -1e9)
+    logits[0, [10, 300]] = 0.0
+    uniforms = np.array([0.0, 0.25, 0.5, 0.75, 1 - 2**-53])
+    ask = Ask(np.zeros(5, dtype=np.int64), uniforms=uniforms)
+    _read(_laws(600, set()), logits, ask)
+    assert ask.tokens.tolist() == [10, 10, 300, 300, 300]
+
+
+def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
+    logits = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]))
+    edits = Edits(np.array([1, 1, 2]), np.array([3, 0, 2]), np.array([0.0, 0.5, 0.0]))
+    nodes = np.array([0, 0, 1])
+    drawing = Ask(nodes, uniforms=np.full(3, 0.99), edits=edits)
+    weighing = Ask(nodes, masses=np.zeros(3), edits=edits)
+    _read(_laws(4, set()), logits, drawing, weighing, rows=1)
+    assert weighing.masses == pytest.approx([1.0, 0.55, 0.75], abs=1e-6)
+    assert drawing.tokens.tolist() == [3, 2, 3]
+    assert np.exp(drawing.logprobs) == pytest.approx([0.4, 0.3, 0.25], abs=1e-6)
+
+
+@pytest.mark.parametrize("one_ending", [None, {2, 5, 40}])
+def test_statistics_are_those_of_the_law_that_policies_see(one_ending: set[int] | None) -> None:
+    logits = np.random.default_rng(0).normal(0, 2, (3, 50))
+    ask = Ask(np.array([2, 0]), statistics=True)
+    _read(_laws(50, {2, 5, 40}, one_ending), logits, ask, rows=2)
+    law = _logprobs(logits)
+    if one_ending:
+        law[:, 2] = np.logaddexp.reduce(law[:, [2, 5, 40]], axis=1)
+        law[:, [5, 40]] = -np.inf
+    weights = np.exp(law)
+    entropy = -(weights * np.where(weights > 0, law, 0)).sum(axis=1)
+    assert ask.entropies == pytest.approx(entropy[[2, 0]], abs=1e-5)
+    assert ask.top_tokens.tolist() == np.argsort(-law[[2, 0]], axis=1)[:, :ALTERNATIVES].tolist()
+
+
+def test_look_ups_are_log_probabilities() -> None:
+    logits = np.random.default_rng(0).normal(0, 2, (5, 50))
+    with torch.inference_mode():
+        found = _laws(50, set()).lookup(torch.from_numpy(logits.astype(np.float32)), [7, 3], 2)
+    assert found == pytest.approx(_logprobs(logits)[:, [7, 3]], abs=1e-6)

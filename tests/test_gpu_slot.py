@@ -1,0 +1,112 @@
+"""One job a card, tested with cards that only a fake ``nvidia-smi`` knows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beamuq import gpu_slot
+from beamuq.models import devices
+
+JOB = """
+import sys, time
+from beamuq import gpu_slot
+gpu_slot.bind(sys.argv[1])
+import os
+start = time.monotonic()
+print("start", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"), start, flush=True)
+time.sleep(float(sys.argv[2]))
+print("end", time.monotonic(), flush=True)
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Start a job that binds a card of a machine with two and keeps it for a while."""
+    program = tmp_path / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho GPU-aaaa\necho GPU-bbbb\n")
+    program.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != gpu_slot.VISIBLE}
+    environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+
+    def job(seconds: float, device: str = "cuda", **more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", JOB, device, str(seconds)]
+        return subprocess.Popen(
+            command, env=environment | more, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    return job
+
+
+def card_of(job: subprocess.Popen[str]) -> str:
+    assert job.stdout is not None
+    return job.stdout.readline().split()[1]
+
+
+def test_five_jobs_share_two_cards_without_overlap(start: Start) -> None:
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for job in [start(0.3) for _ in range(5)]:
+        words = job.communicate(timeout=60)[0].split()
+        spans.setdefault(words[1], []).append((float(words[2]), float(words[4])))
+    assert set(spans) == {"GPU-aaaa", "GPU-bbbb"}
+    assert sum(map(len, spans.values())) == 5
+    for times in spans.values():
+        for (_, end), (begin, _) in itertools.pairwise(sorted(times)):
+            assert begin >= end
+
+
+def test_a_killed_job_frees_its_card(start: Start) -> None:
+    first = start(60, CUDA_VISIBLE_DEVICES="0")
+    assert card_of(first) == "0"
+    second = start(0, CUDA_VISIBLE_DEVICES="0")
+    time.sleep(1)
+    assert second.poll() is None
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    told = second.communicate(timeout=60)
+    assert told[0].split()[1] == "0"
+    assert "every card is taken (1)" in told[1]
+
+
+def test_a_card_has_one_lock_by_number_and_by_name(start: Start) -> None:
+    first = start(60, CUDA_VISIBLE_DEVICES="1")
+    assert card_of(first) == "1"
+    second = start(0, CUDA_VISIBLE_DEVICES="GPU-b,GPU-a")
+    assert second.communicate(timeout=60)[0].split()[1] == "GPU-a"
+    first.kill()
+    first.communicate()
+
+
+def test_a_schedulers_binding_stands(start: Start) -> None:
+    jobs = [start(1, CUDA_VISIBLE_DEVICES="0", SLURM_JOB_ID=str(number)) for number in (1, 2)]
+    spans = []
+    for job in jobs:
+        words = job.communicate(timeout=60)[0].split()
+        assert words[1] == "0"
+        spans.append((float(words[2]), float(words[4])))
+    assert max(begin for begin, _ in spans) < min(end for _, end in spans)
+
+
+@pytest.mark.parametrize(("device", "more"), [("cpu", {}), ("cuda", {"CUDA_VISIBLE_DEVICES": ""})])
+def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start: Start, tmp_path: Path) -> None:
+    assert "end" in start(0, device, **more).communicate(timeout=60)[0]
+    assert not (tmp_path / "beamuq-gpu-slots").exists()
+
+
+def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(gpu_slot, "bind", lambda device: order.append(f"bind {device}"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: bool(order.append("asked")) or True)
+    assert devices.prepare("cuda", "auto", 1)[0].type == "cuda"
+    assert order[:2] == ["bind cuda", "asked"]

@@ -1,0 +1,320 @@
+"""Anyone's candidates get the workflow's own scores, and a reason wherever there is no score."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import beamuq.score
+import synthetic
+from beamuq.errors import BeamUQError
+from beamuq.methods.cell import Cell
+from beamuq.methods.registry import METHODS, Method
+from beamuq.methods.scoring import Settings
+from beamuq.methods.scoring import score as score_cell
+from beamuq.practice.facts import FACTS, READINGS, range_of
+from beamuq.practice.given import read_given
+from beamuq.practice.scoring import score
+from beamuq.similarity.lexical import Lexical
+from beamuq.similarity.pairs import needed_pairs
+from beamuq.tables import SCHEMAS
+from tiny_scorers import build_nli
+
+FULL: dict[str, Any] = {
+    "id": "q1",
+    "answer": {"text": "Paris", "token_logprobs": [-0.3, -0.1], "token_entropies": [1.0, 0.5], "p_true_logprob": -0.2},
+    "samples": [{"text": text, "logprob": -1.0} for text in ("Paris", "Paris", "Lyon", "Rome")],
+    "beams": [{"text": "Paris", "logprob": math.log(0.6)}, {"text": "Lyon", "logprob": math.log(0.2)}],
+}
+BARE: dict[str, Any] = {"id": "q2", "answer": "Rome", "samples": ["Rome", "Milan"]}
+NEVER = {"CCP", "SAR"}  # need what only a study's statistics step makes
+
+
+def values(frame: pd.DataFrame, variant: str | None = None, setting: str = "") -> dict[str, float]:
+    """Scores by method."""
+    chosen = frame[(frame.setting == setting) & frame.value.notna()]
+    if variant is not None:
+        chosen = chosen[chosen.variant == variant]
+    return dict(zip(chosen.method, chosen.value, strict=True))
+
+
+def reason(frame: pd.DataFrame, method: str, variant: str = "", setting: str = "") -> str:
+    row = frame[(frame.method == method) & (frame.variant == variant) & (frame.setting == setting)]
+    assert len(row) == 1
+    assert row.value.isna().item() == bool(row.reason.item())
+    return str(row.reason.item())
+
+
+def rows_of(candidates: pa.Table) -> list[dict[str, Any]]:
+    """A candidates table as a practitioner's rows."""
+    frame, rows = candidates.to_pandas(), []
+    for key, mine in frame.groupby("id", sort=False):
+        by = {strategy: group.sort_values("rank") for strategy, group in mine.groupby("strategy")}
+        answer = by["greedy"].iloc[0]
+        rows.append(
+            {
+                "id": key,
+                "answer": {
+                    "text": answer.text,
+                    "token_logprobs": list(answer.token_logprobs),
+                    "token_entropies": list(answer.entropies),
+                },
+                "samples": by["sample T=1.0"][["text", "logprob"]].to_dict("records"),
+                "beams": by["beam M=10"][["text", "logprob"]].to_dict("records"),
+            }
+        )
+    return rows
+
+
+def test_scores_are_those_of_the_workflow() -> None:
+    tables = synthetic.cell(N=5, seed=3)
+    candidates = tables["candidates"]
+    logprob = candidates.column("logprob").to_numpy() - 1.5  # so that no ten beams hold more than all the mass
+    shorter = [
+        [p * (total / math.fsum(of)) for p in of]
+        for total, of in zip(logprob, candidates.column("token_logprobs").to_pylist(), strict=True)
+    ]
+    for name, column in (("logprob", pa.array(logprob)), ("token_logprobs", pa.array(shorter))):
+        candidates = candidates.set_column(candidates.schema.names.index(name), name, column)
+    needed = needed_pairs(candidates, ["greedy"], "beam M=10")
+    entail = Lexical().score([(a, b) for _, a, b in needed]).entail
+    similarity = pa.Table.from_pylist(
+        [{"id": q, "premise": a, "hypothesis": b, "entail": s} for (q, a, b), s in zip(needed, entail, strict=True)],
+        schema=SCHEMAS["similarity"],
+    )
+    methods = tuple(name for name in METHODS if name not in NEVER | {"PTrue"})
+    settings = Settings(methods=methods, produced=("greedy",), main={"sample": "sample T=1.0", "beam": "beam M=10"})
+    cell = Cell(tables["questions"], candidates, similarity, same_meaning=0.8)
+    expected = score_cell(cell, settings).to_pandas().set_index(["id", "method", "variant", "setting"])["value"]
+    found = score(rows_of(candidates), similarity="lexical", methods=methods)
+    found = found.set_index(["id", "method", "variant", "setting"])["value"]
+    assert len(expected) == 5 * 22
+    pd.testing.assert_series_equal(found.sort_index(), expected.sort_index(), atol=1e-9, rtol=0)
+
+
+def test_one_question_by_hand() -> None:
+    frame = score([FULL], similarity="lexical")
+    assert values(frame, "")["Prob"] == pytest.approx(0.4)
+    assert values(frame, "")["Perplexity"] == pytest.approx(0.2)
+    assert values(frame, "")["MTE"] == pytest.approx(0.75)
+    assert values(frame, "")["PTrue"] == pytest.approx(0.2)
+    assert values(frame, "multinomial")["Dissimilarity"] == pytest.approx(0.5)
+    assert values(frame, "beamsearch")["Dissimilarity"] == pytest.approx(0.25)
+    assert values(frame, "beamsearch")["CocoaMSP"] == pytest.approx(0.1)
+    assert values(frame, "beamsearch")["CocoaPPL"] == pytest.approx(0.05)
+
+
+def test_everything_but_what_a_study_makes_is_scored_when_all_is_given() -> None:
+    frame = score([FULL], similarity="lexical")
+    assert set(frame[frame.value.isna()].method) == NEVER
+    assert "only a study's statistics step" in reason(frame, "CCP")
+    assert "only a study's statistics step" in reason(frame, "SAR", "beamsearch")
+
+
+def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest() -> None:
+    frame = score([BARE], similarity="lexical")
+    assert set(values(frame)) == {
+        *("SemanticEntropy", "LexicalSimilarity", "EigValLaplacian", "NumSemSets", "Dissimilarity"),
+        *("Eccentricity", "EigVecDissimilarity", "DegreeMatrix"),
+    }
+    assert "answer.logprob or answer.token_logprobs" in reason(frame, "Prob")
+    assert "answer.logprob or answer.token_logprobs" in reason(frame, "CocoaPPL", "multinomial")
+    assert "answer.token_entropies" in reason(frame, "MTE")
+    assert "give them under 'beams'" in reason(frame, "Dissimilarity", "beamsearch")
+    assert "logprob or token_logprobs with it" in reason(frame, "SemanticEntropy", "multinomial", "likelihood-summed")
+
+
+def test_a_log_probability_without_a_length_is_enough_for_prob_and_not_for_perplexity() -> None:
+    frame = score([BARE | {"answer": {"text": "Rome", "logprob": -0.7}}], similarity="lexical")
+    assert values(frame)["Prob"] == pytest.approx(0.7)
+    assert values(frame)["CocoaMSP"] == pytest.approx(0.35)
+    assert "answer.tokens" in reason(frame, "Perplexity")
+    assert "answer.tokens" in reason(frame, "CocoaPPL", "multinomial")
+
+
+def test_beams_without_log_probabilities_have_no_weights_and_are_not_taken_for_equal() -> None:
+    frame = score([{"answer": "Rome", "beams": ["Rome", "Milan"]}], similarity="lexical")
+    assert not values(frame, "beamsearch")
+    assert "for its weight" in reason(frame, "Dissimilarity", "beamsearch")
+
+
+def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
+    frame = score([BARE], similarity="lexical", temperature=0.5)
+    assert "for its weight" in reason(frame, "Dissimilarity", "multinomial")
+    weighed = BARE | {"samples": [{"text": "Rome", "logprob": -3.0}, {"text": "Milan", "logprob": -1.0}]}
+    cold = values(score([weighed], similarity="lexical", temperature=0.5))["Dissimilarity"]
+    assert cold == pytest.approx(math.exp(1.0) / (math.exp(1.0) + math.exp(3.0)))  # weights p^(1 - 1/T) = 1/p
+
+
+def test_a_question_scores_the_same_in_any_company() -> None:
+    together = score([FULL, BARE, FULL | {"id": "q3", "beams": None}], similarity="lexical")
+    for item in (FULL, BARE):
+        alone = score([item], similarity="lexical")
+        mine = together[together.id == item["id"]].reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, alone)
+    assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3"]
+
+
+def test_a_method_of_ones_own_is_left_out_where_it_would_look_at_what_nobody_gave() -> None:
+    uses = Method("Uses", lambda e: e.answer.logprob * 2, "answer")
+    ignores = Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates")
+    globals().update(USES=uses, IGNORES=ignores)
+    try:
+        frame = score([BARE], similarity="lexical", methods=[f"{__name__}:USES", f"{__name__}:IGNORES"])
+    finally:
+        METHODS.pop("Uses", None)
+        METHODS.pop("Ignores", None)
+    assert "answer.logprob" in reason(frame, "Uses")
+    assert values(frame, "multinomial") == {"Ignores": 2.0}
+    assert set(frame["range"]) == {"not stated"}
+
+
+def test_every_method_states_its_range_and_limits() -> None:
+    assert set(FACTS) == set(METHODS)
+    assert set(READINGS) == {(name, reading) for name, method in METHODS.items() for reading in method.readings}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for n in range(8):
+        size = int(rng.integers(1, 8))
+        shares = rng.dirichlet(np.full(size + 1, 0.3))[:size]
+        rows.append(
+            {
+                "id": str(n),
+                "answer": {
+                    "text": str(rng.choice(synthetic.WORDS)),
+                    "token_logprobs": (-rng.random(3) * 5).tolist(),
+                    "token_entropies": rng.random(3).tolist(),
+                },
+                "samples": [
+                    {"text": str(rng.choice(synthetic.WORDS)), "logprob": float(-rng.random() * 9)} for _ in range(size)
+                ],
+                "beams": [
+                    {"text": str(rng.choice(synthetic.WORDS)), "logprob": float(np.log(share + 1e-9))}
+                    for share in shares
+                ],
+            }
+        )
+    frame = score(rows, similarity="lexical").dropna(subset="value")
+    assert len(frame) > 100
+    for row in frame.to_dict("records"):
+        of = rows[int(row["id"])]
+        M = len(of["beams"] if row["variant"] == "beamsearch" else of["samples"])
+        low, high = row["range"][1:-1].split(", ")
+        limits = {"0": 0, "1": 1, "2": 2, "M": M, "log M": math.log(M), "∞": math.inf, "-∞": -math.inf}
+        assert limits[low] - 1e-9 <= row["value"] <= limits[high] + 1e-9, row
+
+
+def test_parquet_and_json_lines_say_the_same(tmp_path: Path) -> None:
+    lines, parquet = tmp_path / "a.jsonl", tmp_path / "a.parquet"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in (FULL, FULL | {"id": "q9"})))
+    pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "q9", "beams": None}]), parquet)
+    assert read_given(lines)[0] == read_given(parquet)[0]
+    assert read_given(parquet)[1].beams == []
+
+
+def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
+    frame = score([FULL], similarity=f"nli:{build_nli(tmp_path / 'nli')}", device="cpu")
+    assert set(frame.similarity) == {f"nli:{tmp_path / 'nli'}"}
+    assert set(values(frame, "beamsearch")) == {n for n, m in METHODS.items() if "beamsearch" in m.variants} - NEVER
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"samples": ["a"]}, "row 1: answer: .*required"),
+        ({"answer": {"text": "a", "logprob": 0.7}}, "row 1: answer.logprob: 0.7: .*less than or equal"),
+        ({"answer": {"text": "a", "logprob": float("nan")}}, "row 1: answer.logprob: nan: .*finite"),
+        (
+            {"answer": {"text": "a", "logprob": -1.0, "token_logprobs": [-0.2, -0.2]}},
+            "is not the sum of token_logprobs",
+        ),
+        ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "lengths disagree"),
+        ({"answer": {"text": "a", "log_prob": -0.2}}, "row 1: answer.log_prob: "),
+        ({"answer": "a", "sample": ["b"]}, "row 1: sample: unknown column; did you mean 'samples'?"),
+        (
+            {"answer": "a", "beams": [{"text": "b", "logprob": -0.1}, {"text": "c", "logprob": -0.2}]},
+            "sum to 1.72; give",
+        ),
+        ({"answer": "a", "samples": [3]}, r"row 1: samples.0: 3: "),
+    ],
+)
+def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(BeamUQError, match=told) as caught:
+        score([row], similarity="lexical")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="row 2: id 'q2' stands twice"):
+        score([BARE, BARE], similarity="lexical")
+    with pytest.raises(BeamUQError, match="no question"):
+        score([], similarity="lexical")
+    with pytest.raises(BeamUQError, match=r"must end in \.jsonl or \.parquet"):
+        score(tmp_path / "rows.csv", similarity="lexical")
+    (tmp_path / "rows.jsonl").write_text('{"answer": "a"}\n{"answer"\n')
+    with pytest.raises(BeamUQError, match=r"rows\.jsonl: line 2: not valid JSON"):
+        score(tmp_path / "rows.jsonl", similarity="lexical")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"similarity": "lexicon"}, "lexicon"),
+        ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
+        ({"similarity": "nli:no-such"}, "no such folder"),
+        ({"methods": ["Disimilarity"]}, "unknown name 'Disimilarity'"),
+        ({"temperature": 0.0}, "temperature: 0.0: must be above 0"),
+        ({"same_meaning": 1.5}, "same_meaning: 1.5"),
+    ],
+)
+def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        score([BARE], **({"similarity": "lexical"} | options))
+
+
+def test_the_command_prints_the_table_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(FULL | {"id": "a|b"}) + "\n")
+    expected = len(score(file, similarity="lexical"))
+    beamuq.score.main([str(file), "--similarity", "lexical", "--format", "csv"])
+    assert len(capsys.readouterr().out.splitlines()) == expected + 1
+    beamuq.score.main([str(file), "--similarity", "lexical", "--format", "jsonl"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert next(row for row in rows if row["method"] == "CCP")["value"] is None
+    beamuq.score.main([str(file), "--similarity", "lexical"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == expected + 2
+    assert all(line.startswith("| a\\|b |") for line in lines[2:])
+
+
+def test_the_module_is_the_function_too() -> None:
+    assert values(beamuq.score([FULL], similarity="lexical"), "")["Prob"] == pytest.approx(0.4)  # type: ignore[operator]
+
+
+def test_the_command_ends_with_status_2_and_one_line_on_bad_input(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "beamuq.score", str(tmp_path / "none.jsonl")],
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {tmp_path / 'none.jsonl'}: no such file\n"
+
+
+def test_range_of_an_unknown_method_is_not_invented() -> None:
+    assert range_of("Mine") == "not stated"

@@ -1,0 +1,80 @@
+"""The micro study through a real SLURM, with a job cancelled midway: the same bytes as a run on this machine.
+
+Needs root, a Debian and the script that starts SLURM on one machine with two fake GPUs (``BEAMUQ_SLURM``; by default
+``../shared/slurm/start-slurm.sh`` beside the project).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beamuq.study import ROOT
+from micro import CANDIDATES, Workplace, build_models, wait_for
+
+SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[None]:
+    """SLURM, started and stopped."""
+    if not SCRIPT.is_file():
+        pytest.skip(f"no script to start SLURM with: {SCRIPT} (BEAMUQ_SLURM names another)")
+    if os.geteuid() != 0:
+        pytest.skip("starting SLURM needs root")
+    started = subprocess.run(["bash", str(SCRIPT), "start"], text=True, capture_output=True, check=False, timeout=300)
+    assert started.returncode == 0, started.stdout + started.stderr
+    yield
+    subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60)
+
+
+def profile_for_one_node(folder: Path) -> Path:
+    """The shipped profile with what one node without accounting and with fake cards wants changed."""
+    profile: dict[str, Any] = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
+    profile["slurm-status-command"] = "squeue"
+    profile["slurm-init-seconds-before-status-checks"] = 8
+    profile["set-resources"]["candidates"]["gpu"] = 1
+    folder.mkdir()
+    (folder / "profile.yaml").write_text(yaml.safe_dump(profile))
+    return folder
+
+
+def queued(rule: str) -> list[str]:
+    """Number, partition and cards of the running job of a rule."""
+    listed = subprocess.run(
+        ["squeue", "--noheader", "--states=RUNNING", "--Format=JobID:|,Partition:|,tres-per-job:|,Comment:|"],
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    jobs = (line.split("|") for line in listed.stdout.splitlines())
+    return next((job[:3] for job in jobs if f"rule_{rule}" in job[3]), [])
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tmp_path: Path) -> None:
+    models = build_models(tmp_path / "models")
+    local = Workplace(tmp_path / "local", models)
+    local.run()
+    cluster = Workplace(tmp_path / "cluster", models)
+    profile = profile_for_one_node(tmp_path / "profile")
+    process = cluster.start("--workflow-profile", str(profile), settings=("memory_gb=1",))
+    wait_for(lambda: cluster.parts() or process.poll() is not None)
+    number, partition, cards = queued("candidates")
+    subprocess.run(["scancel", number], check=True)
+    output = process.communicate(timeout=400)[0]
+    log = cluster.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
+    assert process.returncode == 0, output
+    assert (partition, cards) == ("gpu", "gres:gpu:1")
+    assert "Trying to restart job" in output
+    assert "questions are there from an earlier run" in log.read_text()
+    assert (cluster.folder / CANDIDATES).is_file()
+    assert cluster.hashes() == local.hashes()

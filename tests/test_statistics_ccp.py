@@ -1,0 +1,139 @@
+"""CCP's labels: which pairs are asked, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tiny_scorers
+from beamuq.errors import BeamUQError
+from beamuq.similarity.registry import load_scorer
+from beamuq.similarity.scores import PairScores
+from beamuq.statistics.ccp import ccp_labels, pair_labels, word_of
+
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+ENTAIL, NEUTRAL, CONTRADICT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+JUDGED = {
+    ("Paris", "paris"): ENTAIL,
+    ("paris", "Paris"): NEUTRAL,
+    ("Paris", "Rome"): CONTRADICT,
+    ("Rome", "Paris"): ENTAIL,
+    ("Paris", "the"): NEUTRAL,
+    ("the", "Paris"): NEUTRAL,
+    ("Paris", "Paris"): CONTRADICT,
+    ("", "im_end"): CONTRADICT,
+    ("im_end", ""): NEUTRAL,
+}
+
+
+class Judge:
+    """A scorer that knows ``JUDGED`` by heart, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def score(self, pairs: Any) -> PairScores:
+        self.asked += pairs
+        columns = np.array([JUDGED[pair] for pair in pairs], dtype=float).reshape(-1, 3).T
+        return PairScores(*columns)
+
+
+def answer(*steps: tuple[int, list[str]]) -> dict[str, Any]:
+    """A candidates row of (place of the chosen alternative, texts) a step; an alternative's id is its place."""
+    return {
+        "id": "q",
+        "strategy": "greedy",
+        "token_ids": [chosen for chosen, _ in steps],
+        "top_ids": [list(range(len(texts))) for _, texts in steps],
+        "top_texts": [texts for _, texts in steps],
+    }
+
+
+# Step 1 chooses " Paris": "paris" entails one way and is neutral the other: entail; "Rome" contradicts one way and
+# entails the other: neutral; " the" is neutral both ways. Step 2 is the terminator, chosen though it stands last.
+ANSWER = answer((0, [" Paris", "paris.", "Rome", " the"]), (1, ["<|im_end|>", "\n"]))
+LABELS = [["entail", "entail", "neutral", "neutral"], ["contradict", "entail"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (" Paris", "Paris"),
+        ("Paris.\n", "Paris"),
+        (",", ""),
+        ("\n\n", ""),
+        ("<|im_end|>", "im_end"),
+        (" don't", "don't"),
+    ],
+)
+def test_tokens_are_compared_without_what_surrounds_the_word(text: str, word: str) -> None:
+    assert word_of(text) == word
+
+
+def test_both_directions_make_one_label_and_the_terminator_has_its_own() -> None:
+    assert ccp_labels([ANSWER], Judge(), None) == [LABELS]
+
+
+def test_the_chosen_token_entails_wherever_it_stands_and_is_never_asked_about() -> None:
+    judge = Judge()
+    turned = answer((3, [" the", "Rome", "paris.", " Paris"]))
+    assert ccp_labels([turned], judge, None) == [[["neutral", "neutral", "entail", "entail"]]]
+    assert ("Paris", "Paris") not in judge.asked
+
+
+def test_another_spelling_of_the_chosen_word_gets_the_scorers_own_label() -> None:
+    assert ccp_labels([answer((0, [" Paris", "Paris"]))], Judge(), None) == [[["entail", "contradict"]]]
+
+
+def test_each_pair_of_words_is_asked_once_over_the_whole_file() -> None:
+    judge = Judge()
+    labels = ccp_labels([ANSWER, answer((2, [" the", "Rome.", "\nParis"])), ANSWER], judge, None)
+    assert labels == [LABELS, [["neutral", "neutral", "entail"]], LABELS]
+    assert len(judge.asked) == len(set(judge.asked)) == 8
+
+
+def test_a_step_with_a_single_alternative_needs_no_pair() -> None:
+    assert ccp_labels([answer((0, [" Paris"]))], Judge(), None) == [[["entail"]]]
+
+
+def test_the_most_probable_class_wins_and_a_tie_claims_nothing() -> None:
+    values = np.array([(0.4, 0.3, 0.3), (0.4, 0.4, 0.2), (0.2, 0.4, 0.4), (0.4, 0.2, 0.4)]).T
+    assert pair_labels(PairScores(*values), None) == ["entail", "neutral", "neutral", "contradict"]
+
+
+def test_a_scorer_without_classes_entails_from_the_threshold_on() -> None:
+    scores = PairScores(np.array([0.81, 0.8, 0.79, 0.0]))
+    assert pair_labels(scores, 0.8) == ["entail", "entail", "contradict", "contradict"]
+
+
+def test_a_threshold_goes_with_a_scorer_without_classes_only() -> None:
+    with pytest.raises(BeamUQError, match="set it to null"):
+        pair_labels(PairScores(*np.ones((3, 1))), 0.8)
+    with pytest.raises(BeamUQError, match="needs same_meaning"):
+        pair_labels(PairScores(np.ones(1)), None)
+
+
+def test_an_answer_without_alternatives_is_refused_by_name() -> None:
+    with pytest.raises(BeamUQError, match="'greedy' of 'q'"):
+        ccp_labels([ANSWER | {"top_ids": None, "top_texts": None}], Judge(), None)
+
+
+def test_labels_follow_the_checkpoints_own_order_of_classes(tmp_path: Path) -> None:
+    words = ["Paris", "paris", "Rome", "the Seine", "six", "seven", "no", "not", "", "im_end"]
+    answers = [answer((chosen, words)) for chosen in range(len(words))]
+    orders = [tiny_scorers.MNLI_LABELS, ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")]
+    found = []
+    for name, order in zip("ab", orders, strict=True):
+        folder = tiny_scorers.build_nli(tmp_path / name, labels=order)
+        labels = ccp_labels(answers, load_scorer("nli", folder, **CPU), None)
+        found.append([label for of_answer in labels for step in of_answer for label in step])
+    swap = {"entail": "contradict", "contradict": "entail", "neutral": "neutral"}
+    chosen = [i * len(words) + i for i in range(len(words))]
+    assert {found[0][i] for i in chosen} == {found[1][i] for i in chosen} == {"entail"}
+    rest = [i for i in range(len(words) ** 2) if i not in chosen]
+    assert [found[1][i] for i in rest] == [swap[found[0][i]] for i in rest]
+    assert len({found[0][i] for i in rest}) > 1

@@ -1,0 +1,167 @@
+"""P(True): the prompt, the token that is scored in its place, and its log-probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from beamuq import decoding
+from beamuq.errors import BeamUQError
+from beamuq.models.causal import chat_prompt_ids, plain_prompt_ids
+from beamuq.statistics import p_true_prompt
+from beamuq.statistics.p_true import Asking, p_true_logprobs, true_token
+from tiny import tiny_model
+
+TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
+PARTS = p_true_prompt.load(TEMPLATE)
+SHORT = {
+    "story": "S {text}",
+    "passage": "P {title}: {text}",
+    "turn": "{question} {answer}",
+    "option": "{letter}) {text}",
+    "prompt": "{passages}\n\n{history}\n\nQ {question}\n{options}\nA {answer}\nTrue?",
+}
+
+
+def question(text: str, **more: Any) -> dict[str, Any]:
+    return {"id": text, "question": text, "context": [], "history": [], "options": []} | more
+
+
+def ask(kind: str = "llama", style: str = "base") -> tuple[Any, Asking]:
+    model, tokenizer = tiny_model(kind)
+    return model, Asking(tokenizer, PARTS, style)
+
+
+ASKED: list[tuple[str, Mapping[str, Any], str]] = [
+    ("q1", question("Which river runs through Paris?"), "the Seine"),
+    ("q2", question("Which is drunk?", options=["water", "stone"]), "water"),
+    ("q3", question("And then?", context=[{"title": "", "text": "They left. " * 5}]), ""),
+    ("q1 again", question("Which river runs through Paris?"), "the Seine"),
+]
+
+
+def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
+    assert p_true_prompt.render(SHORT, question("How many?"), "six") == "Q How many?\nA six\nTrue?"
+    assert (
+        p_true_prompt.render(SHORT, question("Which?", options=["a", "b"]), "a") == "Q Which?\nA) a\nB) b\nA a\nTrue?"
+    )
+    story = question(
+        "Who?", context=[{"title": "", "text": "Once."}], history=[{"question": "Where?", "answer": "here"}]
+    )
+    assert p_true_prompt.render(SHORT, story, "he") == "S Once.\n\nWhere? here\n\nQ Who?\nA he\nTrue?"
+    titled = question("Who?", context=[{"title": "X", "text": "x."}, {"title": "Y", "text": "y."}])
+    assert p_true_prompt.render(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
+
+
+def test_braces_in_a_question_are_just_braces() -> None:
+    assert p_true_prompt.render(SHORT, question("What is {answer}?"), "{options}").startswith(
+        "Q What is {answer}?\nA {op"
+    )
+
+
+def test_the_projects_own_prompt_asks_about_the_answer_and_ends_without_a_space() -> None:
+    prompt = p_true_prompt.render(PARTS, question("How many?"), "six")
+    assert "How many?" in prompt
+    assert "six" in prompt
+    assert "True" in prompt
+    assert prompt == prompt.strip()
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "told"),
+    [
+        ("== story ==", "== tale ==", "parts"),
+        ("== option ==", "== option ==\nx\n== option ==", "once"),
+        ("{letter}", "{number}", "part 'option'"),
+        ("{answer}\n\nIs", "it\n\nIs", "part 'prompt'"),
+        ("Verdict:", "Verdict: ", "ends with a space"),
+    ],
+)
+def test_a_bad_template_is_refused_by_name(was: str, becomes: str, told: str, tmp_path: Path) -> None:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    assert was in text
+    (tmp_path / "p_true.txt").write_text(text.replace(was, becomes), encoding="utf-8")
+    with pytest.raises(BeamUQError, match=told):
+        p_true_prompt.load(tmp_path / "p_true.txt")
+    with pytest.raises(BeamUQError, match=r"nowhere\.txt"):
+        p_true_prompt.load(tmp_path / "nowhere.txt")
+
+
+def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
+    _, tokenizer = tiny_model("llama")
+    spaced, bare = (tokenizer(text, add_special_tokens=False).input_ids[0] for text in (" True", "True"))
+    assert spaced != bare
+    assert ask(style="base")[1].true_token() == spaced  # behind "Verdict:"
+    assert ask(style="instruct")[1].true_token() == bare  # behind the template's "assistant\n"
+
+
+def test_a_tokenizer_that_joins_true_to_the_prompt_is_refused() -> None:
+    class Joining:
+        name_or_path = "joining"
+
+        def decode(self, ids: list[int], **_: Any) -> str:
+            return "?" * len(ids)
+
+        def __call__(self, text: str, **_: Any) -> Any:
+            ids = [1] * text.count("?")
+            return SimpleNamespace(input_ids=[*ids[:-1], 2, 3] if "True" in text else ids)
+
+    with pytest.raises(BeamUQError, match="joining"):
+        true_token(Joining(), [1, 1])
+
+
+@pytest.mark.parametrize("style", ["base", "instruct"])
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_p_true_is_what_a_forward_pass_of_the_prompt_alone_says(kind: str, style: str) -> None:
+    model, asking = ask(kind, style)
+    found = p_true_logprobs(model, asking, ASKED)
+    for (_, row, answer), logprob in zip(ASKED, found, strict=True):
+        text = p_true_prompt.render(PARTS, row, answer)
+        encode = chat_prompt_ids if style == "instruct" else plain_prompt_ids
+        ids = encode(asking.tokenizer, text)
+        with torch.no_grad():
+            law = model(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
+        assert logprob == pytest.approx(float(law[asking.true_token()]), abs=1e-4)
+        assert logprob < 0
+    assert np.ptp(found) > 1e-3  # the tiny weights do tell prompts apart
+
+
+def test_p_true_does_not_depend_on_its_company() -> None:
+    model, asking = ask()
+    together = p_true_logprobs(model, asking, ASKED)
+    for wave in (1, 2):
+        np.testing.assert_allclose(p_true_logprobs(model, asking, ASKED[::-1], wave=wave)[::-1], together, atol=1e-5)
+    for one, logprob in zip(ASKED, together, strict=True):
+        assert p_true_logprobs(model, asking, [one]) == pytest.approx([logprob], abs=1e-5)
+
+
+def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def law(_: object, prompts: list[decoding.Prompt], token_ids: list[int]) -> Any:
+        seen.extend(prompt.id for prompt in prompts)
+        return np.full((len(prompts), len(token_ids)), -1.0)
+
+    monkeypatch.setattr(decoding, "next_token_logprobs", law)
+    model, asking = ask()
+    assert p_true_logprobs(model, asking, ASKED) == [-1.0] * 4
+    assert sorted(seen) == ["q1", "q2", "q3"]
+
+
+def test_a_value_that_is_not_finite_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "next_token_logprobs", lambda _, prompts, __: np.full((len(prompts), 1), np.nan))
+    model, asking = ask()
+    with pytest.raises(BeamUQError, match="q1"):
+        p_true_logprobs(model, asking, ASKED[:1])
+
+
+def test_a_prompt_beyond_the_context_is_refused_by_the_answers_name() -> None:
+    model, asking = ask()
+    with pytest.raises(BeamUQError, match="long one"):
+        p_true_logprobs(model, asking, [("long one", question("why " * 1000), "so")])

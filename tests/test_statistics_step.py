@@ -1,0 +1,219 @@
+"""The step that writes the statistics table, and the methods that read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tiny_scorers
+from beamuq import tables
+from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens, token_texts
+from beamuq.errors import BeamUQError
+from beamuq.methods.cell import Cell
+from beamuq.methods.scoring import Settings, score
+from beamuq.similarity.pairs import needed_pairs
+from beamuq.similarity.registry import load_scorer
+from beamuq.steps import statistics
+from beamuq.text import clean
+from tiny import build_tiny_model, load_tiny_model
+
+TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
+SAMPLE, BEAM = "sample T=1.0", "beam M=3"
+CELL = {"model": "tiny", "dataset": "made", "recipe": "main"}
+ALL: dict[str, Any] = {
+    "produced": ["greedy", "top_beam"],
+    "beam": BEAM,
+    "sample": SAMPLE,
+    "style": "base",
+    "enable_thinking": None,
+    "p_true": True,
+    "ccp": {"kind": "nli", "same_meaning": None},
+    "relevance": {"kind": "cross_encoder"},
+    "format": 1,
+}
+TEXTS = {"q1": "Which river runs through Paris?", "q2": "How many legs has a spider?", "q3": "Who wrote it?"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three tiny models and the tables of a cell that the first of them decoded."""
+    folder = tmp_path_factory.mktemp("statistics")
+    build_tiny_model("llama", folder / "language")
+    tiny_scorers.build_nli(folder / "nli")
+    tiny_scorers.build_cross_encoder(folder / "cross")
+    tiny_scorers.build_embedder(folder / "embedding")
+    model, tokenizer = load_tiny_model(folder / "language")
+    stops = stop_tokens(tokenizer, model)
+    prompts = [Prompt(key, tuple(tokenizer(text).input_ids)) for key, text in TEXTS.items()]
+    found = decode(model, prompts, [Greedy(), Sample(3), Beam(3)], stop_ids=stops, seed=1, max_new_tokens=6)
+    candidates = [
+        {
+            "id": each.prompt_id,
+            "strategy": each.strategy,
+            "rank": each.rank,
+            "text": clean(candidate_text(tokenizer, each.token_ids, stops)),
+            "token_ids": list(each.token_ids),
+            "token_texts": token_texts(tokenizer, each.token_ids),
+            "token_logprobs": each.token_logprobs.tolist(),
+            "logprob": each.logprob,
+            "policy_logprob": each.policy_logprob,
+            "terminated": each.terminated,
+            "entropies": None if each.entropies is None else each.entropies.tolist(),
+            "top_ids": each.top_ids,
+            "top_texts": each.top_ids and [token_texts(tokenizer, step) for step in each.top_ids],
+            "top_logprobs": each.top_logprobs,
+        }
+        for each in found
+    ]
+    blank: dict[str, Any] = {"context": [], "history": [], "options": [], "references": ["x"]}
+    questions = [{"id": key, "question": text, "group": key} | blank for key, text in TEXTS.items()]
+    tables.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})
+    tables.write(folder / "candidates.parquet", "candidates", candidates, cell=CELL)
+    return folder
+
+
+def options_of(made: Path, settings: dict[str, Any]) -> dict[str, str]:
+    """The options that these settings call for, by name."""
+    options = {"questions": str(made / "questions.parquet"), "candidates": str(made / "candidates.parquet")}
+    if settings["p_true"]:
+        options["template"] = str(TEMPLATE)
+    if settings["p_true"] or settings["relevance"]:
+        options["language-model"] = str(made / "language" / "config.json")
+    if settings["ccp"] and settings["ccp"]["kind"] != "lexical":
+        options["nli"] = str(made / settings["ccp"]["kind"] / "config.json")
+    if settings["relevance"] and settings["relevance"]["kind"] != "lexical":
+        options["relevance"] = str(made / "cross" / "config.json")
+    return options
+
+
+def run(made: Path, out: Path, *, drop: str = "", give: dict[str, str] | None = None, **changes: Any) -> tables.Loaded:
+    settings = ALL | changes
+    options = options_of(made, settings) | {"settings": json.dumps(settings), "statistics": str(out)} | (give or {})
+    options.pop(drop, None)
+    arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    statistics.main([*arguments, "--device", "cpu", "--dtype", "float32"])
+    return tables.read(out, "statistics")
+
+
+@pytest.fixture(scope="module")
+def whole(made: Path) -> tables.Loaded:
+    return run(made, made / "whole.parquet")
+
+
+def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: tables.Loaded) -> None:
+    rows = whole.table.to_pylist()
+    answers = [row for row in rows if not row["candidate_strategy"]]
+    assert [(row["produced"], row["id"]) for row in answers] == [(p, q) for p in ALL["produced"] for q in TEXTS]
+    others = {(row["id"], row["candidate_strategy"], row["candidate_rank"]) for row in rows[len(answers) :]}
+    assert others == {(q, strategy, rank) for q in TEXTS for strategy in (SAMPLE, BEAM) for rank in range(3)}
+    assert {row["produced"] for row in rows[len(answers) :]} == {""}
+    assert all(row[part] is not None for row in answers for part in ("p_true_logprob", "ccp_labels"))
+    assert all(row["token_relevances"] is not None for row in rows)
+
+
+def test_the_footer_says_which_cell_models_and_template(whole: tables.Loaded) -> None:
+    assert whole.cell == CELL
+    assert set(whole.provenance["models"]) == {"language_model", "nli", "relevance"}
+    assert set(whole.provenance["inputs"]) == {"questions", "candidates", "template"}
+
+
+def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: tables.Loaded) -> None:
+    candidates = tables.read(made / "candidates.parquet", "candidates").table
+    needed = needed_pairs(candidates, ALL["produced"], BEAM)
+    similar = load_scorer("lexical").score([pair[1:] for pair in needed]).entail
+    similarity = pa.Table.from_pylist(
+        [
+            {"id": q, "premise": a, "hypothesis": b, "entail": float(s)}
+            for (q, a, b), s in zip(needed, similar, strict=True)
+        ],
+        schema=tables.SCHEMAS["similarity"],
+    )
+    questions = tables.read(made / "questions.parquet", "questions").table
+    cell = Cell(
+        questions, candidates, similarity, whole.table, main_beam=BEAM, same_meaning=0.8, sar_similarity="rouge-l"
+    )
+    main = {"sample": SAMPLE, "beam": BEAM}
+    settings = {"methods": ["PTrue", "CCP", "SAR"], "produced": ALL["produced"], "main": main}
+    scores = score(cell, Settings.model_validate(settings)).to_pandas()
+    counts = scores.groupby(["produced", "method", "variant"]).value.count()
+    assert counts.index.size == 2 * 4
+    assert set(counts) == {3}
+    greedy = scores[(scores.produced == "greedy") & (scores.method == "PTrue")].value.tolist()
+    told = whole.table.filter(pc.equal(whole.table.column("produced"), "greedy")).column("p_true_logprob").to_pylist()
+    assert greedy == pytest.approx([-value for value in told])
+    assert scores[scores.method == "CCP"].value.between(0, 1).all()
+
+
+@pytest.mark.parametrize(("part", "off"), [("p_true", False), ("ccp", None), ("relevance", None)])
+def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
+    part: str, off: object, made: Path, whole: tables.Loaded, tmp_path: Path
+) -> None:
+    column = {"p_true": "p_true_logprob", "ccp": "ccp_labels", "relevance": "token_relevances"}[part]
+    found = run(made, tmp_path / "out.parquet", **{part: off})
+    assert found.table.column(column).null_count == len(found.table)
+    answers = whole.table.slice(0, 6)
+    for other in {"p_true_logprob", "ccp_labels", "token_relevances"} - {column}:
+        assert found.table.slice(0, 6).column(other).equals(answers.column(other))
+    assert len(found.table) == (6 if part == "relevance" else len(whole.table))
+
+
+def test_the_same_bytes_with_and_without_a_memo(made: Path, whole: tables.Loaded, tmp_path: Path) -> None:
+    assert len(whole.table) > 6
+    expected = (made / "whole.parquet").read_bytes()
+    for _ in range(2):
+        run(made, tmp_path / "out.parquet", give={"memo": str(tmp_path / "memo")})
+        assert (tmp_path / "out.parquet").read_bytes() == expected
+
+
+def test_the_stand_ins_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path) -> None:
+    stand_ins = {"ccp": {"kind": "embedding", "same_meaning": 0.8}, "relevance": {"kind": "lexical"}}
+    found = run(made, tmp_path / "out.parquet", **stand_ins).table
+    labels = {label for row in found.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
+    assert labels <= {"entail", "contradict"}
+    assert found.column("token_relevances").null_count == 0
+    assert found.slice(6).column("ccp_labels").null_count == len(found) - 6
+
+
+def test_a_recipe_without_beams_has_greedy_answers_and_samples(made: Path, tmp_path: Path) -> None:
+    found = run(made, tmp_path / "out.parquet", beam=None, produced=["greedy"]).table
+    assert set(found.column("candidate_strategy").to_pylist()) == {"", SAMPLE}
+
+
+@pytest.mark.parametrize("name", ["template", "language-model", "nli", "relevance"])
+def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=f"--{name}: give it"):
+        run(made, tmp_path / "out.parquet", drop=name)
+
+
+def test_a_file_that_nothing_asks_for_is_refused(made: Path, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="--nli: the settings ask for nothing"):
+        run(made, tmp_path / "out.parquet", ccp=None, give={"nli": str(made / "nli" / "config.json")})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sample": "sample T=0.7"}, "hold no 'sample T=0.7'"),
+        ({"produced": ["top_beam"], "beam": "beam M=9"}, "'beam M=9'"),
+        ({"style": "chatty"}, "style"),
+        ({"p_tru": True}, "p_tru"),
+    ],
+)
+def test_settings_that_the_candidates_cannot_meet_are_refused(
+    changes: dict[str, Any], told: str, made: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        run(made, tmp_path / "out.parquet", **changes)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -> None:
+    questions = tables.read(made / "questions.parquet", "questions").table.slice(1)
+    tables.write(tmp_path / "fewer.parquet", "questions", questions)
+    with pytest.raises(BeamUQError, match="'q1'"):
+        run(made, tmp_path / "out.parquet", give={"questions": str(tmp_path / "fewer.parquet")})

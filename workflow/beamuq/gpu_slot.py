@@ -1,0 +1,112 @@
+"""One job a graphics card, whoever starts the jobs: a lock a card that the kernel frees with the process.
+
+Snakemake counts cards but never says which one a job gets, and counts nothing where no limit was given. So each job
+that is to run on a card takes a free one by an exclusive lock, waits while there is none, and sees no other card
+(``CUDA_VISIBLE_DEVICES``). The locks are the machine's, not the project's: two Snakemakes in two folders share cards
+too. In a scheduler's job its own binding stands and no lock is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
+POLL_SECONDS = 0.5
+
+_held: int | None = None
+
+
+def bind(device: str, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Wait for a free card, keep it until this process ends, and hide the others from it.
+
+    Call before CUDA is first asked anything. Does nothing for ``cpu``, where ``nvidia-smi`` lists no card, in a
+    scheduler's job that was given cards, and when called again. A ``CUDA_VISIBLE_DEVICES`` set by hand says which
+    cards there are to choose from.
+    """
+    global _held
+    if device == "cpu" or _held is not None or _is_bound(environment):
+        return
+    cards = _choice(environment.get(VISIBLE), listed_cards())
+    if cards:
+        name, _held = _first_free(cards, slot_folder())
+        environment[VISIBLE] = cards[name]
+
+
+def slot_folder() -> Path:
+    """Where this machine's locks lie, for all of its users."""
+    return Path(tempfile.gettempdir()) / "beamuq-gpu-slots"
+
+
+def listed_cards() -> list[str]:
+    """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where there is no ``nvidia-smi``."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    command = [program, "--query-gpu=uuid", "--format=csv,noheader"]
+    done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=60)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def _is_bound(environment: Mapping[str, str]) -> bool:
+    return VISIBLE in environment and any(name in environment for name in SCHEDULERS)
+
+
+def _choice(visible: str | None, listed: Sequence[str]) -> dict[str, str]:
+    """Cards to choose from: the lock's name → the value of ``CUDA_VISIBLE_DEVICES`` that selects it.
+
+    A card has one lock whether it is called by number or by UUID.
+    """
+    if visible is None:
+        return {card: card for card in listed}
+    found = {}
+    for entry in filter(None, (part.strip() for part in visible.split(","))):
+        named = [card for card in listed if card.startswith(entry)]
+        if entry.isdigit() and int(entry) < len(listed):
+            named = [listed[int(entry)]]
+        found[named[0] if len(named) == 1 else entry] = entry
+    return found
+
+
+def _first_free(names: Mapping[str, str], folder: Path) -> tuple[str, int]:
+    """The first name whose lock could be had, and the descriptor that holds it; waits while all are taken."""
+    _make_shared(folder)
+    locks = {name: _open(folder / re.sub(r"[^\w.-]", "_", name)) for name in names}
+    told = False
+    while True:
+        for name, lock in locks.items():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            for other in locks.values():
+                if other != lock:
+                    os.close(other)
+            return name, lock
+        if not told:
+            print(f"every card is taken ({len(locks)}); waiting for one", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _make_shared(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o1777)
+
+
+def _open(path: Path) -> int:
+    """A descriptor to lock; another user's file will do, since a lock needs no right to write."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o444))
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
