@@ -24,6 +24,7 @@ include: "workflow/rules/quality.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/exhibits.smk"
+include: "workflow/rules/overview.smk"
 
 
 localrules:
@@ -42,6 +43,7 @@ rule all:
         plan.tables(),
         plan.drawn_figures(),
         plan.evaluations(),
+        "<results>/overview.html",
 
 
 rule tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -42,12 +43,21 @@ def micro_study(folder: Path) -> dict[str, Any]:
         for kind, style in KINDS.items()
     }
     study["datasets"] = {key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")}
-    study["scorers"] = {"nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{folder / 'nli'}"}}
-    study["main"] = {"recipe": "main", "scorer": "nli"}
+    nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{folder / 'nli'}"}
+    study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
+    study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
+    del study["recipes"]["widths"], study["scoring"]["widths"]
     study["wave"] = 4
     study["evaluation"]["resamples"] = 100
     study["grid"] = [
-        {"recipe": "main", "models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
+        {"recipe": "main", "models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]},
+        {
+            "recipe": "strategies",
+            "models": ["tiny-llama"],
+            "datasets": ["triviaqa"],
+            "questions": 4,
+            "scorers": ["nli"],
+        },
     ]
     study["exhibits"] = ["qa_mean_prr", "qa_llama", "base_accs", "redundancy"]
     return study
@@ -118,13 +128,29 @@ def test_each_model_class_yields_whole_candidate_sets(kind: str, workplace: Work
     assert (abs(frame["token_logprobs"].map(sum) - frame["logprob"]) < 1e-9).all()
 
 
+def test_every_strategy_of_a_recipe_is_decoded_and_scored(workplace: Workplace) -> None:
+    strategies = workplace.frame("results/micro/candidates/tiny-llama/triviaqa/strategies.parquet")["strategy"]
+    settings = workplace.frame("results/micro/scores/nli/tiny-llama/triviaqa/strategies.parquet")["setting"]
+    assert strategies.nunique() == 1 + 6 + 1 + 8 + 9
+    assert set(strategies) - {"greedy"} <= set(settings)
+    assert {"epsilon=0.00001", "alpha=0.3", "K=10"} <= set(settings)
+
+
+def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace) -> None:
+    for kind in KINDS:
+        scores = workplace.frame(f"results/micro/scores/nli/tiny-{kind}/coqa/main.parquet")
+        assert {"PTrue", "CCP", "SAR"} <= set(scores["method"])
+        assert scores["value"].map(math.isfinite).all()
+
+
 def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     table = pd.read_csv(workplace.folder / "results/micro/tables/qa_llama.csv", keep_default_na=False)
     evaluation = workplace.frame("results/micro/evaluation/nli/tiny-llama/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
+    stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.produced == "greedy")]
     assert len(printed) == 1
-    value = stored[(stored.setting == "") & (stored.metric == "PRR")]["value"].item()
+    value = stored["value"].item()
     assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
 
 

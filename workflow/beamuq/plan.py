@@ -290,6 +290,17 @@ class Plan:
     def exhibit_inputs(self, wildcards: Wildcards) -> list[str]:
         return [self.file(need) for need in exhibits.exhibit(wildcards.name, self.study).needs(self.study)]
 
+    @property
+    def overview_inputs(self) -> dict[str, list[str]]:
+        """Every table of questions and candidates of the grid, and the manifests of what was fetched."""
+        used = {cell.dataset: None for cell in self.cells.values()}
+        manifests = (self.model_manifest(source) for source in self._sources() if not source.startswith("folder:"))
+        return {
+            "questions": [self.file(Need("questions", dataset=key)) for key in used],
+            "candidates": self.generations(),
+            "manifests": sorted(set(manifests)),
+        }
+
     def exhibit_code(self, wildcards: Wildcards) -> list[str]:
         """The step's package files, the exhibit's own, and what else it reads of the project (prompt templates)."""
         exhibit = exhibits.exhibit(wildcards.name, self.study)

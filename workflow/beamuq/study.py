@@ -63,6 +63,7 @@ class Dataset(_Strict):
     ]
     source: Annotated[str, Field(pattern=r"^(hub:[\w.-]+(/[\w.-]+)?|demo)$", description="hub:ORG/NAME or demo")]
     config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
+    licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
     split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
     few_shot_split: Annotated[str, Field(pattern=r"^\w+$")] = "train"
     few_shot: Annotated[int, Field(ge=0, le=50)] = 0

@@ -31,6 +31,9 @@ onsuccess:
     print(plan.closing_line(time.monotonic() - started))
 
 
+report: "../report/workflow.rst"
+
+
 pathvars:
     results=plan.results,
     figures=plan.figures,

@@ -24,7 +24,12 @@ rule table:
         csv="<results>/tables/{name}.csv",
         tex="<results>/tables/{name}.tex",
         markdown="<results>/tables/{name}.md",
-        html="<results>/tables/{name}.html",
+        html=report(
+            "<results>/tables/{name}.html",
+            caption="../report/table.rst",
+            category="1 Tables",
+            labels={"table": "{name}"},
+        ),
     log:
         "<logs>/table/{name}.log",
     conda:
@@ -46,7 +51,12 @@ rule figure:
     output:
         pdf="<figures>/{name}.pdf",
         svg="<figures>/{name}.svg",
-        png="<figures>/{name}.png",
+        png=report(
+            "<figures>/{name}.png",
+            caption="../report/figure.rst",
+            category="2 Figures",
+            labels={"figure": "{name}"},
+        ),
         csv="<figures>/{name}.csv",
         caption="<figures>/{name}.txt",
     log:
