@@ -25,6 +25,7 @@ include: "workflow/rules/scores.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/exhibits.smk"
 include: "workflow/rules/overview.smk"
+include: "workflow/rules/comparison.smk"
 
 
 localrules:
@@ -44,6 +45,7 @@ rule all:
         plan.drawn_figures(),
         plan.evaluations(),
         "<results>/overview.html",
+        "<results>/comparison.html",
 
 
 rule tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections import defaultdict
 from functools import cache
@@ -28,23 +29,39 @@ RESAMPLES, SPREAD = 200, 0.03
 MAIN, NLI = "main", "nli"
 
 
-def study(**changes: Any) -> Study:
-    """``studies/paper.yaml`` with every method and small bootstraps; top-level keys replaced."""
-    content = yaml.safe_load((STUDIES / "paper.yaml").read_text(encoding="utf-8"))
+@cache
+def _content() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((STUDIES / "paper.yaml").read_text(encoding="utf-8"))
     content["scoring"]["main"]["methods"] = list(METHODS)
     content["evaluation"]["resamples"] = RESAMPLES
     content["exhibits"] = []
-    return Study.model_validate(content | changes)
+    return content
+
+
+def study(**changes: Any) -> Study:
+    """``studies/paper.yaml`` with every method and small bootstraps; top-level keys replaced."""
+    return Study.model_validate(copy.deepcopy(_content()) | changes)
+
+
+def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> Study:
+    """The study cut to Gemma base's main cells, of all datasets if none is named."""
+    names = list(datasets or RULES.protocol.datasets)
+    entry = {"recipe": "main", "models": ["gemma-3-4b-base"], "datasets": names, "scorers": ["nli"]}
+    return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
 def results(of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()) -> Results:
-    """Simulated results of a study, read back from files; ``without``: needs whose path holds any of these are absent."""
+    """Simulated results of a study, read back from files; ``without``: files whose path holds one of these lack."""
     needs = comparison.needs(of)
+    write(of, folder, [need for need in needs if not any(part in need.path for part in without)], seed, shift)
+    return Results.read(of, needs, [folder / need.path for need in needs], partial=True)
+
+
+def write(of: Study, folder: Path, needs: list[Need], seed: int = 0, shift: float = 0.0) -> None:
     simulated = Simulated(of, seed, shift)
     for need in needs:
-        if not any(part in need.path for part in without):
-            simulated.write(folder, need)
-    return Results.read(of, needs, [folder / need.path for need in needs], partial=True)
+        rows = getattr(simulated, need.kind)(need)
+        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
 
 
 class Simulated:
@@ -65,10 +82,6 @@ class Simulated:
                 for reading in ("printed", "likelihood-summed"):
                     rows[key._replace(setting=reading)] = (rows[key][0] - 0.3, rows[key][1])
             self.rows[need] = rows
-
-    def write(self, folder: Path, need: Need) -> None:
-        rows = getattr(self, f"_{need.kind}")(need)
-        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
 
     def _n(self, need: Need) -> int:
         entry = next(e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets)
@@ -98,23 +111,25 @@ class Simulated:
             found.append((row, value, spread, value + spread * np.sqrt(0.5) * (shared + own)))
         return found
 
-    def _evaluation(self, need: Need) -> list[dict[str, Any]]:
+    def evaluation(self, need: Need) -> list[dict[str, Any]]:
         return [
             row | {"value": v, "low": v - 2 * s, "high": v + 2 * s, "std": s, "n": self._n(need), "note": ""}
             for row, v, s, _ in self._draws(need)
         ]
 
-    def _replicates(self, need: Need) -> list[dict[str, Any]]:
+    def replicates(self, need: Need) -> list[dict[str, Any]]:
         return [row | {"values": replicates.astype(np.float32)} for row, _, _, replicates in self._draws(need)]
 
-    def _questions(self, need: Need) -> pa.Table:
+    def questions(self, need: Need) -> pa.Table:
         n = self.study.datasets[need.dataset].questions
         ids = [f"{need.dataset}-{i}" for i in range(n)]
         empty: dict[str, Any] = {"context": [[]] * n, "history": [[]] * n, "options": [[]] * n, "references": [[]] * n}
         content = {"id": ids, "question": ids, **empty, "group": ids}
-        return pa.table({name: content[name] for name in tables.SCHEMAS["questions"].names}, tables.SCHEMAS["questions"])
+        return pa.table(
+            {name: content[name] for name in tables.SCHEMAS["questions"].names}, tables.SCHEMAS["questions"]
+        )
 
-    def _quality(self, need: Need) -> pa.Table:
+    def quality(self, need: Need) -> pa.Table:
         n = self._n(need)
         truth = next(
             r.value
@@ -125,9 +140,9 @@ class Simulated:
         correct[_random(need.model, need.dataset, "which").permutation(n)[: round(truth * n)]] = 1.0
         return pa.table({"id": [f"{need.dataset}-{i}" for i in range(n)], "produced": ["greedy"] * n, "value": correct})
 
-    def _scores(self, need: Need) -> pa.Table:
+    def scores(self, need: Need) -> pa.Table:
         """Beams follow the quality more closely than samples."""
-        quality = self._quality(Need("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
+        quality = self.quality(Need("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
         right, ids = quality.column("value").to_numpy(), quality.column("id").to_pylist()
         parts = []
         for method in RULES.families.methods:
@@ -137,7 +152,7 @@ class Simulated:
                 parts.append(pa.table({"id": ids, **pa.Table.from_pylist(names).to_pydict(), "value": value}))
         return pa.concat_tables(parts)
 
-    def _candidates(self, need: Need) -> list[dict[str, Any]]:
+    def candidates(self, need: Need) -> list[dict[str, Any]]:
         size = self.study.recipes[need.recipe].sample
         assert size is not None
         rows = []
@@ -151,7 +166,7 @@ class Simulated:
                 rows.append(_candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
         return rows
 
-    def _similarity(self, need: Need) -> list[dict[str, Any]]:
+    def similarity(self, need: Need) -> list[dict[str, Any]]:
         return [
             {
                 "id": f"{need.dataset}-{i}",

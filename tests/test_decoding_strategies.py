@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from beamuq.decoding import (
     Beam,
@@ -27,6 +33,7 @@ from beamuq.decoding import (
     next_token_logprobs,
     stop_tokens,
 )
+from beamuq.errors import BeamUQError
 from tiny import tiny_model, toy_model
 
 STOPS = frozenset({0, 3})
@@ -186,6 +193,18 @@ def test_shipped_law_is_that_of_the_warpers_of_generate(policy: Shipped) -> None
         assert c.policy_logprob == pytest.approx(expected, abs=1e-4)
         assert c.entropies is not None
         assert c.strategy == "shipped"
+
+
+def test_shipped_settings_are_read_from_the_generation_config() -> None:
+    read = [
+        Shipped.of(GenerationConfig()),
+        Shipped.of(GenerationConfig(do_sample=True)),
+        Shipped.of(GenerationConfig(do_sample=True, temperature=0.6, top_p=0.9, repetition_penalty=1.0)),
+        Shipped.of(GenerationConfig(do_sample=True, top_k=0, min_p=0.0)),
+    ]
+    assert read == [Shipped(1.0, 1, 1.0), Shipped(1.0, 50, 1.0), Shipped(0.6, 50, 0.9), Shipped(1.0, 0, 1.0)]
+    with pytest.raises(BeamUQError, match=r"repetition_penalty = 1\.1 is not supported"):
+        Shipped.of(GenerationConfig(do_sample=True, repetition_penalty=1.1))
 
 
 def test_shipped_with_one_token_to_choose_from_is_greedy() -> None:

@@ -203,3 +203,36 @@ def test_the_same_study_gives_the_same_bytes(workplace: Workplace) -> None:
     path.unlink()
     workplace.run(str(path.relative_to(workplace.folder)))
     assert path.read_bytes() == first
+
+
+@pytest.mark.browser
+def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no headless Chromium")
+    workplace.run("--report", "report.zip")
+    shutil.unpack_archive(workplace.folder / "report.zip", workplace.folder / "unpacked")
+    page = next((workplace.folder / "unpacked").rglob("report.html"))
+    rendered = subprocess.run(
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-data-dir={workplace.folder / 'profile'}",
+            "--virtual-time-budget=8000",
+            "--dump-dom",
+            page.as_uri(),
+        ],
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    for category in ("0 Study", "1 Tables", "2 Figures"):
+        assert category in rendered
+    kept = {path.name for path in (workplace.folder / "unpacked").rglob("*") if path.is_file()}
+    assert {"overview.html", "qa_mean_prr.html", "base_accs.html", "redundancy.png"} <= kept

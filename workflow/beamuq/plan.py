@@ -23,7 +23,9 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.methods.registry import STATISTICS, resolve
 from beamuq.needs import Need
+from beamuq.published.declared import FILES, FOLDER
 from beamuq.sources import step_sources
+from beamuq.steps import comparison
 from beamuq.study import (
     DEMO_DATA,
     PROMPTS,
@@ -300,6 +302,15 @@ class Plan:
             "candidates": self.generations(),
             "manifests": sorted(set(manifests)),
         }
+
+    @property
+    def comparison_inputs(self) -> list[str]:
+        return [self.file(need) for need in comparison.needs(self.study)]
+
+    @property
+    def comparison_code(self) -> list[str]:
+        """The step's package files, and the printed values, errata, claims and tolerances that it reads."""
+        return step_sources("comparison") + [os.path.relpath(FOLDER / name) for name in FILES]
 
     def exhibit_code(self, wildcards: Wildcards) -> list[str]:
         """The step's package files, the exhibit's own, and what else it reads of the project (prompt templates)."""

@@ -6,11 +6,28 @@ A policy is a value; its ``strategy`` is the string by which every later table k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq.errors import BeamUQError
+
+_OTHER_WARPERS = {
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "top_h": None,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "bad_words_ids": None,
+    "num_beams": 1,
+}
 EarlyStopping = Literal["never"] | bool
 
 
@@ -127,8 +144,8 @@ class Hybrid:
 class Shipped:
     """One draw under a model's shipped generation config: only to explain differences from print (D5).
 
-    The law is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens, then to the fewest of them
-    that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
+    The law is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens (0: all), then to the fewest of
+    them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
     """
 
     temperature: float = 1.0
@@ -137,8 +154,29 @@ class Shipped:
 
     def __post_init__(self) -> None:
         _positive("temperature", self.temperature)
-        _positive("top_k", self.top_k)
         _positive("top_p", self.top_p)
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be at least 0, not {self.top_k}")
+
+    @classmethod
+    def of(cls, config: Any) -> Shipped:
+        """The law of a model's ``generation_config``, with the defaults of ``generate`` where it is silent.
+
+        Raises
+        ------
+        BeamUQError
+            If the config asks for something that changes the law in a way not known here.
+        """
+        for name, neutral in _OTHER_WARPERS.items():
+            if getattr(config, name, None) not in (None, neutral):
+                raise BeamUQError(
+                    f"generation_config.json: {name} = {getattr(config, name)!r} is not supported by 'shipped'; "
+                    "leave 'shipped' out of the study for this model"
+                )
+        if not config.do_sample:
+            return cls(top_k=1)
+        said = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p")}
+        return cls(**{name: value for name, value in said.items() if value is not None})
 
     @property
     def strategy(self) -> str:

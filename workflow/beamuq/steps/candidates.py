@@ -105,9 +105,7 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     if recipe.hybrid:
         policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
     if recipe.shipped:
-        options = {key: getattr(shipped, key, None) for key in ("temperature", "top_k", "top_p")}
-        given = {key: value for key, value in options.items() if value is not None}
-        policies.append(Shipped(**given) if shipped.do_sample else Shipped(top_k=1))
+        policies.append(Shipped.of(shipped))
     return policies
 
 

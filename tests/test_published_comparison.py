@@ -1,0 +1,289 @@
+"""A run against print: statuses, partial runs, demos, paired differences, claims, and what the step writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.published import claims, compare, paired, render
+from beamuq.published.evidence import Verdict, within
+from beamuq.published.render import Comparison
+from beamuq.published.results import mean_and_std
+from beamuq.steps import comparison
+from published_study import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
+
+PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
+
+
+@pytest.fixture(scope="module")
+def replication(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """Our numbers drawn from the printed ones."""
+    return comparison.compared(results(study(), tmp_path_factory.mktemp("replication")), PROVENANCE)
+
+
+def cell(frame: pd.DataFrame, table: str, dataset: str, method: str, variant: str = "") -> dict[str, float]:
+    """The numbers of one row of a table about one model."""
+    of = {"table": f"tab:{table}", "dataset": dataset, "method": method, "variant": variant}
+    row = frame[np.logical_and.reduce([frame[name] == value for name, value in of.items()])]
+    assert len(row) == 1
+    return {name: float(row[name].iloc[0]) for name in ("printed", "printed_std", "value", "std", "z")}
+
+
+def test_every_printed_number_gets_a_status_in_its_place(replication: Comparison) -> None:
+    cells = replication.cells
+    assert list(cells["printed"]) == [row.value for row in PRINTED]
+    assert [*zip(*(cells[c] for c in cells.columns[:7]), strict=True)] == [tuple(row.key) for row in PRINTED]
+    assert set(cells["status"]) <= set(compare.STATUSES)
+
+
+def test_replications_of_one_truth_agree_in_95_percent_of_cells(replication: Comparison) -> None:
+    decided = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
+    assert len(decided) == 1955
+    assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
+    count, chance = compare.expected_to_differ(replication.cells, RULES)
+    assert count == 1955
+    assert chance == pytest.approx(0.0455 * 1955, rel=1e-3)
+
+
+def test_shifted_replications_do_not_agree(tmp_path: Path) -> None:
+    found = comparison.compared(results(study(), tmp_path, shift=0.25, without=("pool", "widths")), PROVENANCE).cells
+    decided = found[found["status"].isin(["agrees", "differs"]) & (found["metric"] != "accuracy")]
+    assert (decided["status"] == "agrees").mean() < 0.1
+
+
+@pytest.mark.parametrize(("table", "trusted"), [("qa_gemma4bit", False), ("abl_prauc", False), ("qa_llama8b", True)])
+def test_z_replaces_a_doubtful_or_absent_spread_by_ours(replication: Comparison, table: str, trusted: bool) -> None:
+    row = cell(replication.cells, table, "coqa", "Prob")
+    other = row["printed_std"] if trusted else row["std"]
+    assert row["z"] == pytest.approx((row["value"] - row["printed"]) / np.hypot(row["std"], other))
+
+
+def test_the_wrong_means_are_errata_and_not_held_against_us(replication: Comparison) -> None:
+    found = replication.cells[replication.cells["status"] == "errata"]
+    assert sorted(found["table"]) == ["tab:abl_other_methods", "tab:abl_prauc", "tab:abl_rocauc"]
+    assert set(found["reason"]) == {"means"}
+
+
+def test_a_partial_run_says_what_was_not_run(tmp_path: Path) -> None:
+    without = ("coqa", "crossencoder", "pool", "widths", "strategies")
+    found = comparison.compared(results(study(), tmp_path, without=without), PROVENANCE)
+    run = found.cells[found.cells["status"] != "not run"]
+    assert not set(run["dataset"]) & {"coqa", "mean"}
+    assert "tab:qa_gemma4b" in set(run["table"])
+    assert not set(run["table"]) & {"tab:abl_crossencoder", "tab:abl_sampling", "tab:qa_mean_prr"}
+    assert all("coqa" in r for r in found.cells[found.cells["dataset"] == "coqa"]["reason"])
+    headline = found.differences[found.differences["family"] == paired.HEADLINE]
+    assert set(headline["note"]) == {"not run: coqa"}
+    assert paired.tally(found.differences, paired.CELLS)["run"] == 150
+
+
+def test_a_grid_without_cells_is_not_run(tmp_path: Path) -> None:
+    grid = [entry for entry in study().model_dump(mode="json")["grid"] if entry["recipe"] == "strategies"]
+    models = {k: v for k, v in study().model_dump(mode="json")["models"].items() if k != "qwen-3-8b-base"}
+    found = comparison.compared(results(study(grid=grid, models=models), tmp_path), PROVENANCE).cells
+    assert set(found[found["status"] != "not run"]["table"]) == {
+        "tab:abl_sampling",
+        "tab:abl_normalization",
+        "tab:abl_ecc_params",
+    }
+    reasons = set(found[found["model"] == "qwen-3-8b-base"]["reason"])
+    assert reasons == {"the study has no model 'qwen-3-8b-base'"}
+
+
+@pytest.mark.parametrize(("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})])
+def test_too_few_questions_are_not_comparable(tmp_path: Path, questions: int, status: set[str]) -> None:
+    found = comparison.compared(results(one_model("coqa", questions=questions), tmp_path), PROVENANCE).cells
+    reached = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa")]
+    assert set(reached["status"]) == status
+    if questions == 1799:
+        assert set(reached["reason"]) == {"1799 questions of coqa, the paper has 2000"}
+
+
+def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
+    of = one_model("coqa")
+    results(of, tmp_path)
+    path = tmp_path / "evaluation/nli/gemma-3-4b-base/coqa/main.parquet"
+    loaded = tables.read(path, "evaluation")
+    nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
+    rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
+    tables.write(path, "evaluation", rows, cell=loaded.cell)
+    needs = comparison.needs(of)
+    read = comparison.results.Results.read(of, needs, [tmp_path / need.path for need in needs])
+    found = comparison.compared(read, PROVENANCE).cells
+    prob = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa") & (found["method"] == "Prob")]
+    assert list(prob["reason"]) == ["undefined: every answer is correct"]
+
+
+def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison) -> None:
+    read = replication.readings
+    assert {str(k): int(v) for k, v in read["reading"].value_counts().items()} == dict.fromkeys(
+        compare.READING_TITLES.values(), 69
+    )
+    agree = read[read["status"] == "agrees"]["reading"].value_counts()
+    assert agree["entropy of counts"] > 60
+    assert agree.get("as printed", 0) < 5  # simulated .3 below
+
+
+def test_greedy_rows_are_found_nearer_the_greedy_table(replication: Comparison) -> None:
+    over_all = replication.nearer.set_index("model").loc["all"]
+    assert over_all["nearer"] == "greedy"
+    assert over_all["rows"] == 120
+    assert over_all["to_greedy"] < over_all["to_top_beam"]
+
+
+@pytest.mark.parametrize(("model", "table"), [("llama-3.1-8b-base", "qa_llama8b"), ("qwen-3-8b-base", "qa_qwen8b")])
+def test_differences_are_paired(replication: Comparison, model: str, table: str) -> None:
+    found = replication.differences
+    row = found[(found["model"] == model) & (found["dataset"] == "coqa") & (found["method"] == "CocoaMSP")]
+    pair = [cell(replication.cells, table, "coqa", "CocoaMSP", v)["std"] for v in ("multinomial", "beamsearch")]
+    # the simulation shares half of each variance: √((a² + b²)/2 + (a − b)²/2) and not √(a² + b²)
+    expected = np.sqrt((np.sum(np.square(pair)) + (pair[0] - pair[1]) ** 2) / 2)
+    assert row["std"].iloc[0] == pytest.approx(expected, rel=0.2)
+    assert row["std"].iloc[0] < 0.85 * np.hypot(*pair)
+
+
+def test_families_are_those_declared(replication: Comparison) -> None:
+    assert replication.differences.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
+    tally = paired.tally(replication.differences, paired.CELLS)
+    assert (tally["wins"], tally["ties"], tally["losses"]) == (129, 0, 51)
+    worst = replication.differences.loc[replication.differences["difference"].idxmin()]
+    assert tally["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
+
+
+def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None:
+    assert paired.resamples_sentence(replication.differences, RULES).startswith(f"{RESAMPLES} resamples, 10,000 were")
+    many = replication.differences.assign(resamples=10_000)
+    assert paired.resamples_sentence(many, RULES) == "10,000 resamples; the smallest p is 2.0e-04."
+
+
+def test_an_unrun_member_of_a_family_still_counts(tmp_path: Path) -> None:
+    found = paired.differences(results(one_model(), tmp_path, without=("scores", "candidates")), RULES)
+    headline = found[found["family"] == paired.HEADLINE]
+    assert len(headline) == 5
+    assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("theorem", "not supported"),
+        ("redundancy-falls", "supported"),
+        ("covered-mass", "supported"),
+        ("mass-condition", "partly"),
+        ("best-or-second", "supported"),
+        ("saturation", "supported"),
+        ("plateau-open", "supported"),
+        ("plateau-choice", "partly"),
+        ("short-answers", "partly"),
+        ("no-strategy-dominates", "supported"),
+        ("reduced-variance", "supported"),
+        ("gpu-days", "not run"),
+    ],
+)
+def test_a_claim_is_judged_by_its_measurement(replication: Comparison, name: str, status: str) -> None:
+    assert replication.claims.set_index("id")["status"].to_dict()[name] == status
+
+
+def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison) -> None:
+    assert set(replication.claims["status"]) <= set(claims.STATUSES)
+    open_ones = replication.claims[replication.claims["status"] == "not run"]
+    assert all(found.startswith("missing: ") for found in open_ones["found"])
+
+
+def test_claims_of_a_run_without_their_cells_are_not_run(tmp_path: Path) -> None:
+    without = ("widths", "candidates", "scores", "strategies", "pool", "qwen")
+    found = comparison.compared(results(study(), tmp_path, without=without), PROVENANCE).claims
+    assert set(found[found["id"] != "theorem"]["status"]) <= {"not run", "supported", "partly", "not supported"}
+    by_id = found.set_index("id")["status"]
+    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
+        assert by_id[name] == "not run"
+
+
+def test_the_simulated_curves_reach_their_plateau_at_five() -> None:
+    assert [curve("Dissimilarity", "beamsearch", M) for M in (5, 15)] == [0.7, 0.7]
+    assert curve("Dissimilarity", "beamsearch", 4) < 0.7 - RULES.claims.plateau
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        (("yes", "yes", "yes"), "supported"),
+        (("yes", "-", "-"), "supported"),
+        (("yes", "no", "yes"), "partly"),
+        (("partly", "-", "no"), "partly"),
+        (("no", "yes", "yes"), "not supported"),
+        (("-", "no", "-"), "not supported"),
+    ],
+)
+def test_a_verdict_needs_all_that_is_claimed(parts: tuple[str, str, str], status: str) -> None:
+    assert Verdict(*parts, "").status == status  # type: ignore[arg-type]
+
+
+def test_a_printed_range_is_met_within_the_spread_of_both() -> None:
+    assert within(0.25, 0.01, [0.227, 0.227], 2.0) == "yes"  # .023 < 2 · √2 · .01
+    assert within(0.26, 0.01, [0.227, 0.227], 2.0) == "no"
+    assert within(0.4, 0.0, [0.3, 0.5], 2.0) == "yes"
+
+
+def test_a_spread_knows_groups() -> None:
+    values, alone = np.repeat([0.0, 1.0, 0.0, 1.0], 5), [str(i) for i in range(20)]
+    stories = [str(i // 5) for i in range(20)]
+    assert mean_and_std(values, alone) == (0.5, pytest.approx(0.5 / np.sqrt(19)))
+    assert mean_and_std(values, stories) == (0.5, pytest.approx(0.5 / np.sqrt(3)))
+
+
+def test_a_demo_is_not_comparable_on_every_line(tmp_path: Path) -> None:
+    found = comparison.compared(results(one_model(demo=True), tmp_path), PROVENANCE)
+    for frame in (found.cells, found.readings):
+        assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
+    assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
+    assert paired.tally(found.differences, paired.HEADLINE)["run"] == 5
+    assert len(found.nearer) == 0
+    assert "[demo]" in render.markdown(found).splitlines()[0]
+
+
+def arguments(of: Path, inputs: list[Path], out: Path) -> list[str]:
+    given = ["--study", str(of), "--inputs", *map(str, inputs)]
+    for name in comparison.OUTPUTS:
+        given += [f"--{name}", str(out / f"comparison.{name}")]
+    for kind in comparison.FOREST:
+        given += [f"--forest-{kind}", str(out / f"paired.{kind}")]
+    return given
+
+
+def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> None:
+    of, path = one_model(), tmp_path / "study.json"
+    path.write_text(of.model_dump_json(), encoding="utf-8")
+    needs = comparison.needs(of)
+    write(of, tmp_path, needs)
+    for name in ("one", "two"):
+        comparison.main(arguments(path, [tmp_path / need.path for need in needs], tmp_path / name))
+    written = sorted(file.name for file in (tmp_path / "one").iterdir())
+    assert len(written) == len(comparison.OUTPUTS) + len(comparison.FOREST)
+    for name in written:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    summary = json.loads((tmp_path / "one" / "comparison.summary").read_text(encoding="utf-8"))
+    assert summary["rows"] == sum(summary["statuses"].values()) == 1958
+    assert set(summary["provenance"]["declared"]) == set(comparison.declared.FILES)
+    page = (tmp_path / "one" / "comparison.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 1
+    assert not re.search(r"<(?:script|link|img|iframe)\b", page)
+    assert len(pd.read_csv(tmp_path / "one" / "comparison.csv")) == 1958
+
+
+def test_a_missing_input_is_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
+    of = tmp_path / "study.json"
+    of.write_text(one_model().model_dump_json(), encoding="utf-8")
+    inputs = [tmp_path / need.path for need in comparison.needs(one_model())]
+    with pytest.raises(BeamUQError, match="no such file"):
+        comparison.main(arguments(of, inputs, tmp_path))
+    comparison.main([*arguments(of, inputs, tmp_path), "--partial"])
+    with pytest.raises(BeamUQError, match="files given"):
+        comparison.main(arguments(of, inputs[1:], tmp_path))

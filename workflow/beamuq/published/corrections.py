@@ -1,0 +1,47 @@
+"""Many tests at once, and what a comparison of two noisy numbers can see."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+Array = npt.NDArray[np.float64]
+
+
+def holm(p: npt.ArrayLike, tests: int) -> Array:
+    """Holm's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as the largest. NaN stays NaN."""
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values)  # NaN last
+    factors = np.maximum(tests - np.arange(len(values)), 1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p: npt.ArrayLike, tests: int) -> Array:
+    """Benjamini and Hochberg's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as p = 1."""
+    values = np.asarray(p, dtype=np.float64)
+    run = np.flatnonzero(~np.isnan(values))
+    order = run[np.argsort(values[run])]
+    scaled = values[order] * tests / np.arange(1, len(order) + 1)
+    adjusted = np.full(len(values), np.nan)
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted
+
+
+def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Array:
+    """difference / √(std² + other_std²), as of independent numbers; NaN where both spreads are 0."""
+    spread = np.hypot(std, other_std)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(spread > 0, np.asarray(difference) / spread, np.nan))
+
+
+def smallest_detectable(std: npt.ArrayLike, other_std: npt.ArrayLike, z: float, power: float) -> Array:
+    """The true difference that |z| exceeds its limit for with probability ``power`` (the far tail left out)."""
+    return np.asarray((z + ndtri(power)) * np.hypot(std, other_std))
+
+
+def differing_by_chance(z: float) -> float:
+    """The share of cells with |z| at or above the limit when both numbers come from one truth."""
+    return float(2 * ndtr(-z))

@@ -1,0 +1,632 @@
+"""The measurements that decide the paper's claims in words. A measure's fields are parameters in ``claims.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from beamuq import theorem
+from beamuq.evaluation import bootstrap, metrics
+from beamuq.exhibits import grid
+from beamuq.exhibits.candidates import length_bins
+from beamuq.exhibits.measured import Key, mean_over_datasets
+from beamuq.exhibits.scored import Scored
+from beamuq.needs import Need
+from beamuq.published.declared import Strict
+from beamuq.published.evidence import (
+    Evidence,
+    NotRunError,
+    Part,
+    Verdict,
+    candidate_needs,
+    score_needs,
+    share_as,
+    some_as,
+    within,
+)
+from beamuq.published.results import Cell, mean_and_std, replicated_difference
+from beamuq.published.selfcheck import LAWS, LAWS_SEED, random_failures
+from beamuq.published.values import MEAN, place
+from beamuq.study import Study
+
+BEAM, SAMPLES = "beamsearch", "multinomial"
+Range = Annotated[list[float], Field(min_length=2, max_length=2)]
+Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
+Floats = metrics.Array
+
+
+class Measure(Strict):
+    """One kind of measurement."""
+
+    def needs(self, study: Study) -> list[Need]:  # noqa: ARG002  (the name is part of the interface)
+        """Files beside the grid's evaluations, of cells that the grid may or may not have."""
+        return []
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        """Raises NotRunError if the run lacks what it needs."""
+        raise NotImplementedError
+
+
+class OneCell(Measure):
+    """A measurement of one model on one dataset of the main recipe."""
+
+    model: str
+    dataset: str
+
+
+class OfCandidates(OneCell):
+    def needs(self, study: Study) -> list[Need]:
+        return candidate_needs(study, self.model, self.dataset)
+
+
+class MassAbove(OfCandidates):
+    """The share of questions whose beams' mass meets the printed condition; ``longest``: greedy length at most."""
+
+    kind: Literal["mass above threshold"]
+    longest: int | None = None
+    printed: Range
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        main = evidence.study.main
+        found = evidence.candidates(self.model, self.dataset)
+        mass, members = found.mass(main.beam, main.size), _of_length(found.lengths(), 1, self.longest)
+        groups = _chosen(found.groups, members)
+        passed = (mass[members] > theorem.printed_threshold(main.size)).astype(np.float64)
+        share, std = mean_and_std(passed, groups)
+        corrected = float((mass[members] > theorem.corrected_threshold(main.size)).mean())
+        size = within(share, std, self.printed, evidence.declared.agreement.z)
+        text = f"{share:.1%} ± {std:.1%} of {len(passed)} questions; {corrected:.1%} meet the corrected condition"
+        return Verdict("yes" if share > 0 else "no", size, "yes" if share > 2 * std else "no", text)
+
+
+class Redundancy(OfCandidates):
+    """Repeated samples among answers of some greedy lengths (terminator counted); ``longest`` null: no upper end."""
+
+    kind: Literal["redundancy"]
+    shortest: int
+    longest: int | None = None
+    printed: Range
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        values, groups = _redundancy(evidence, self, self.shortest, self.longest)
+        mean, std = mean_and_std(values, groups)
+        size = within(mean, std, self.printed, evidence.declared.agreement.z)
+        return Verdict("-", size, "-", f"{mean:.1%} ± {std:.1%} of samples repeat, {len(values)} questions")
+
+
+class RedundancyFalls(OfCandidates):
+    """Whether short answers repeat more than long ones."""
+
+    kind: Literal["redundancy falls"]
+    short: list[int]
+    long: int
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        short = mean_and_std(*_redundancy(evidence, self, *self.short))
+        long = mean_and_std(*_redundancy(evidence, self, self.long, None))
+        fall, std = short[0] - long[0], float(np.hypot(short[1], long[1]))
+        significance: Part = "yes" if fall > evidence.declared.agreement.z * std else "no"
+        return Verdict("yes" if fall > 0 else "no", "-", significance, f"{short[0]:.1%} against {long[0]:.1%}")
+
+
+def _redundancy(evidence: Evidence, at: OneCell, shortest: int, longest: int | None) -> tuple[Floats, list[str]]:
+    found, main = evidence.candidates(at.model, at.dataset), evidence.study.main
+    members = _of_length(found.lengths(), shortest, longest)
+    return found.redundancy(main.sample, main.size)[members], _chosen(found.groups, members)
+
+
+def _of_length(
+    lengths: np.ndarray[tuple[int], np.dtype[np.int64]], shortest: int, longest: int | None
+) -> metrics.Counts:
+    members = (lengths >= shortest) & (lengths <= (longest or np.inf))
+    if not members.any():
+        raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
+    return np.flatnonzero(members)
+
+
+def _chosen(groups: Sequence[str], members: metrics.Counts) -> list[str]:
+    return [groups[i] for i in members]
+
+
+class CoveredMass(OfCandidates):
+    """Whether beams cover more probability than samples at every length, and where their mass lies by rank."""
+
+    kind: Literal["covered mass"]
+    first: int
+    share: float
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
+        gain = found.mass(main.beam, main.size) - found.mass(main.sample, main.size)
+        bins = [float(gain[chosen.members].mean()) for chosen in length_bins(found.lengths(), 7)]
+        mean, std = mean_and_std(gain, found.groups)
+        rows = found.of(main.beam, main.size)
+        p = np.exp(rows["logprob"].to_numpy())
+        leading = float(p[(rows["rank"] < self.first).to_numpy()].sum() / p.sum())
+        text = (
+            f"beams cover {mean:+.3f} more, more in {sum(b > 0 for b in bins)} of {len(bins)} length bins; the first "
+            f"{self.first} beams hold {leading:.0%} of the beams' mass"
+        )
+        above = share_as(float(np.mean(np.array(bins) > 0)))
+        return Verdict(above, "yes" if leading > self.share else "no", "yes" if mean > 2 * std else "no", text)
+
+
+class Gains(Measure):
+    """Means of beam minus multinomial over methods and models: do ``all``, ``most`` or ``none`` of them rise?
+
+    ``table``: where the paper prints them, for the size.
+    """
+
+    kind: Literal["gains"]
+    table: str
+    metric: Literal["PRR", "ROC-AUC", "PR-AUC"] = "PRR"
+    produced: Literal["greedy", "top_beam"] = "greedy"
+    methods: list[str]
+    models: list[str] = Field(default=[], description="empty: all of the paper's")
+    expect: Literal["all", "most", "none"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        models, datasets = self.models or list(evidence.declared.protocol.models), evidence.declared.protocol.datasets
+        found, spreads = [], []
+        for model in models:
+            cells = [evidence.main(model, dataset) for dataset in datasets]
+            for method in self.methods:
+                a, b = (Key(self.metric, method, variant, "", self.produced) for variant in (BEAM, SAMPLES))
+                found.append(evidence.difference(cells, a, b))
+                spreads.append(replicated_difference(cells, a, b))
+        gains = np.array([d.value for d in found], dtype=np.float64)
+        rising, significant = float((gains > 0).mean()), evidence.share_significant(found)
+        falling = evidence.share_significant(found, sign=-1)
+        mean, printed = float(gains.mean()), self._printed(evidence, models)
+        std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))  # methods of a model share their resamples
+        size = within(mean, std, [printed, printed], evidence.declared.agreement.z)
+        text = (
+            f"{int((gains > 0).sum())} of {len(found)} rise, {significant:.0%} significantly; {falling:.0%} fall "
+            f"significantly; mean {mean:+.3f}, printed {printed:+.3f}"
+        )
+        if self.expect == "none":
+            calm: Part = "yes" if significant == 0 else "no"
+            return Verdict("-", size, calm, text)
+        if self.expect == "most":
+            return Verdict("yes" if rising > 0.5 else "no", size, some_as(significant, 0.5), text)
+        return Verdict(share_as(rising), size, some_as(significant), text)
+
+    def _printed(self, evidence: Evidence, models: Sequence[str]) -> float:
+        by_key = {row.key: row.value for row in evidence.values if row.key.table == self.table}
+        found = []
+        for key, value in by_key.items():
+            if key.variant != BEAM or key.method not in self.methods or key.model not in models or key.dataset != MEAN:
+                continue
+            other = [by_key[k] for v in (SAMPLES, "") if (k := key._replace(variant=v)) in by_key]
+            found.append(value - other[0])
+        return float(np.mean(found))
+
+
+class Ranks(Measure):
+    """Whether a method takes a rank among all of the main table, in each of some models."""
+
+    kind: Literal["rank"]
+    method: str
+    variant: str
+    models: list[str]
+    rank: Literal[1, 2]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        right, clear, texts = [], [], []
+        for model in self.models:
+            ranked = _ranking(evidence, model)
+            place = [(method, variant) for method, variant, _ in ranked].index((self.method, self.variant)) + 1
+            right.append(place == self.rank)
+            texts.append(f"{place} in {model}")
+            if self.rank == 1:
+                cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
+                other = next(row for row in ranked if row[:2] != (self.method, self.variant))
+                keys = [Key("PRR", *self._named), Key("PRR", *other[:2])]
+                clear.append(evidence.difference(cells, keys[0], keys[1]))
+        significance: Part = some_as(evidence.share_significant(clear)) if clear else "-"
+        return Verdict(some_as(float(np.mean(right))), "-", significance, "; ".join(texts))
+
+    @property
+    def _named(self) -> tuple[str, str]:
+        return self.method, self.variant
+
+
+class TopTwo(Measure):
+    """How many of the best and second-best methods, model by model, are beam forms."""
+
+    kind: Literal["top two"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        best = [_ranking(evidence, model)[:2] for model in evidence.declared.protocol.models]
+        beams = sum(variant == BEAM for pair in best for _, variant, _ in pair)
+        share = beams / (2 * len(best))
+        text = f"{beams} of {2 * len(best)} best and second-best methods are beam forms"
+        return Verdict(share_as(share, evidence.declared.claims.nearly_all), "-", "-", text)
+
+
+class BestBeam(Measure):
+    """Whether the best beam form beats the best of all other methods, model by model."""
+
+    kind: Literal["best beam"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found, texts = [], []
+        for model in evidence.declared.protocol.models:
+            ranked = _ranking(evidence, model)
+            beam = next(row for row in ranked if row[1] == BEAM)
+            other = next(row for row in ranked if row[1] != BEAM)
+            cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
+            found.append(evidence.difference(cells, Key("PRR", *beam[:2]), Key("PRR", *other[:2])))
+            texts.append(f"{beam[0]} over {' '.join(filter(None, other[:2]))} {found[-1].value:+.3f} in {model}")
+        rising = float(np.mean([(d.value or 0) > 0 for d in found]))
+        return Verdict(share_as(rising), "-", some_as(evidence.share_significant(found)), "; ".join(texts))
+
+
+def _ranking(evidence: Evidence, model: str) -> list[tuple[str, str, float]]:
+    """The main table's methods of a model, best first: method, variant, mean PRR."""
+    datasets = list(evidence.declared.protocol.datasets)
+    cells = [evidence.main(model, dataset) for dataset in datasets]
+    found = []
+    for row in evidence.values:
+        if row.key.table == "tab:qa_mean_prr" and row.key.model == model:
+            key = Key("PRR", row.key.method, row.key.variant)
+            if any(key not in cell for cell in cells):
+                raise NotRunError(f"{model} lacks {' '.join(filter(None, key))}")
+            mean = mean_over_datasets(cells, datasets, key, evidence.study.evaluation.confidence).value
+            if mean is None:
+                raise NotRunError(f"{model}: {' '.join(filter(None, key))} is undefined")
+            found.append((row.key.method, row.key.variant, mean))
+    return sorted(found, key=lambda row: -row[2])
+
+
+class OverBudgets(Measure):
+    """PRR against M on some cells (model, dataset)."""
+
+    cells: list[Pair]
+
+    def curves(self, evidence: Evidence) -> Iterator[tuple[str, Cell, list[int]]]:
+        """Each cell's name, measurements and budgets."""
+        for model, dataset in self.cells:
+            recipe = _budget_recipe(evidence.study, model, dataset)
+            cell = evidence.cell(model, dataset, recipe)
+            yield f"{model} {dataset}", cell, sorted(evidence.study.scoring[recipe].budgets)
+
+
+def _budget_recipe(study: Study, model: str, dataset: str) -> str:
+    for entry in study.grid:
+        if study.scoring[entry.recipe].budgets and grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
+            return entry.recipe
+    raise NotRunError(f"the grid has no budgets of {model} on {dataset}")
+
+
+class Ahead(OverBudgets):
+    """Whether one method is ahead of others at every budget from ``from`` on; pairs of method and variant."""
+
+    kind: Literal["ahead at every budget"]
+    better: list[Pair]
+    worse: list[Pair]
+    first: int = 2
+    last: int | None = None
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found = []
+        for _, cell, budgets in self.curves(evidence):
+            for M in (m for m in budgets if self.first <= m <= (self.last or m)):
+                for a, b in zip(self.better, self.worse, strict=True):
+                    found.append(evidence.difference([cell], Key("PRR", *a, f"M={M}"), Key("PRR", *b, f"M={M}")))
+        ahead = float(np.mean([(d.value or 0) > 0 for d in found]))
+        significant = evidence.share_significant(found)
+        text = f"ahead at {ahead:.0%} of {len(found)} points, significantly at {significant:.0%}"
+        return Verdict(share_as(ahead), "-", some_as(significant), text)
+
+
+class Plateau(OverBudgets):
+    """From which M on a curve stays at its end's height."""
+
+    kind: Literal["plateau"]
+    method: str
+    variant: str
+    at: int
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        rules, near, rises, texts = evidence.declared.claims, [], [], []
+        for name, cell, budgets in self.curves(evidence):
+            keys = {M: Key("PRR", self.method, self.variant, f"M={M}") for M in budgets}
+            last = budgets[-1]
+            rises.append(evidence.difference([cell], keys[last], keys[budgets[0]]))
+            values = np.array([cell[key].value for key in keys.values()], dtype=np.float64)
+            off = np.flatnonzero(np.abs(values - values[-1]) > rules.plateau)
+            start = budgets[int(off[-1]) + 1] if len(off) else budgets[0]
+            near.append(abs(start - self.at) <= rules.plateau_slack)
+            texts.append(f"M = {start} in {name}")
+        rising = share_as(float(np.mean([(d.value or 0) > 0 for d in rises])))
+        return Verdict(
+            rising, share_as(float(np.mean(near))), some_as(evidence.share_significant(rises)), "; ".join(texts)
+        )
+
+
+class LengthGain(Measure):
+    """The gain of beams on answers shorter than ``short_below`` tokens, and on the others."""
+
+    kind: Literal["gain by length"]
+    model: str
+    datasets: list[str]
+    method: str
+    short_below: int
+
+    def needs(self, study: Study) -> list[Need]:
+        return [
+            need
+            for dataset in self.datasets
+            for need in (*score_needs(study, self.model, dataset), *candidate_needs(study, self.model, dataset))
+        ]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        gains: dict[bool, list[bootstrap.Difference]] = {True: [], False: []}
+        texts = []
+        for dataset in self.datasets:
+            scored, found = evidence.scored(self.model, dataset), evidence.candidates(self.model, dataset)
+            lengths = dict(zip(found.ids, found.lengths(), strict=True))
+            short = np.array([lengths[key] < self.short_below for key in scored.ids])
+            for chosen in (True, False):
+                gain = _gain_within(evidence, scored, short == chosen, self.method)
+                gains[chosen].append(gain)
+                where = "below" if chosen else "from"
+                texts.append(f"{gain.value:+.3f} {where} {self.short_below} tokens on {dataset}")
+        rising = share_as(float(np.mean([(d.value or 0) > 0 for d in gains[True]])))
+        negligible = [d.low is not None and d.high is not None and d.low <= 0 <= d.high for d in gains[False]]
+        size = share_as(float(np.mean(negligible)))
+        return Verdict(rising, size, some_as(evidence.share_significant(gains[True])), "; ".join(texts))
+
+
+def _gain_within(
+    evidence: Evidence, scored: Scored, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
+) -> bootstrap.Difference:
+    study, quality = evidence.study, scored.quality[members]
+    limits = {"max_rejection": study.evaluation.max_rejection, "threshold": study.quality.threshold}
+    why = metrics.why_undefined("PRR", quality, **limits) if len(quality) else "no questions"
+    if why:
+        raise NotRunError(f"{scored.path}: {why}")
+    groups = [group for group, member in zip(scored.groups, members, strict=True) if member]
+    drawn = bootstrap.resample_counts(groups, study.evaluation.resamples, study.seed, f"{scored.path} by length")
+    counts = np.concatenate([np.ones((len(quality), 1), dtype=np.int64), drawn], axis=1)
+    evaluator = metrics.Evaluator(quality, counts, **limits)
+    a, b = (evaluator.measure(scored.scores(method, v)[members], ["PRR"])["PRR"] for v in (BEAM, SAMPLES))
+    return bootstrap.difference(float(a[0]), float(b[0]), a[1:], b[1:], study.evaluation.confidence)
+
+
+class Curves(OneCell):
+    """Over how much of the rejection range the beam form's curve lies on or above the sampled one's."""
+
+    kind: Literal["rejection curves"]
+    methods: list[str]
+
+    def needs(self, study: Study) -> list[Need]:
+        return score_needs(study, self.model, self.dataset)
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        scored, cell = evidence.scored(self.model, self.dataset), evidence.main(self.model, self.dataset)
+        shares, found = [], []
+        for method in self.methods:
+            a, b = (metrics.rejection_curves(scored.scores(method, v), scored.quality) for v in (BEAM, SAMPLES))
+            shares.append(float(np.mean(a.uncertainty[1:] >= b.uncertainty[1:])))
+            found.append(evidence.difference([cell], Key("PRR", method, BEAM), Key("PRR", method, SAMPLES)))
+        text = "; ".join(f"{share:.0%} of the range for {m}" for m, share in zip(self.methods, shares, strict=True))
+        sign = share_as(min(shares), evidence.declared.claims.nearly_all)
+        return Verdict(sign, "-", some_as(evidence.share_significant(found)), text)
+
+
+class OverSettings(Measure):
+    """Settings of an ablation over cells (model, dataset) and methods, in the paper's own rows of ``table``."""
+
+    table: Literal["tab:abl_sampling", "tab:abl_normalization", "tab:abl_ecc_params"]
+
+    def columns(self, evidence: Evidence) -> Iterator[tuple[Cell, dict[str, Key]]]:
+        """Each cell × method with the stored key of every printed setting."""
+        found: dict[tuple[str, str, str], dict[str, Key]] = {}
+        cells: dict[tuple[str, str, str], Cell] = {}
+        for row in evidence.values:
+            if row.key.table != self.table:
+                continue
+            at = place(evidence.study, row.key, evidence.declared)
+            if isinstance(at, str):
+                raise NotRunError(at)
+            column = row.key.model, row.key.dataset, row.key.method
+            cells[column] = evidence.cell(row.key.model, row.key.dataset, at.needs[0].recipe)
+            found.setdefault(column, {})[row.key.setting] = at.key
+        for column, keys in found.items():
+            for key in keys.values():
+                if key not in cells[column] or cells[column][key].value is None:
+                    raise NotRunError(f"{cells[column].path} has no value for {' '.join(filter(None, key))}")
+            yield cells[column], keys
+
+
+class Below(OverSettings):
+    """Whether settings that start with ``worse`` stay below the setting ``better`` in every column."""
+
+    kind: Literal["settings below another"]
+    better: str
+    worse: list[str]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found = [
+            evidence.difference([cell], keys[self.better], key)
+            for cell, keys in self.columns(evidence)
+            for setting, key in keys.items()
+            if setting.startswith(tuple(self.worse)) and key != keys[self.better]
+        ]
+        below, significant = np.mean([(d.value or 0) > 0 for d in found]), evidence.share_significant(found)
+        text = f"below {self.better} in {below:.0%} of {len(found)} comparisons, significantly in {significant:.0%}"
+        return Verdict(share_as(float(below), evidence.declared.claims.nearly_all), "-", some_as(significant), text)
+
+
+class NoSingleBest(OverSettings):
+    """Whether the best setting changes from column to column."""
+
+    kind: Literal["no single best"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        best = [
+            max(keys, key=lambda setting, cell=cell, keys=keys: cell[keys[setting]].value or 0.0)  # type: ignore[misc]
+            for cell, keys in self.columns(evidence)
+        ]
+        most = max(best.count(setting) for setting in best)
+        text = f"{len(set(best))} settings are best in {len(best)} columns, the commonest in {most}"
+        return Verdict("yes" if len(set(best)) > 1 else "no", "-", "-", text)
+
+
+class Robust(OverSettings):
+    """Whether some settings come within ``margin`` of the best of all in every column.
+
+    The last of them, the default, is tested against the best setting that starts with ``over``.
+    """
+
+    kind: Literal["robust settings"]
+    settings: list[str]
+    over: str
+    margin: float
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        close, found = [], []
+        for cell, keys in self.columns(evidence):
+            values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
+            close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
+            others = [setting for setting in keys if setting.startswith(self.over)]
+            rival = max(others, key=lambda setting, values=values: values[setting])  # type: ignore[misc]
+            found.append(evidence.difference([cell], keys[self.settings[-1]], keys[rival]))
+        ahead, near = float(np.mean([(d.value or 0) > 0 for d in found])), float(np.mean(close))
+        text = (
+            f"{near:.0%} within {self.margin:g} of the best; {self.settings[-1]} ahead of the best {self.over} in "
+            f"{ahead:.0%} of {len(found)} columns"
+        )
+        size = share_as(near, evidence.declared.claims.nearly_all)
+        return Verdict(share_as(ahead), size, some_as(evidence.share_significant(found)), text)
+
+
+class RunVariance(OneCell):
+    """The spread of sampled Dissimilarity and of its PRR over independent draws of M samples; beams have none."""
+
+    kind: Literal["variance across runs"]
+
+    def needs(self, study: Study) -> list[Need]:
+        recipe = _pool(study, self.model, self.dataset)
+        if recipe is None:
+            return []
+        return [
+            Need("candidates", self.dataset, self.model, recipe),
+            Need("similarity", self.dataset, self.model, recipe, study.main.scorer),
+            Need("quality", self.dataset, self.model, recipe, metric=study.quality.metric),
+            Need("questions", self.dataset),
+        ]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        study, inputs = evidence.study, evidence.results.inputs
+        evidence.check(self.model, [self.dataset], scored=True)
+        needs = self.needs(study)
+        if not needs:
+            raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {self.dataset}")
+        evidence.require(needs)
+        scores, beam, ids = self._dissimilarities(evidence, needs)
+        rated = inputs.frame(needs[2])
+        quality = rated[rated["produced"] == "greedy"].set_index("id")["value"].loc[ids].to_numpy(dtype=np.float64)
+        groups = list(inputs.frame(needs[3]).set_index("id")["group"].loc[ids])
+        limit = study.evaluation.max_rejection
+        prr = np.array([metrics.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
+        variance, std = mean_and_std(scores.var(axis=1, ddof=1), groups)
+        error = float(np.mean((beam - scores.mean(axis=1)) ** 2))
+        text = (
+            f"over {scores.shape[1]} draws of {study.main.size} samples Dissimilarity varies by {variance**0.5:.3f} "
+            f"and PRR by {prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. Mean squared distance to the "
+            f"mean of all draws: beams {error:.4f}, one draw {variance:.4f}"
+        )
+        return Verdict("yes" if variance > 0 else "no", "-", "yes" if variance > 2 * std else "no", text)
+
+    def _dissimilarities(self, evidence: Evidence, needs: Sequence[Need]) -> tuple[Floats, Floats, list[str]]:
+        """Sampled Dissimilarity [N, runs], its beam form [N], ids [N]."""
+        main, inputs = evidence.study.main, evidence.results.inputs
+        frame = inputs.frame(needs[0])
+        pairs = inputs.frame(needs[1]).set_index(["id", "premise", "hypothesis"])["entail"]
+        produced = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
+        ids = [str(key) for key in produced.index]
+
+        def similarity(strategy: str) -> tuple[Floats, Floats]:
+            """Similarity to the produced answer and probability, each [N, candidates]."""
+            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
+            keys = pd.MultiIndex.from_arrays([rows["id"], produced.loc[rows["id"]], rows["text"]])
+            s = pairs.reindex(keys).to_numpy(dtype=np.float64)
+            if np.isnan(s).any():
+                raise NotRunError(f"{needs[1].path} lacks pairs of answers and candidates")
+            return s.reshape(len(ids), -1), np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(len(ids), -1)
+
+        s, _ = similarity(main.sample)
+        runs = s.shape[1] // main.size
+        scores = 1.0 - s[:, : runs * main.size].reshape(len(ids), runs, main.size).mean(axis=2)
+        s, p = similarity(main.beam)
+        return scores, ((1.0 - s) * p).sum(axis=1) / p.sum(axis=1), ids
+
+
+def _pool(study: Study, model: str, dataset: str) -> str | None:
+    """A recipe of the grid with at least two draws of samples, and the main beams."""
+    for entry in study.grid:
+        recipe = study.recipes[entry.recipe]
+        enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.size
+        decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
+        if enough and decoded and grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
+            return entry.recipe
+    return None
+
+
+class Counterexample(Measure):
+    """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
+
+    kind: Literal["counterexample"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+        law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
+        beam, monte_carlo = theorem.squared_errors(law, M)
+        printed, corrected = random_failures(LAWS, LAWS_SEED)
+        text = (
+            f"mass {law.mass:.2f} > {theorem.printed_threshold(M):.3f} and yet squared error {beam:.4f} of beams "
+            f"against {monte_carlo:.4f} of samples; it fails on {printed} of {LAWS:,} random laws, M/(M + 1) on "
+            f"{corrected}"
+        )
+        return Verdict(
+            "no" if law.mass > theorem.printed_threshold(M) and beam > monte_carlo else "yes", "-", "-", text
+        )
+
+
+class Missing(Measure):
+    """No measurement of a study decides it: what would."""
+
+    kind: Literal["missing"]
+    what: str
+
+    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+        raise NotRunError(f"missing: {self.what}")
+
+
+AnyMeasure: TypeAlias = Annotated[
+    MassAbove
+    | Redundancy
+    | RedundancyFalls
+    | CoveredMass
+    | Gains
+    | Ranks
+    | TopTwo
+    | BestBeam
+    | Ahead
+    | Plateau
+    | LengthGain
+    | Curves
+    | Below
+    | NoSingleBest
+    | Robust
+    | RunVariance
+    | Counterexample
+    | Missing,
+    Field(discriminator="kind"),
+]
