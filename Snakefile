@@ -24,6 +24,7 @@ include: "workflow/rules/quality.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/exhibits.smk"
+include: "workflow/rules/cost.smk"
 include: "workflow/rules/overview.smk"
 include: "workflow/rules/comparison.smk"
 
@@ -36,6 +37,8 @@ localrules:
     generations,
     fetched,
     study,
+    ledger,
+    estimate,
 
 
 rule all:

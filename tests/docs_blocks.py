@@ -45,8 +45,14 @@ def follow(page: str, folder: Path) -> list[str]:
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.path).write_text(block.text, encoding="utf-8")
             continue
-        command = ["bash", "-euo", "pipefail", "-c", block.text] if block.kind == "run" else [sys.executable, "-c", block.text]
-        done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False)
+        command = (
+            ["bash", "-euo", "pipefail", "-c", block.text]
+            if block.kind == "run"
+            else [sys.executable, "-c", block.text]
+        )
+        done = subprocess.run(
+            command, cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False
+        )
         logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
         assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"
         printed.append(done.stdout)

@@ -40,6 +40,7 @@ CONTENT: dict[str, Any] = {
             "title": title,
             "category": category,
             "adapter": adapter,
+            "licence": "Apache-2.0",
             "source": "demo",
             "split": "validation",
             "few_shot": few_shot,

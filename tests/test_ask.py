@@ -118,7 +118,7 @@ def test_models_are_found_by_folder_and_refused_by_name() -> None:
 def test_the_module_is_the_function_too_and_prints_json(
     tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")  # type: ignore[operator]
+    again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")
     assert str(again) == str(asked)
     options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu", "--json"]
     beamuq.ask.main([QUESTION, "--model", str(tiny), *options])

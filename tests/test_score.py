@@ -157,12 +157,14 @@ def test_samples_at_another_temperature_need_log_probabilities_for_their_weights
 
 
 def test_a_question_scores_the_same_in_any_company() -> None:
-    together = score([FULL, BARE, FULL | {"id": "q3", "beams": None}], similarity="lexical")
-    for item in (FULL, BARE):
+    unweighed = FULL | {"id": "q3", "beams": ["Paris", "Lyon"]}
+    undrawn = FULL | {"id": "q4", "samples": [{"text": "Paris", "logprob": -1.0}, "Lyon"]}
+    together = score([FULL, BARE, unweighed, undrawn], similarity="lexical")
+    for item in (FULL, BARE, unweighed, undrawn):
         alone = score([item], similarity="lexical")
         mine = together[together.id == item["id"]].reset_index(drop=True)
         pd.testing.assert_frame_equal(mine, alone)
-    assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3"]
+    assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3", "q4"]
 
 
 def test_a_method_of_ones_own_is_left_out_where_it_would_look_at_what_nobody_gave() -> None:
@@ -302,7 +304,13 @@ def test_the_command_prints_the_table_in_each_format(tmp_path: Path, capsys: pyt
 
 
 def test_the_module_is_the_function_too() -> None:
-    assert values(beamuq.score([FULL], similarity="lexical"), "")["Prob"] == pytest.approx(0.4)  # type: ignore[operator]
+    assert values(beamuq.score([FULL], similarity="lexical"), "")["Prob"] == pytest.approx(0.4)
+
+
+def test_importing_the_package_brings_both_functions_and_no_torch() -> None:
+    told = "import sys, beamuq; assert callable(beamuq.score) and callable(beamuq.ask); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], text=True, capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
 
 
 def test_the_command_ends_with_status_2_and_one_line_on_bad_input(tmp_path: Path) -> None:

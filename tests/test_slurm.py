@@ -30,7 +30,8 @@ def slurm() -> Iterator[None]:
         pytest.skip(f"no script to start SLURM with: {SCRIPT} (BEAMUQ_SLURM names another)")
     if os.geteuid() != 0:
         pytest.skip("starting SLURM needs root")
-    started = subprocess.run(["bash", str(SCRIPT), "start"], text=True, capture_output=True, check=False, timeout=300)
+    command = ["bash", str(SCRIPT), "start", "--cpus", "2"]
+    started = subprocess.run(command, text=True, capture_output=True, check=False, timeout=300)
     assert started.returncode == 0, started.stdout + started.stderr
     yield
     subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60)

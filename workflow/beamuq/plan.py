@@ -41,8 +41,9 @@ from beamuq.study import (
 
 CCP, P_TRUE, SAR = STATISTICS
 
-# Raised by hand when the output of an expensive rule would change; its code is deliberately not among its inputs.
-FORMATS = {"candidates": 1, "statistics": 1, "similarity": 1, "quality": 1}
+# Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
+# rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
+FORMATS = {"questions": 1, "prompts": 1, "candidates": 1, "statistics": 1, "similarity": 1, "quality": 1}
 
 
 class Wildcards(Protocol):
@@ -201,10 +202,6 @@ class Plan:
     def questions_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         return self.questions_inputs_of(wildcards.dataset)
 
-    def questions_code(self, wildcards: Wildcards) -> list[str]:
-        adapter = self.study.datasets[wildcards.dataset].adapter
-        return step_sources("questions", f"beamuq.questions.adapters.{adapter}")
-
     def few_shot_option(self, wildcards: Wildcards) -> str:
         file = self.questions_inputs_of(wildcards.dataset).get("few_shot_split")
         return f"--few-shot-split {shlex.quote(file)}" if file else ""
@@ -212,7 +209,18 @@ class Plan:
     def template(self, wildcards: Wildcards) -> str:
         return os.path.relpath(PROMPTS / wildcards.style / f"{self.study.datasets[wildcards.dataset].adapter}.txt")
 
-    def candidates_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+    def candidates_inputs(self, wildcards: Wildcards) -> dict[str, str | list[str]]:
+        """What is decoded and by which model; where decoding is cut into shards, they too."""
+        cell, count = self._cell(wildcards), self.machine.shards
+        folder = self.file(Need("candidates", model=cell.model, dataset=cell.dataset, recipe=cell.recipe))
+        shards = [folder.replace(".parquet", f".shards/{k}-of-{count}.parquet") for k in range(1, count + 1)]
+        return self.decoding_inputs(wildcards) | ({"shards": shards} if count > 1 else {})
+
+    def shards_option(self, wildcards: Wildcards) -> str:
+        shards = self.candidates_inputs(wildcards).get("shards", [])
+        return f"--shards {shlex.join(shards)}" if shards else ""
+
+    def decoding_inputs(self, wildcards: Wildcards) -> dict[str, str | list[str]]:
         cell = self._cell(wildcards)
         model = self.study.models[cell.model]
         return {
@@ -279,6 +287,16 @@ class Plan:
         return {
             need for name in self.study.scoring[recipe].methods for need in resolve(name).needs if need in STATISTICS
         }
+
+    @property
+    def statistics_cells(self) -> list[Cell]:
+        """The cells of the grid whose methods need statistics."""
+        return [cell for cell in self.cells.values() if self._asked(cell.recipe)]
+
+    def scorers_of(self, cell: Cell) -> set[str]:
+        """The scorers whose similarities a cell needs: its own, and the judge of SAR's."""
+        relevance = self.study.main.relevance
+        return {*cell.scorers} | ({relevance} if relevance and SAR in self._asked(cell.recipe) else set())
 
     def evaluation_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         cell = self._cell(wildcards)
@@ -477,6 +495,7 @@ class Plan:
             "name": _either(exhibits.names(study)),
             "folder": r"[\w.-]+",
             "split": r"\w+",
+            "shard": r"\d+-of-\d+",
         }
 
     # -- the machine ---------------------------------------------------------------------------------------------
@@ -497,6 +516,11 @@ class Plan:
     def gpus(self) -> int:
         return int(self.device == "cuda")
 
+    @property
+    def candidates_gpus(self) -> int:
+        """None where the rule only puts shards together."""
+        return self.gpus if self.machine.shards == 1 else 0
+
     def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
         return int(self.machine.memory_gb * 1000) * attempt
@@ -512,6 +536,11 @@ class Plan:
     @property
     def quality_model_option(self) -> str:
         return _options(self.quality_models, ("model", "backbone"))
+
+    @property
+    def machine_settings(self) -> str:
+        """config.yaml as this run has it, for a step that plans."""
+        return _json(self.machine.model_dump())
 
     @property
     def quality_gpus(self) -> int:

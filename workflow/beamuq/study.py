@@ -41,7 +41,7 @@ class Model(_Strict):
     source: Annotated[
         str,
         Field(
-            pattern=r"^(hub:[\w.-]+/[\w.-]+|packaged:[a-z0-9.-]+|folder:.+)$",
+            pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$",
             description="hub:ORG/NAME, packaged:NAME or folder:PATH",
         ),
     ]
@@ -61,7 +61,7 @@ class Dataset(_Strict):
     adapter: Annotated[
         str, Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
     ]
-    source: Annotated[str, Field(pattern=r"^(hub:[\w.-]+(/[\w.-]+)?|demo)$", description="hub:ORG/NAME or demo")]
+    source: Annotated[str, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|demo)$", description="hub:ORG/NAME or demo")]
     config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
     licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
     split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
@@ -175,7 +175,9 @@ class Scorer(_Strict):
 
     kind: Literal["nli", "cross_encoder", "embedding", "lexical"]
     title: Annotated[str, Field(min_length=1, description="as captions name it")]
-    source: Annotated[str | None, Field(pattern=r"^(hub:[\w.-]+/[\w.-]+|packaged:[a-z0-9.-]+|folder:.+)$")] = None
+    source: Annotated[
+        str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$")
+    ] = None
     same_meaning: Annotated[
         float | None,
         Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18)"),
@@ -200,9 +202,9 @@ class Quality(_Strict):
     title: Annotated[str, Field(min_length=1)]
     source: Annotated[
         str | None,
-        Field(pattern=r"^(hub:[\w.-]+/[\w.-]+/[\w.-]+|folder:.+)$", description="hub:ORG/NAME/FILE"),
+        Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*/\w[\w.-]*|folder:.+)$", description="hub:ORG/NAME/FILE"),
     ] = None
-    backbone: Annotated[str | None, Field(pattern=r"^(hub:[\w.-]+(/[\w.-]+)?|folder:.+)$")] = None
+    backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$")] = None
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
     stand_in_for: str | None = None
 
@@ -334,6 +336,9 @@ class Machine(_Strict):
     ] = "auto"
     memory_gb: Annotated[float, Field(gt=0, description="main memory that one decoding or scoring job asks for")] = 4.0
     offline: Annotated[bool, Field(description="true: never ask the hub")] = False
+    shards: Annotated[
+        int, Field(ge=1, le=1000, description="jobs that one cell's decoding is cut into; never changes a result")
+    ] = 1
 
 
 def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:

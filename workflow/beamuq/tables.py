@@ -2,7 +2,8 @@
 
 A file is a table of one ``kind``, zstd-compressed, whose footer holds, under the key ``beamuq``, a JSON object with
 ``kind``, ``cell`` (which model, dataset, recipe, scorer the rows belong to) and ``provenance`` (versions, revisions,
-hashes, seed, dtype, device). It holds no time, host or path: the same inputs give the same bytes.
+hashes, seed, dtype, device). It holds no time, host or path: the same inputs give the same bytes. Pages carry
+checksums, without which most flipped bits would go unnoticed.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def write(
     encoded = json.dumps(footer, sort_keys=True, ensure_ascii=False).encode()
     table = table.replace_schema_metadata({b"beamuq": encoded})
     with atomic(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read(path: Path, kind: str) -> Loaded:
@@ -163,7 +164,7 @@ def read(path: Path, kind: str) -> Loaded:
         If the file is missing, corrupt, of another kind, or lacks a column: the message names it.
     """
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise BeamUQError(f"{path}: no such file; run the rule that writes it") from error
     except (pa.ArrowException, OSError) as error:

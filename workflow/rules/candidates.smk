@@ -11,6 +11,35 @@ rule candidates:
         "../../envs/gpu.yaml"
     threads: 1
     resources:
+        gpu=plan.candidates_gpus,
+        mem_mb=plan.memory_mb,
+        runtime=240,
+    params:
+        settings=plan.candidates_settings,
+        shards=plan.shards_option,
+        device=plan.device,
+        dtype=plan.dtype,
+    message:
+        "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
+    shell:
+        "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
+        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
+        " --threads {threads} {params.shards} --candidates {output.candidates} > {log} 2>&1"
+
+
+rule candidates_shard:
+    input:
+        unpack(plan.decoding_inputs),
+    output:
+        candidates=temp("<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"),
+    log:
+        "<logs>/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
+    benchmark:
+        "<benchmarks>/candidates_shard/{model}/{dataset}/{recipe}/{shard}.tsv"
+    conda:
+        "../../envs/gpu.yaml"
+    threads: 1
+    resources:
         gpu=plan.gpus,
         mem_mb=plan.memory_mb,
         runtime=240,
@@ -19,8 +48,8 @@ rule candidates:
         device=plan.device,
         dtype=plan.dtype,
     message:
-        "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
+        "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}, shard {wildcards.shard}"
     shell:
         "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
         " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
-        " --threads {threads} --candidates {output.candidates} > {log} 2>&1"
+        " --threads {threads} --shard {wildcards.shard} --candidates {output.candidates} > {log} 2>&1"

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from beamuq.errors import BeamUQError
-from beamuq.plan import Plan
+from beamuq.plan import FORMATS, Plan
 from beamuq.sources import step_sources
 
 try:

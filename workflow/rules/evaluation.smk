@@ -7,6 +7,8 @@ rule evaluation:
         replicates="<results>/replicates/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "<logs>/evaluation/{scorer}/{model}/{dataset}/{recipe}.log",
+    benchmark:
+        "<benchmarks>/evaluation/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     threads: 1

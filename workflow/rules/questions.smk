@@ -1,7 +1,6 @@
 rule questions:
     input:
         unpack(plan.questions_inputs),
-        code=plan.questions_code,
     output:
         questions="<results>/questions/{dataset}.parquet",
         shots="<results>/shots/{dataset}.parquet",
@@ -16,6 +15,7 @@ rule questions:
     params:
         settings=plan.questions_settings,
         few_shot_split=plan.few_shot_option,
+        format=FORMATS["questions"],
     shell:
         "python -m beamuq.steps.questions --split {input.split:q} {params.few_shot_split}"
         " --settings {params.settings:q} --questions {output.questions} --shots {output.shots} > {log} 2>&1"
@@ -26,7 +26,6 @@ rule prompts:
         template=plan.template,
         questions="<results>/questions/{dataset}.parquet",
         shots="<results>/shots/{dataset}.parquet",
-        code=step_sources("prompts"),
     output:
         prompts="<results>/prompts/{style}/{dataset}.parquet",
     log:
@@ -39,6 +38,7 @@ rule prompts:
         runtime=10,
     params:
         settings=plan.prompts_settings,
+        format=FORMATS["prompts"],
     shell:
         "python -m beamuq.steps.prompts --template {input.template} --questions {input.questions} --shots {input.shots}"
         " --settings {params.settings:q} --prompts {output.prompts} > {log} 2>&1"

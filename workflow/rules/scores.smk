@@ -6,6 +6,8 @@ rule scores:
         scores="<results>/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
         "<logs>/scores/{scorer}/{model}/{dataset}/{recipe}.log",
+    benchmark:
+        "<benchmarks>/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     threads: 1

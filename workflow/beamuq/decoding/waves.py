@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from tqdm import tqdm
 
+from beamuq import tables
 from beamuq.decoding.parts import open_parts
 from beamuq.decoding.policies import Prompt
 
@@ -83,7 +84,8 @@ def run_waves(
                     if asked_to_stop.is_set():
                         print("stopped as asked; this wave is kept and the next run goes on after it", file=sys.stderr)
                         raise SystemExit(TERMINATED)
-    return pa.concat_tables([done[number] for number in range(len(waves))])
+    nothing = tables.SCHEMAS[kind].empty_table()
+    return pa.concat_tables([nothing, *(done[number] for number in range(len(waves)))])
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,10 @@ from beamuq.models.folders import check_folder, is_tokenizer_file
 
 if TYPE_CHECKING:
     import torch
+
+
+# What the loaders raise for weights that are damaged, foreign, or code in the guise of weights.
+UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, pickle.UnpicklingError)
 
 
 def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
@@ -48,7 +53,7 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
         model, report = auto_class.from_pretrained(
             folder, dtype=dtype, local_files_only=True, trust_remote_code=False, output_loading_info=True, **placed
         )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+    except (*UNREADABLE, SafetensorError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({first}); fetch it again") from error
     missing = sorted(str(key) for key in report["missing_keys"])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LABEL = "paired"
 ROW = 0.13  # inches
 ALL = "Mean"
+_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 
 def figure(study: Study, frame: pd.DataFrame, declared: Declared) -> Figure:
@@ -33,7 +34,8 @@ def figure(study: Study, frame: pd.DataFrame, declared: Declared) -> Figure:
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
             f"better. Bars: {style.confidence(study)} intervals of the paired bootstrap over questions, over stories "
             "where questions share one; diamonds: mean over datasets.",
-            "Filled: significant at 5 % within its family, means after Holm, cells after Benjamini and Hochberg.",
+            "n/a: not run, or undefined. Filled: significant at 5 % within its family, means after Holm, cells after "
+            "Benjamini and Hochberg.",
             f"Means: {_tally(means)}. Cells: {_tally(cells)}.",
             f"Worst cell: {cells['worst']} ({cells['worst_difference']:+.3f})." if cells["run"] else "",
             paired.resamples_sentence(frame, declared),
@@ -73,6 +75,10 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
     first.set_yticks([place for place, _ in labels], [text for _, text in labels])
     for label, (place, _) in zip(first.get_yticklabels(), labels, strict=True):
         label.set_fontweight("bold" if place in heads else "normal")
+    low, high = first.get_xlim()
+    step = max(n * 10.0**k for k in range(-4, 2) for n in (1.0, 2.5, 5.0) if n * 10.0**k <= max(-low, high, 1e-4))
+    ticks = [tick for tick in (-step, 0.0, step) if low <= tick <= high]
+    first.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     first.set_ylim(-rows - 0.2, 0.8)
     panels[len(panels) // 2].set_xlabel("Difference in PRR")
     return drawn
@@ -82,6 +88,8 @@ def _panel(axes: matplotlib.axes.Axes, part: pd.DataFrame, places: dict[tuple[st
     axes.axvline(0, color=style.GREY, linewidth=0.8)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
+    for model, dataset in part.loc[part["difference"].isna(), ["model", "dataset"]].to_numpy():
+        axes.text(0, places[model, dataset], "n/a", ha="center", va="center", color=style.GREY, bbox=_WHITE)
     shown = part[part["difference"].notna()]
     numbers = shown[["difference", "low", "high"]].to_numpy(dtype=np.float64)
     for (difference, low, high), model, dataset, significant in zip(

@@ -167,8 +167,7 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
         (
             _PAIRED,
             [
-                "Declared before any run: "
-                f"{headline['tests']} means corrected by Holm, {cells['tests']} cells by Benjamini and Hochberg.",
+                _families(found),
                 paired.resamples_sentence(found.differences, found.declared),
             ],
             pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
@@ -197,6 +196,18 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
         )
     )
     return sections
+
+
+def _families(found: Comparison) -> str:
+    methods, paper = len(found.declared.families.methods), found.declared.protocol
+    models, datasets = len(paper.models), len(paper.datasets)
+    if found.study.demo:
+        return "The families of a demo are its own models: means corrected by Holm, cells by Benjamini and Hochberg."
+    return (
+        f"Declared before any run: {methods} methods × {models} models on the mean over datasets ({methods * models} "
+        f"tests, Holm), and each dataset ({methods * models * datasets} cells, Benjamini and Hochberg). A test that "
+        "was not run counts as the least significant."
+    )
 
 
 def _counts(frame: pd.DataFrame, statuses: Sequence[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import tables
+from beamuq import shards, tables
 from beamuq.errors import BeamUQError
 from beamuq.steps.entry import run
 from beamuq.study import Recipe
@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--candidates", type=Path, required=True, help="table to write")
+    parser.add_argument("--shard", help="decode only this share of the waves: 2-of-4")
+    parser.add_argument("--shards", type=Path, nargs="+", help="decode nothing, put these tables together")
     options = parser.parse_args(argv)
     settings: dict[str, Any] = json.loads(options.settings)
     cell: dict[str, str] = settings["cell"]
@@ -39,6 +41,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked = prompts.table.slice(0, settings["questions"]).to_pylist()
     if len(asked) < settings["questions"]:
         raise BeamUQError(f"{options.prompts}: holds {len(asked)} prompts, {settings['questions']} are asked for")
+
+    if options.shards:
+        ids = [row["id"] for row in asked]
+        table, made = shards.merged(options.shards, ids)
+        tables.write(options.candidates, "candidates", _in_order_of(table, ids), cell=cell, provenance=made)
+        return
 
     from beamuq import decoding
     from beamuq.models import causal, devices
@@ -72,15 +80,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         return decoding.WaveResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     parts = options.candidates.with_suffix(".parts")
+    waves = decoding.compose_waves([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["wave"])
     table = decoding.run_waves(
-        decoding.compose_waves([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["wave"]),
+        shards.waves_of(options.shard, waves) if options.shard else waves,
         run_wave,
         folder=parts / hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16],
         kind="candidates",
         manifest=made,
     )
     table = _in_order_of(table, list(tokens))
-    tables.write(options.candidates, "candidates", table, cell=cell, provenance=made)
+    part = {"shard": options.shard} if options.shard else {}
+    tables.write(options.candidates, "candidates", table, cell=cell, provenance=made | part)
     decoding.discard_parts(parts)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "

@@ -1,0 +1,53 @@
+"""Sphinx: Markdown pages, the reference from docstrings, the configuration keys from the typed models."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "workflow")]
+
+import generated  # noqa: E402
+
+import beamuq  # noqa: E402
+
+project = "beamuq"
+author = "the beamuq authors"
+release = version = beamuq.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "beamuq"
+exclude_patterns = ["_build"]
+nitpicky = True
+# types of other packages in signatures: no inventory is fetched, so that the site builds offline
+nitpick_ignore_regex = [("py:.*", r"(?!beamuq\.).*")]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+python_use_unqualified_type_names = True
+suppress_warnings = ["config.cache"]
+
+
+def _fill(_: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = generated.fill(page, source[0])
+
+
+def _plain_bars(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """A bar in a formula of a docstring, p(y|x), is a bar and not a substitution; literals stay as they are."""
+    for number, line in enumerate(lines):
+        pieces = line.split("``")
+        lines[number] = "``".join(
+            piece if place % 2 else re.sub(r"(?<!\\)\|", r"\\|", piece) for place, piece in enumerate(pieces)
+        )
+
+
+def setup(app: Sphinx) -> None:
+    """What stands as ``@@name@@`` in a page is written by ``generated.py``."""
+    app.connect("source-read", _fill)
+    app.connect("autodoc-process-docstring", _plain_bars)

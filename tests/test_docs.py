@@ -1,0 +1,129 @@
+"""The documentation builds without a warning, its blocks run, and what it names exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import synthetic
+from beamuq import ask, score, tables
+from beamuq.methods.registry import METHODS
+from beamuq.study import ROOT
+from docs_blocks import DOCS, follow
+
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; warnings, dead links and unknown references among them, are errors."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(folder)],
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_page_is_built_and_reachable_from_the_first(site: Path) -> None:
+    index = (site / "index.html").read_text(encoding="utf-8")
+    for page in PAGES:
+        name = page.removesuffix(".md") + ".html"
+        assert (site / name).is_file()
+        assert page == "index.md" or f'href="{name}"' in index, page
+
+
+def test_the_reference_holds_every_method_with_its_equation_and_range(site: Path) -> None:
+    text = re.sub(r"<[^>]+>", "", (site / "reference/methods.html").read_text(encoding="utf-8"))
+    for name in METHODS:
+        section = text.split(f"{name}¶", 1)[1]
+        assert "range: " in section[:1500], name
+        assert "higher = more uncertain" in section[:1500], name
+        assert "Σ" in section[:2500] or "log" in section[:2500] or "components" in section[:2500], name
+
+
+def test_the_reference_holds_every_key(site: Path) -> None:
+    text = (site / "reference/config.html").read_text(encoding="utf-8")
+    for key in (
+        "data_root",
+        "memory_gb",
+        "enable_thinking",
+        "few_shot_split",
+        "penalties",
+        "same_meaning",
+        "resamples",
+    ):
+        assert f">{key}<" in text, key
+
+
+def test_nothing_generated_is_left_unfilled(site: Path) -> None:
+    for page in site.glob("**/*.html"):
+        assert "@@" not in page.read_text(encoding="utf-8"), page
+
+
+@pytest.mark.parametrize("page", ["use.md", "meaning.md"])
+def test_marked_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
+    assert follow(page, tmp_path)
+
+
+def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
+    """On a made-up cell of the same layout, so that the page is tested before any demo has run."""
+    cell = synthetic.cell(N=24)
+    ids = cell["questions"].column("id")
+    scores = pa.Table.from_pylist(
+        [
+            {"id": key, "produced": "greedy", "method": "Dissimilarity", "variant": v, "setting": "", "value": n / 24}
+            for v in ("multinomial", "beamsearch")
+            for n, key in enumerate(ids.to_pylist())
+        ]
+    )
+    measured = {"produced": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
+    evaluation = [measured | {"variant": "", "setting": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}]
+    quality = cell["quality"].filter(pc.equal(cell["quality"].column("produced"), "greedy"))
+    model, tail = "smollm2-135m-plain", "triviaqa/main.parquet"
+    results = tmp_path / "results/demo"
+    tables.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
+    tables.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
+    tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
+    tables.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
+    printed = follow("tutorial.md", tmp_path)
+    assert len(printed) == 4
+    assert "beam M=10" in printed[0]
+    assert "most certain half" in printed[2]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:workflow|studies|profiles|envs|tools|tests)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("main", [ask.main, score.main])
+def test_options_that_the_page_names_are_those_of_the_commands(
+    main: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(main)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    page = (DOCS / "use.md").read_text(encoding="utf-8")
+    asking, scoring = page.split("## Score your own candidates")
+    named = set(re.findall(r"--[a-z][a-z-]+", asking if main is ask.main else scoring))
+    assert named
+    assert named <= known
+
+
+def test_no_page_quotes_a_number_of_the_demo() -> None:
+    tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    assert not re.search(r"[^\d.]-?[01]?\.\d{2,}", tutorial)

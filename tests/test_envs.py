@@ -1,0 +1,126 @@
+"""Conda files, pins, installed versions, rules and the container tell one story."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from beamuq.study import ROOT
+from micro import ENVIRONMENT, SNAKEMAKE
+
+NAMES = ("analysis", "gpu")
+
+
+def pins_of(name: str) -> dict[str, str]:
+    environment: dict[str, Any] = yaml.safe_load((ROOT / f"envs/{name}.yaml").read_text())
+    listed = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    return dict(pin.split("==") for pin in listed)
+
+
+def constraints() -> dict[str, str]:
+    lines = (line.split("#")[0].strip() for line in (ROOT / "envs/constraints.txt").read_text().splitlines())
+    return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines if line)}
+
+
+def test_the_conda_files_are_what_the_tool_writes() -> None:
+    tool = [sys.executable, str(ROOT / "tools/sync_envs.py"), "--check"]
+    done = subprocess.run(tool, text=True, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pins_are_the_constraints(name: str) -> None:
+    versions = constraints()
+    pins = pins_of(name)
+    assert len(pins) > 50
+    assert {package: versions.get(canonicalize_name(package)) for package in pins} == pins
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_installed_versions_are_the_pins(name: str) -> None:
+    installed = {package: importlib.metadata.version(package) for package in pins_of(name)}
+    # a CPU build calls itself 2.13.0+cpu
+    assert {package: Version(version).public for package, version in installed.items()} == {
+        package: Version(version).public for package, version in pins_of(name).items()
+    }
+
+
+def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None:
+    analysis, gpu = pins_of("analysis"), pins_of("gpu")
+    assert not {"torch", "transformers", "datasets"} & analysis.keys()
+    assert {"torch", "transformers", "datasets"} <= gpu.keys()
+    assert analysis.items() <= gpu.items()
+
+
+def test_every_conda_file_is_used_and_every_used_one_exists() -> None:
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    used = set(re.findall(r'"\.\./\.\./envs/(\w+)\.yaml"', rules))
+    assert used == {path.stem for path in (ROOT / "envs").glob("*.yaml")} == set(NAMES)
+
+
+def test_what_the_container_copies_is_there() -> None:
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    assert {"workflow/", "studies/", "Snakefile", "config.yaml", "envs/constraints.txt"} <= set(copied)
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    python = next(re.search(r"python:(\d\.\d+)-", line) for line in lines if line.startswith("FROM "))
+    conda = yaml.safe_load((ROOT / "envs/gpu.yaml").read_text())["dependencies"]
+    assert python is not None
+    assert f"python={python[1]}" in conda
+
+
+@pytest.mark.parametrize("profile", ["workstation", "slurm", "kubernetes"])
+def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
+    if profile == "slurm":
+        pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
+    options = [
+        "--dry-run",
+        "--nolock",
+        "--workflow-profile",
+        f"profiles/{profile}",
+        "results/paper/tables/base_accs.csv",
+    ]
+    done = subprocess.run(
+        [SNAKEMAKE, *options, "--config", "study=paper", "device=cuda"],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = re.search(r"rule candidates:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
+    assert told is not None
+    assert "gpu=1" in told[1]
+    assert ("slurm_partition=gpu" in told[1]) == (profile == "slurm")
+
+
+def test_the_cluster_profile_names_rules_that_exist() -> None:
+    profile = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
+    text = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    rules = set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
+    assert {*profile["set-resources"], *profile["groups"]} <= rules
+    assert set(profile["groups"].values()) == set(profile["group-components"])
+    for rule in profile["set-resources"]:
+        assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_pod_starts_snakemake_with_a_profile_that_exists() -> None:
+    job = yaml.safe_load((ROOT / "profiles/kubernetes/job.yaml").read_text())
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    profile = re.search(r"--workflow-profile (\S+)", container["args"][0])
+    assert profile is not None
+    assert (ROOT / profile[1] / "profile.yaml").is_file()
+    cards = yaml.safe_load((ROOT / profile[1] / "profile.yaml").read_text())["resources"]["gpu"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == cards
+    volumes = {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} <= volumes

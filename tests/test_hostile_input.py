@@ -1,0 +1,268 @@
+"""Ten thousand hostile questions and answers, and hostile files: nothing opens, nothing climbs out, nothing runs."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import pickle
+import random
+import re
+import shutil
+import subprocess
+import unicodedata
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import escape
+from beamuq.models.causal import load_causal
+from beamuq.plan import Plan
+from beamuq.prompting import template
+from beamuq.study import PROMPTS, STUDIES
+from beamuq.text import clean, normalize_squad, normalize_triviaqa
+from tiny import build_tiny_model
+
+TEXTS = 10_000
+PIECES = [
+    *(chr(code) for code in range(0x20)),
+    *"\x7f\x80\x85\x9f\\{}$%#&_^~<>|\"'`-*[]()!=+;:,.",
+    *("\u200b", "\u200d", "\u202e", "\u2066", "\u2028", "\u2029", "\ufeff", "\u00ad", "\u0301", "\ufffd", "\ufffe"),
+    *("שלום", "مرحبا", "日本", "é", "ẞ", "İ", "😀", "👩‍👩‍👧", "🇫🇷", "\U0010ffff", "ﬁ", "½", "−", "…"),
+    *(
+        r"\input{/etc/passwd}",
+        r"\write18{id}",
+        r"\end{document}",
+        r"\def\x{\x}\x",
+        "^^5cinput",
+        "%%",
+        "$$",
+        r"\\",
+        r"\%",
+    ),
+    *(
+        "<script>alert(1)</script>",
+        "<img src=x onerror=y>",
+        "&amp;",
+        "&#60;",
+        "<!--",
+        "]]>",
+        "</td></table>",
+        "`|`",
+        "](x)",
+    ),
+    *(
+        "{question}",
+        "{shots}",
+        "{0}",
+        "{{",
+        "}}",
+        "%s",
+        "$(id)",
+        "`id`",
+        "; rm -rf",
+        "== prompt ==",
+        "../..",
+        "Answer: ",
+        "<b>",
+    ),
+    *(" ", "\n", "\r\n", "\t", "a", "word", "The capital of France", "NaN", "null", "-1"),
+]
+# What the escaped LaTeX may be made of: plain characters, a space, or one of these.
+LATEX = re.compile(
+    r"(?:[A-Za-z0-9 !()*+,./:;=?@\[\]~]|\\[{}$&#%_]|\\text[a-z]+\{\}|\{-\}|\$\\?[a-zA-Z]+\$|\$-\$"
+    r"|\\texttt\{U\+[0-9A-F]{4,6}\}|[^\x00-\x7f])*"
+)
+
+
+def texts(seed: int, count: int = TEXTS) -> list[str]:
+    """Seeded strings of hostile pieces: mostly short, some empty, every hundredth thousands long."""
+    chance = random.Random(seed)
+    lengths = [chance.randrange(2_000, 4_000) if n % 100 == 99 else chance.randrange(0, 30) for n in range(count)]
+    return ["".join(chance.choices(PIECES, k=length)) for length in lengths]
+
+
+ALL = texts(1)
+
+
+def test_latex_holds_no_command_of_the_text() -> None:
+    for text in ALL:
+        escaped = escape.latex(text)
+        assert LATEX.fullmatch(escaped), ascii(text)
+        assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped)
+
+
+@pytest.mark.latex
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path: Path) -> None:
+    body = "\n\n".join(f"x{escape.latex(text[:60])}" for text in ALL[:1000])
+    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{textcomp,amssymb}"
+    (tmp_path / "all.tex").write_text(head + "\\begin{document}\n" + body + "\n\\end{document}\n", encoding="utf-8")
+    command = ["pdflatex", "-interaction=batchmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, (tmp_path / "all.log").read_text(errors="replace")[-1500:]
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its text, and everything that is not text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text, self.other = "", []  # type: str, list[str]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.other.append(f"{tag} {attrs}")
+
+    def note(self, data: str) -> None:
+        self.other.append(data)
+
+    handle_endtag = handle_comment = handle_decl = handle_pi = unknown_decl = note
+
+
+def test_html_is_the_text_and_nothing_else() -> None:
+    for text in ALL:
+        page = Page()
+        escaped = escape.page(text)
+        page.feed(escaped)
+        page.close()
+        assert page.other == []
+        expected = "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+        assert html.unescape(escaped) == expected
+        assert not re.search("[<>\"']", escaped)
+
+
+def test_markdown_is_one_cell_without_markup() -> None:
+    for text in ALL:
+        escaped = escape.markdown(text)
+        assert len(escaped.splitlines()) <= 1
+        assert not re.search(r"[<>]", escaped)
+        assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)
+
+
+@pytest.mark.parametrize("style", ["base", "instruct"])
+def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
+    page = template.load(PROMPTS / style / "trivia_qa.txt")
+    marked = template.render(page, row("\0"), [row("\1")], where="marks")
+    before, after = marked.split("\0")
+    for question, shot in zip(ALL, texts(2), strict=True):
+        rendered = template.render(page, row(question), [row(shot)], where="here")
+        assert rendered == before.replace("\1", shot) + question + after
+
+
+def row(question: str) -> dict[str, Any]:
+    return {"question": question, "references": ["yes"], "options": [], "context": [], "history": []}
+
+
+def test_cleaning_is_idempotent_and_leaves_one_line() -> None:
+    for text in ALL:
+        answer = clean(text)
+        assert clean(answer) == answer
+        assert "\n" not in answer
+        for normalize in (normalize_squad, normalize_triviaqa):
+            assert "\n" not in normalize(answer)
+
+
+def test_a_table_gives_back_what_was_written(tmp_path: Path) -> None:
+    rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(ALL)]
+    provenance = {"settings": ALL[:100]}
+    tables.write(tmp_path / "x.parquet", "prompts", rows, provenance=provenance)
+    loaded = tables.read(tmp_path / "x.parquet", "prompts")
+    assert loaded.table.to_pylist() == rows
+    assert loaded.provenance == provenance
+
+
+UNSAFE = ["../up", "/etc", "a/b", "..", ".hidden", "a b", "$(id)", "a;b", "a\nb", "A", "-n", "é", "", "x" * 65]
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+@pytest.mark.parametrize("where", ["models", "datasets", "recipes", "scorers"])
+def test_no_name_of_a_study_climbs_out_of_its_folder(where: str, name: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    content[where][name] = next(iter(content[where].values()))
+    refused(content, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "hub:../x",
+        "hub:x/..",
+        "packaged:..",
+        "hub:a/b/../../c",
+        "packaged:../x",
+        "packaged:A",
+        "http://x/y",
+        "hub:a/b;id",
+    ],
+)
+def test_no_source_climbs_out_of_the_models_folder(source: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    next(iter(content["models"].values()))["source"] = source
+    refused(content, tmp_path)
+
+
+@pytest.mark.parametrize("key", ["adapter", "split", "few_shot_split"])
+@pytest.mark.parametrize("value", ["../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"])
+def test_no_split_climbs_out_of_the_datasets_folder(key: str, value: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    content["datasets"]["triviaqa"][key] = value
+    refused(content, tmp_path)
+
+
+def refused(content: dict[str, Any], folder: Path) -> None:
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(BeamUQError, match=r"mine\.yaml: "):
+        Plan.load({"study": str(path)})
+
+
+@pytest.mark.parametrize("where", ["models", "scorers", "quality", "top"])
+def test_remote_code_cannot_be_asked_for(where: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    place = content if where == "top" else content[where]
+    place = next(iter(place.values())) if where in ("models", "scorers") else place
+    place["trust_remote_code"] = True
+    refused(content, tmp_path)
+
+
+def test_remote_code_in_a_models_folder_does_not_run(tmp_path: Path) -> None:
+    folder = build_tiny_model("llama", tmp_path / "llama")
+    ran = tmp_path / "ran"
+    (folder / "modeling_x.py").write_text(f"import pathlib; pathlib.Path({str(ran)!r}).touch()\nclass X: pass\n")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling_x.X", "AutoConfig": "modeling_x.X"}
+    (folder / "config.json").write_text(json.dumps(config))
+    load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
+    assert not ran.exists()
+
+
+class Bomb:
+    """Touches a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_among_the_weights_does_not_run(tmp_path: Path) -> None:
+    folder = build_tiny_model("llama", tmp_path / "llama")
+    ran = tmp_path / "ran"
+    for weights in folder.glob("*.safetensors"):
+        weights.unlink()
+    torch.save({"model.embed_tokens.weight": Bomb(ran)}, folder / "pytorch_model.bin")
+    with pytest.raises(BeamUQError, match="cannot be loaded"):
+        load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
+    assert not ran.exists()
+    pickle.load(io.BytesIO(pickle.dumps(Bomb(ran))))
+    assert ran.exists()  # the bomb is one

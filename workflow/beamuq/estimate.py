@@ -1,0 +1,242 @@
+"""What a study has cost, and what another would: sums of measured jobs, scaled by the work that a study plans.
+
+Nothing here is a promise: a prediction assumes that seconds grow with the work (parameters × tokens for decoding, pairs
+for similarity, questions elsewhere) as on the sample, on the sample's device.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from beamuq import tables
+from beamuq.plan import Plan
+from beamuq.study import Recipe
+
+RULES = ("candidates", "statistics", "similarity", "quality", "scores", "evaluation")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([MB])\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One finished job: what it took and how much it did. ``device`` is "" for a rule that loads no model."""
+
+    rule: str
+    cell: dict[str, str]
+    kind: str
+    device: str
+    seconds: float
+    cpu_seconds: float
+    memory_mb: float
+    questions: int
+    candidates: int
+    tokens: int
+    pairs: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One rule of a planned study. ``seconds`` is None where the sample holds nothing to compare with."""
+
+    rule: str
+    jobs: int
+    questions: int
+    tokens: int
+    pairs: int
+    seconds: float | None
+    cpu_seconds: float | None
+    size: float
+    note: str
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """One job to come: ``amount`` in the unit of its rule, each unit costing ``weight``."""
+
+    kind: str
+    questions: int
+    amount: float
+    weight: float = 1.0
+
+
+def measured(results: Path) -> list[Job]:
+    """Every job of a study's results that has both its benchmark and its table.
+
+    Raises
+    ------
+    BeamUQError
+        If a table cannot be read.
+    """
+    jobs = []
+    for rule in RULES:
+        for file in sorted((results / "benchmarks" / rule).rglob("*.tsv")):
+            path = results / rule / file.relative_to(results / "benchmarks" / rule).with_suffix(".parquet")
+            if path.is_file():
+                with file.open(newline="") as stream:
+                    jobs.append(_job(rule, path, list(csv.DictReader(stream, delimiter="\t"))[-1]))
+    return jobs
+
+
+def _job(rule: str, path: Path, benchmark: dict[str, str]) -> Job:
+    loaded = tables.read(path, rule)
+    table, decoded = loaded.table, rule == "candidates"
+    settings = loaded.provenance.get("settings", {})
+    return Job(
+        rule=rule,
+        cell=loaded.cell,
+        kind=str(settings.get("kind") or settings.get("metric") or ""),
+        device=str(loaded.provenance.get("device") or ""),
+        seconds=float(benchmark["s"]),
+        cpu_seconds=_number(benchmark["cpu_time"]),
+        memory_mb=_number(benchmark["max_rss"]),
+        questions=pc.count_distinct(table["id"]).as_py() if "id" in table.column_names else 0,
+        candidates=table.num_rows if decoded else 0,
+        tokens=pc.sum(pc.list_value_length(table["token_ids"])).as_py() or 0 if decoded else 0,
+        pairs=table.num_rows if rule == "similarity" else 0,
+        size=path.stat().st_size,
+    )
+
+
+def _number(text: str) -> float:
+    """A benchmark's value; "-" and "NA" stand where a job was too short to be looked at."""
+    return 0.0 if text in ("-", "NA", "") else float(text)
+
+
+def ledger(jobs: Sequence[Job]) -> list[dict[str, str | int]]:
+    """A row a rule and one of sums: jobs, wall seconds, those on a card, CPU seconds, peak memory, tokens, pairs."""
+    rows = [_sums(rule, [job for job in jobs if job.rule == rule]) for rule in RULES]
+    return [row for row in rows if row["jobs"]] + [_sums("total", jobs)]
+
+
+def _sums(name: str, jobs: Sequence[Job]) -> dict[str, str | int]:
+    return {
+        "rule": name,
+        "jobs": len(jobs),
+        "seconds": round(sum(job.seconds for job in jobs)),
+        "gpu_seconds": round(sum(job.seconds for job in jobs if job.device == "cuda")),
+        "cpu_seconds": round(sum(job.cpu_seconds for job in jobs)),
+        "peak_memory_mb": round(max((job.memory_mb for job in jobs), default=0)),
+        "candidates": sum(job.candidates for job in jobs),
+        "tokens": sum(job.tokens for job in jobs),
+        "pairs": sum(job.pairs for job in jobs),
+    }
+
+
+def parameters(title: str) -> float | None:
+    """The size that a model's title names: ``Gemma 3 4B`` → 4e9, ``SmolLM2 135M chat`` → 1.35e8."""
+    found = _SIZE.findall(title)
+    return float(found[-1][0]) * {"M": 1e6, "B": 1e9}[found[-1][1].upper()] if found else None
+
+
+def candidates_of(recipe: Recipe) -> int:
+    """Candidates that a recipe decodes for one question, at most."""
+    number = 1 + int(recipe.shipped)
+    if recipe.sample:
+        number += recipe.sample.size * len(recipe.sample.temperatures)
+    if recipe.beam:
+        number += sum(recipe.beam.widths)
+    if recipe.diverse:
+        number += recipe.diverse.size * len(recipe.diverse.groups) * len(recipe.diverse.penalties)
+    if recipe.hybrid:
+        number += recipe.hybrid.size * len(recipe.hybrid.beams)
+    return number
+
+
+def predict(plan: Plan, sample: Sequence[Job], titles: Mapping[str, str]) -> list[Prediction]:
+    """What each rule of ``plan`` would take, from the jobs of a study whose models have these titles."""
+    decoded = {_key(job): job for job in sample if job.rule == "candidates"}
+    answer = defaultdict(lambda: _ratio((job.tokens, job.candidates) for job in decoded.values()))
+    for dataset in {job.cell["dataset"] for job in decoded.values()}:
+        of_dataset = [job for job in decoded.values() if job.cell["dataset"] == dataset]
+        answer[dataset] = _ratio((job.tokens, job.candidates) for job in of_dataset)
+    similar = [(job, decoded[_key(job)]) for job in sample if job.rule == "similarity" and _key(job) in decoded]
+    density = _ratio((job.pairs, source.candidates**2 / source.questions) for job, source in similar)
+
+    planned: dict[str, list[_Planned]] = {rule: [] for rule in RULES}
+    for cell in plan.cells.values():
+        many = candidates_of(plan.study.recipes[cell.recipe])
+        weight = parameters(plan.study.models[cell.model].title) or 0.0
+        asked = cell.questions
+        planned["candidates"].append(_Planned("", asked, asked * many * answer[cell.dataset], weight))
+        planned["quality"].append(_Planned(plan.study.quality.metric, asked, asked))
+        for scorer in sorted(plan.scorers_of(cell)):
+            kind = plan.study.scorers[scorer].kind
+            planned["similarity"].append(_Planned(kind, asked, density * asked * many**2))
+        for _ in cell.scorers:
+            planned["scores"].append(_Planned("", asked, asked * many))
+            planned["evaluation"].append(_Planned("", asked, asked))
+    for cell in plan.statistics_cells:
+        weight = parameters(plan.study.models[cell.model].title) or 0.0
+        planned["statistics"].append(_Planned("", cell.questions, cell.questions, weight))
+    return [_predicted(rule, jobs, sample, titles, decoded) for rule, jobs in planned.items() if jobs]
+
+
+def _predicted(
+    rule: str,
+    planned: Sequence[_Planned],
+    sample: Sequence[Job],
+    titles: Mapping[str, str],
+    decoded: Mapping[tuple[str, str, str], Job],
+) -> Prediction:
+    seconds = cpu_seconds = size = 0.0
+    unknown = []
+    for kind in sorted({job.kind for job in planned}):
+        wanted = [job for job in planned if job.kind == kind]
+        alike = [job for job in sample if job.rule == rule and kind in ("", job.kind) and _key(job) in decoded]
+        amounts = [_amount(job, decoded[_key(job)]) for job in alike]
+        weights = [_weight(job, titles) for job in alike]
+        work = sum(amount * weight for amount, weight in zip(amounts, weights, strict=True))
+        if not work or not all(job.weight for job in wanted):
+            unknown.append(kind or rule)
+            continue
+        scale = sum(job.amount * job.weight for job in wanted) / work
+        seconds += scale * sum(job.seconds for job in alike)
+        cpu_seconds += scale * sum(job.cpu_seconds for job in alike)
+        size += sum(job.amount for job in wanted) / sum(amounts) * sum(job.size for job in alike)
+    total = round(sum(job.amount for job in planned))
+    return Prediction(
+        rule=rule,
+        jobs=len(planned),
+        questions=sum(job.questions for job in planned),
+        tokens=total if rule == "candidates" else 0,
+        pairs=total if rule == "similarity" else 0,
+        seconds=None if unknown else seconds,
+        cpu_seconds=None if unknown else cpu_seconds,
+        size=size,
+        note=f"not in the sample: {', '.join(unknown)}" if unknown else "",
+    )
+
+
+def _weight(job: Job, titles: Mapping[str, str]) -> float:
+    """Parameters where a language model works; 0 where its size is not known."""
+    return (parameters(titles[job.cell["model"]]) or 0.0) if job.rule in ("candidates", "statistics") else 1.0
+
+
+def _amount(job: Job, source: Job) -> float:
+    """What a job did, in the unit that its rule's work grows with; ``source`` decoded its candidates."""
+    amounts = {
+        "candidates": job.tokens,
+        "statistics": source.questions,
+        "similarity": job.pairs,
+        "quality": source.questions,
+        "scores": source.candidates,
+        "evaluation": source.questions,
+    }
+    return float(amounts[job.rule])
+
+
+def _key(job: Job) -> tuple[str, str, str]:
+    return job.cell["model"], job.cell["dataset"], job.cell["recipe"]
+
+
+def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    """Sum of the first over the sum of the second; 0 where there is nothing."""
+    first, second = map(sum, zip(*pairs, strict=True)) if (pairs := list(pairs)) else (0, 0)
+    return first / second if second else 0.0

@@ -1,0 +1,205 @@
+"""Anyone's candidates: what a row may say, and how it is read from JSON Lines, Parquet or Python objects.
+
+Log-probabilities are natural logs of whole sequences, the ending token included, under the model's own distribution
+(temperature 1), not divided by length. What is not known is left out; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from beamuq.errors import BeamUQError
+
+ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
+Rows = str | Path | Iterable[Mapping[str, Any]]
+
+LogProbability = Annotated[float, Field(le=1e-6)]
+
+
+def _record(value: Any) -> Any:
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _none_is_empty(value: Any) -> Any:
+    return [] if value is None else value
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Candidate(_Strict):
+    """A text and what the model thought of it. A plain string stands for a record with this text alone."""
+
+    text: Annotated[str, Field(description="as it is to be compared; surrounding space is dropped")]
+    logprob: Annotated[
+        LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
+    ] = None
+    token_logprobs: Annotated[
+        list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
+    ] = None
+
+    @model_validator(mode="after")
+    def _sums_agree(self) -> Candidate:
+        if self.logprob is not None and self.token_logprobs is not None:
+            total = math.fsum(self.token_logprobs)
+            if abs(total - self.logprob) > ROUNDING * max(1.0, abs(total)):
+                raise ValueError(
+                    f"logprob {self.logprob:g} is not the sum of token_logprobs, {total:g}; give one of both"
+                )
+        return self
+
+    @property
+    def total(self) -> float | None:
+        """The log-probability, in whichever way it was given."""
+        if self.logprob is None and self.token_logprobs is not None:
+            return min(math.fsum(self.token_logprobs), 0.0)
+        return None if self.logprob is None else min(self.logprob, 0.0)
+
+
+class Answer(Candidate):
+    """The produced answer: the one whose uncertainty is asked for."""
+
+    tokens: Annotated[
+        int | None, Field(ge=1, description="its length, the ending token included; default: that of token_logprobs")
+    ] = None
+    token_entropies: Annotated[
+        list[Annotated[float, Field(ge=0)]] | None,
+        Field(min_length=1, description="entropy of the next-token law before each token, in nats"),
+    ] = None
+    p_true_logprob: Annotated[
+        LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
+    ] = None
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> Answer:
+        lengths = {
+            "tokens": self.tokens,
+            "token_logprobs": self.token_logprobs and len(self.token_logprobs),
+            "token_entropies": self.token_entropies and len(self.token_entropies),
+        }
+        given = {name: length for name, length in lengths.items() if length}
+        if len(set(given.values())) > 1:
+            told = ", ".join(f"{name} {length}" for name, length in given.items())
+            raise ValueError(f"lengths disagree ({told}); each counts the ending token")
+        return self
+
+    @property
+    def length(self) -> int | None:
+        """Number of tokens, in whichever way it was given."""
+        known = self.token_logprobs or self.token_entropies
+        return len(known) if known else self.tokens
+
+
+Candidates = Annotated[list[Annotated[Candidate, BeforeValidator(_record)]], BeforeValidator(_none_is_empty)]
+
+
+class Given(_Strict):
+    """One question: its produced answer, and samples, beams, or both, to compare it with."""
+
+    id: Annotated[str, Field(min_length=1, description="names the question; default: the row's number, from 1")] = ""
+    question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
+    answer: Annotated[Answer, BeforeValidator(_record), Field(description="the produced answer")]
+    samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
+    beams: Annotated[
+        Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
+    ] = []
+
+    @model_validator(mode="after")
+    def _beams_are_distinct_outcomes(self) -> Given:
+        known = [math.exp(total) for beam in self.beams if (total := beam.total) is not None]
+        if math.fsum(known) > 1 + ROUNDING:
+            raise ValueError(
+                f"beams: their probabilities sum to {math.fsum(known):.3g}; give natural logs of whole, distinct "
+                "sequences, not divided by length"
+            )
+        return self
+
+
+def read_given(rows: Rows) -> list[Given]:
+    """The questions of a ``.jsonl`` or ``.parquet`` file, or of an iterable of mappings.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
+    """
+    found: dict[str, Given] = {}
+    for number, (place, row) in enumerate(_rows(rows), start=1):
+        item = _given(row, place, str(number))
+        if item.id in found:
+            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
+        found[item.id] = item
+    if not found:
+        raise BeamUQError(f"{rows if isinstance(rows, str | Path) else 'rows'}: no question; give one row a question")
+    return list(found.values())
+
+
+def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
+    known = Given.model_fields
+    for key in row:
+        near = [] if key in known else difflib.get_close_matches(str(key), known, n=1)
+        if near:
+            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near[0]!r}?")
+    content = {key: value for key, value in row.items() if key in known}
+    if content.get("id") is None:
+        content["id"] = number
+    try:
+        return Given.model_validate(content)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        first = problems[0]
+        key = ".".join(str(part) for part in first["loc"])
+        value = first["input"]
+        shown = f"{value!r:.60}: " if isinstance(value, str | int | float) else ""
+        message = first["msg"].removeprefix("Value error, ")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise BeamUQError(f"{place}: {key + ': ' if key else ''}{shown}{message}{more}") from error
+
+
+def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(rows, str | Path):
+        for number, row in enumerate(rows, start=1):
+            if not isinstance(row, Mapping):
+                raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
+            yield f"row {number}", row
+        return
+    path = Path(rows)
+    readers = {".jsonl": _json_lines, ".parquet": _parquet}
+    if path.suffix not in readers:
+        raise BeamUQError(f"{path}: must end in {' or '.join(readers)}")
+    if not path.is_file():
+        raise BeamUQError(f"{path}: no such file")
+    yield from readers[path.suffix](path)
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise BeamUQError(f"{path}: line {number}: not valid JSON ({error}); write one object a line") from error
+        if not isinstance(row, dict):
+            raise BeamUQError(f"{path}: line {number}: not a JSON object; write one object a line")
+        yield f"{path}: line {number}", row
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    try:
+        rows: Sequence[Mapping[str, Any]] = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BeamUQError(f"{path}: not a readable Parquet file ({reason})") from error
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}: row {number}", row
