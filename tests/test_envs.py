@@ -98,7 +98,7 @@ def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    told = re.search(r"rule candidates:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
+    told = re.search(r"rule quality:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
     assert told is not None
     assert "gpu=1" in told[1]
     assert ("slurm_partition=gpu" in told[1]) == (profile == "slurm")

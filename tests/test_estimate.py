@@ -47,7 +47,12 @@ def sample(plan: Plan) -> list[Job]:
         jobs += [replace(blank, rule=rule, device="") for rule in ("scores", "evaluation") for _ in cell.scorers]
     jobs += [
         replace(
-            jobs[0], rule="statistics", seconds=2.0, cell={"model": c.model, "dataset": c.dataset, "recipe": c.recipe}
+            jobs[0],
+            rule="statistics",
+            tokens=0,
+            candidates=0,
+            seconds=2.0,
+            cell={"model": c.model, "dataset": c.dataset, "recipe": c.recipe},
         )
         for c in plan.statistics_cells
     ]
@@ -166,6 +171,15 @@ def test_a_job_too_short_to_be_looked_at_counts(results: Path) -> None:
     file.write_text(HEADER + "0.1\t0:00:00\t-\t-\t-\t-\t-\t-\t-\tNA\n")
     (job,) = estimate.measured(results / "demo")
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (0.1, 0.0, 0.0)
+
+
+def test_the_shards_of_a_job_count(results: Path) -> None:
+    for shard, seconds in {"1-of-2": 30, "2-of-2": 40}.items():
+        file = results / f"demo/benchmarks/candidates_shard/smollm2-135m-plain/coqa/main/{shard}.tsv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HEADER + f"{seconds}\t0:00:30\t{seconds * 100}\t1\t1\t1\t0\t0\t11.0\t1\n")
+    (job,) = estimate.measured(results / "demo")
+    assert (job.seconds, job.cpu_seconds, job.memory_mb) == (82.5, 5.25, 4000)
 
 
 def test_the_ledger_is_written(results: Path, tmp_path: Path) -> None:

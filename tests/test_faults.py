@@ -116,7 +116,7 @@ def test_a_corrupt_table_is_named_and_deleting_it_mends_the_study(
     assert f"{SIMILARITY}: not a readable Parquet file" in told
     assert "delete it and run again" in told
     path.unlink()
-    place.run()
+    place.run(SCORES)
     assert whole(place, clean)
 
 

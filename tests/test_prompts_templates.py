@@ -281,9 +281,12 @@ Answer:""",
     ),
 }
 
+for _style in ("base", "instruct"):  # one's own questions are asked as TriviaQA's
+    GOLDEN[f"{_style}/jsonl"] = GOLDEN[f"{_style}/trivia_qa"]
+
 
 def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
-    found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.rglob("*.txt"))
+    found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt"))
     assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in questions.names())
     assert found == sorted(GOLDEN)
 

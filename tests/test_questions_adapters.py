@@ -46,6 +46,7 @@ NUMBERED = {
     "choices": {"text": ["dry palms", "wet palms", "oil"], "label": ["1", "2", "3"]},
     "answerKey": "3",
 }
+OWN = {"id": "o1", "question": "Who?", "answers": ["Ann", "Anna", "Ann"]}
 ROWS = {
     "trivia_qa": TRIVIA,
     "web_questions": WEB,
@@ -53,6 +54,7 @@ ROWS = {
     "hotpot_qa": HOTPOT,
     "commonsense_qa": CHOICE,
     "ai2_arc": NUMBERED,
+    "jsonl": OWN,
 }
 
 
@@ -108,6 +110,11 @@ def test_web_questions_are_named_by_split_and_row_and_keep_every_answer() -> Non
     found = read("web_questions", [WEB, changed(WEB, "question", "who?")], "test")
     assert [item["id"] for item in found] == ["test-0", "test-1"]
     assert found[0]["references"] == ["Common", "Old Common"]
+
+
+def test_own_questions_keep_their_id_and_every_answer_once() -> None:
+    (found,) = read("jsonl", [OWN])
+    assert (found["id"], found["references"]) == ("o1", ["Ann", "Anna"])
 
 
 def test_coqa_dialogue_becomes_turns_with_gold_history_of_the_turns_before() -> None:
@@ -214,7 +221,7 @@ def test_bad_row_is_refused_by_place_and_reason(name: str, path: str, value: obj
         read(name, [good, changed(ROWS[name], path, value)])
 
 
-@pytest.mark.parametrize("name", ["hotpot_qa", "commonsense_qa", "ai2_arc"])
+@pytest.mark.parametrize("name", ["hotpot_qa", "commonsense_qa", "ai2_arc", "jsonl"])
 def test_repeated_id_is_refused(name: str) -> None:
     with pytest.raises(BeamUQError, match=r"^file: row 1: id '.*' stands twice"):
         read(name, [ROWS[name], ROWS[name]])

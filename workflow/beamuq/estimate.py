@@ -67,7 +67,7 @@ class _Planned:
 
 
 def measured(results: Path) -> list[Job]:
-    """Every job of a study's results that has both its benchmark and its table.
+    """Every job of a study's results that has both its benchmark and its table; its shards' seconds are its own.
 
     Raises
     ------
@@ -79,12 +79,17 @@ def measured(results: Path) -> list[Job]:
         for file in sorted((results / "benchmarks" / rule).rglob("*.tsv")):
             path = results / rule / file.relative_to(results / "benchmarks" / rule).with_suffix(".parquet")
             if path.is_file():
-                with file.open(newline="") as stream:
-                    jobs.append(_job(rule, path, list(csv.DictReader(stream, delimiter="\t"))[-1]))
+                shards = results / "benchmarks" / f"{rule}_shard" / path.relative_to(results / rule).with_suffix("")
+                jobs.append(_job(rule, path, [_benchmark(run) for run in (file, *sorted(shards.glob("*.tsv")))]))
     return jobs
 
 
-def _job(rule: str, path: Path, benchmark: dict[str, str]) -> Job:
+def _benchmark(file: Path) -> dict[str, str]:
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))[-1]
+
+
+def _job(rule: str, path: Path, runs: Sequence[Mapping[str, str]]) -> Job:
     loaded = tables.read(path, rule)
     table, decoded = loaded.table, rule == "candidates"
     settings = loaded.provenance.get("settings", {})
@@ -93,9 +98,9 @@ def _job(rule: str, path: Path, benchmark: dict[str, str]) -> Job:
         cell=loaded.cell,
         kind=str(settings.get("kind") or settings.get("metric") or ""),
         device=str(loaded.provenance.get("device") or ""),
-        seconds=float(benchmark["s"]),
-        cpu_seconds=_number(benchmark["cpu_time"]),
-        memory_mb=_number(benchmark["max_rss"]),
+        seconds=sum(float(run["s"]) for run in runs),
+        cpu_seconds=sum(_number(run["cpu_time"]) for run in runs),
+        memory_mb=max(_number(run["max_rss"]) for run in runs),
         questions=pc.count_distinct(table["id"]).as_py() if "id" in table.column_names else 0,
         candidates=table.num_rows if decoded else 0,
         tokens=pc.sum(pc.list_value_length(table["token_ids"])).as_py() or 0 if decoded else 0,

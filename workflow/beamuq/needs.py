@@ -49,4 +49,9 @@ class Need:
     @property
     def path(self) -> str:
         """Under ``results/<study>/``."""
-        return "/".join((self.kind, *self.cell.values())) + ".parquet"
+        return "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
+
+
+def file_name(name: str) -> str:
+    """A name as part of a path: a plug-in's colon becomes a dot."""
+    return name.replace(":", ".")

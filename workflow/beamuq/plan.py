@@ -18,11 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from beamuq import questions
+from beamuq import plugins, questions
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.methods.registry import STATISTICS, resolve
-from beamuq.needs import Need
+from beamuq.needs import Need, file_name
 from beamuq.published.declared import FILES, FOLDER
 from beamuq.sources import step_sources
 from beamuq.steps import comparison
@@ -92,8 +92,10 @@ class Plan:
         """
         machine = load_machine(config)
         path = study_path(machine.study)
+        plugins.add(path)
         plan = cls(load_study(path), machine, path.stem, path)
         plan._check_adapters()
+        plan._check_plugins()
         plan._check_exhibits()
         plan._check_methods()
         plan._check_files()
@@ -125,6 +127,9 @@ class Plan:
     def split_file(self, key: str, split: str) -> str:
         """A dataset's split: the demo's own, a local copy under data_root, or what the fetch rule brings."""
         dataset = self.study.datasets[key]
+        if dataset.source.startswith("folder:"):
+            folder = Path(dataset.source.removeprefix("folder:"))
+            return str(next((p for p in _split_files(folder, split) if p.is_file()), folder / f"{split}.jsonl"))
         if dataset.source == "demo":
             return os.path.relpath(DEMO_DATA / dataset.adapter / f"{split}.jsonl")
         if self.machine.data_root is not None:
@@ -179,7 +184,7 @@ class Plan:
         return sorted(set(files))
 
     def _from_hub(self, dataset: Dataset) -> bool:
-        return dataset.source != "demo" and self.machine.data_root is None
+        return dataset.source.startswith("hub:") and self.machine.data_root is None
 
     def exhibits(self, kind: str) -> list[str]:
         return [name for name in self.study.exhibits if exhibits.exhibit(name, self.study).kind == kind]
@@ -201,6 +206,25 @@ class Plan:
 
     def questions_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         return self.questions_inputs_of(wildcards.dataset)
+
+    def scores_code(self, wildcards: Wildcards) -> list[str]:
+        """The step's package files, and those of the methods from outside the package."""
+        return step_sources("scores") + plugins.files(self.study.scoring[wildcards.recipe].methods)
+
+    @property
+    def plugins_folder(self) -> str:
+        """Where the study's own modules lie."""
+        return str(plugins.folder(self.path).resolve())
+
+    @property
+    def quality_code(self) -> list[str]:
+        return plugins.files([self.study.quality.metric])
+
+    def scorer_code(self, wildcards: Wildcards) -> list[str]:
+        return plugins.files([self.study.scorers[wildcards.scorer].kind])
+
+    def own_policies(self, wildcards: Wildcards) -> list[str]:
+        return plugins.files(own.policy for own in self.study.recipes[wildcards.recipe].own or ())
 
     def few_shot_option(self, wildcards: Wildcards) -> str:
         file = self.questions_inputs_of(wildcards.dataset).get("few_shot_split")
@@ -490,7 +514,7 @@ class Plan:
             "dataset": _either(study.datasets),
             "recipe": _either(study.recipes),
             "scorer": _either(study.scorers),
-            "metric": _either([study.quality.metric]),
+            "metric": _either([file_name(study.quality.metric)]),
             "style": "base|instruct",
             "name": _either(exhibits.names(study)),
             "folder": r"[\w.-]+",
@@ -563,6 +587,18 @@ class Plan:
             except ValueError as error:
                 raise BeamUQError(f"{self.path}: {error}") from error
 
+    def _check_plugins(self) -> None:
+        study = self.study
+        named = {f"scorers.{key}.kind": scorer.kind for key, scorer in study.scorers.items()}
+        named |= {"quality.metric": study.quality.metric}
+        for key, recipe in study.recipes.items():
+            named |= {f"recipes.{key}.own[{n}].policy": own.policy for n, own in enumerate(recipe.own or ())}
+        for key, name in named.items():
+            try:
+                plugins.files([name])
+            except BeamUQError as error:
+                raise BeamUQError(f"{self.path}: {key}: {error}") from error
+
     def _check_exhibits(self) -> None:
         for position, name in enumerate(self.study.exhibits):
             try:
@@ -586,7 +622,7 @@ class Plan:
                 continue
             for file in self.questions_inputs_of(key).values():
                 if not Path(file).is_file():
-                    local = self.study.datasets[key].source != "demo"
+                    local = self.study.datasets[key].source.startswith("hub:")
                     where = "config.yaml: data_root" if local else f"{self.path}: datasets.{key}"
                     raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
         for source in self._sources():

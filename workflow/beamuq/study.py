@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from beamuq.errors import BeamUQError
+from beamuq.plugins import FORM
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
@@ -61,7 +62,13 @@ class Dataset(_Strict):
     adapter: Annotated[
         str, Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
     ]
-    source: Annotated[str, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|demo)$", description="hub:ORG/NAME or demo")]
+    source: Annotated[
+        str,
+        Field(
+            pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+|demo)$",
+            description="hub:ORG/NAME, demo, or folder:PATH of its splits",
+        ),
+    ]
     config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
     licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
     split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
@@ -129,6 +136,27 @@ class HybridStrategy(_Strict):
         return self
 
 
+class OwnStrategy(_Strict):
+    """A search of one's own: a policy from outside the package, in which each outcome stands once."""
+
+    strategy: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z]+(?: [A-Za-z]+=[0-9.]+)*$",
+            description="its name in every table, as the policy's own `strategy` says it",
+        ),
+    ]
+    policy: Annotated[str, Field(pattern=rf"^{FORM}$", description="module:attribute")]
+    options: Annotated[dict[str, int | float | str | bool], Field(description="the policy's keyword arguments")] = {}
+
+    @field_validator("strategy")
+    @classmethod
+    def _not_ours(cls, strategy: str) -> str:
+        if strategy.split()[0] in ("greedy", "sample", "beam", "diverse", "hybrid", "shipped"):
+            raise ValueError("begins like a strategy of the package; choose another first word")
+        return strategy
+
+
 class Recipe(_Strict):
     """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
 
@@ -136,12 +164,13 @@ class Recipe(_Strict):
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
+    own: Annotated[list[OwnStrategy] | None, Field(description="searches from outside the package")] = None
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5)")] = False
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
-        if not (self.sample or self.beam or self.diverse or self.hybrid):
-            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid")
+        if not (self.sample or self.beam or self.diverse or self.hybrid or self.own):
+            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, own")
         return self
 
     def strategies(self) -> list[str]:
@@ -155,6 +184,7 @@ class Recipe(_Strict):
             names += [f"diverse G={g} lambda={float(p)}" for g in self.diverse.groups for p in self.diverse.penalties]
         if self.hybrid:
             names += [f"hybrid B={b}" for b in self.hybrid.beams]
+        names += [own.strategy for own in self.own or ()]
         if self.shipped:
             names.append("shipped")
         return names
@@ -173,7 +203,13 @@ class GridEntry(_Strict):
 class Scorer(_Strict):
     """A similarity s(·, ·) in [0, 1]."""
 
-    kind: Literal["nli", "cross_encoder", "embedding", "lexical"]
+    kind: Annotated[
+        str,
+        Field(
+            pattern=rf"^(nli|cross_encoder|embedding|lexical|{FORM})$",
+            description="nli, cross_encoder, embedding, lexical, or module:attribute of one's own",
+        ),
+    ]
     title: Annotated[str, Field(min_length=1, description="as captions name it")]
     source: Annotated[
         str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$")
@@ -186,6 +222,8 @@ class Scorer(_Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> Scorer:
+        if ":" in self.kind:
+            return self
         if (self.kind == "lexical") == (self.source is not None):
             fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
             raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
@@ -198,7 +236,13 @@ class Scorer(_Strict):
 class Quality(_Strict):
     """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
 
-    metric: Literal["alignscore", "answer_f1", "exact_match"]
+    metric: Annotated[
+        str,
+        Field(
+            pattern=rf"^(alignscore|answer_f1|exact_match|{FORM})$",
+            description="alignscore, answer_f1, exact_match, or module:attribute of one's own",
+        ),
+    ]
     title: Annotated[str, Field(min_length=1)]
     source: Annotated[
         str | None,

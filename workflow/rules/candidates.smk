@@ -1,6 +1,7 @@
 rule candidates:
     input:
         unpack(plan.candidates_inputs),
+        own=plan.own_policies,
     output:
         candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
     log:

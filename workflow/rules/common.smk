@@ -20,7 +20,7 @@ except BeamUQError as error:
 
 # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node alike.
 shell.prefix(
-    f'set -euo pipefail; export PYTHONPATH="{workflow.basedir}/workflow${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
+    f'set -euo pipefail; export PYTHONPATH="{workflow.basedir}/workflow:{plan.plugins_folder}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
 )
 
 

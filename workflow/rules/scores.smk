@@ -1,7 +1,7 @@
 rule scores:
     input:
         unpack(plan.scores_inputs),
-        code=step_sources("scores"),
+        code=plan.scores_code,
     output:
         scores="<results>/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:

@@ -14,7 +14,18 @@ from beamuq.decoding.attention import hooked
 from beamuq.decoding.beams import BeamWalk, DiverseWalk
 from beamuq.decoding.distributions import Laws
 from beamuq.decoding.hybrid import HybridWalk
-from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
+from beamuq.decoding.policies import (
+    Beam,
+    Candidate,
+    DiverseBeam,
+    Greedy,
+    Hybrid,
+    OwnPolicy,
+    Policy,
+    Prompt,
+    Sample,
+    Shipped,
+)
 from beamuq.decoding.runner import ROWS, Runner, Statistics, Work, out_of_memory
 from beamuq.decoding.trie import Trie
 from beamuq.decoding.walks import GreedyWalk, SampleWalk, Setting, Walk
@@ -150,6 +161,8 @@ def _candidate(
 
 def _walk(policy: Policy, setting: Setting) -> Walk:
     match policy:
+        case OwnPolicy():  # before Beam(): it may be a subclass
+            return policy.walk(setting)
         case Greedy():
             return GreedyWalk(policy, setting)
         case Sample() | Shipped():

@@ -6,12 +6,15 @@ A policy is a value; its ``strategy`` is the string by which every later table k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
+
+if TYPE_CHECKING:
+    from beamuq.decoding.walks import Setting, Walk
 
 _OTHER_WARPERS = {
     "min_p": 0.0,
@@ -183,7 +186,18 @@ class Shipped:
         return "shipped"
 
 
-Policy = Greedy | Sample | Beam | DiverseBeam | Hybrid | Shipped
+@runtime_checkable
+class OwnPolicy(Protocol):
+    """A policy from outside the package, which brings its own walk."""
+
+    @property
+    def strategy(self) -> str: ...
+
+    def walk(self, setting: Setting) -> Walk:
+        """The policy under way on a wave."""
+
+
+Policy = Greedy | Sample | Beam | DiverseBeam | Hybrid | Shipped | OwnPolicy
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.quality.alignscore import AlignScore, best_over_references
 from beamuq.quality.answer_f1 import Normalizer, answer_f1, exact_match
@@ -66,6 +67,7 @@ def quality_values(
 ) -> NDArray[np.float64]:
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
+    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The
     ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
 
     Raises
@@ -73,10 +75,12 @@ def quality_values(
     BeamUQError
         If a name is unknown, an answer has no reference, or a model is missing.
     """
-    if metric not in QUALITY:
-        raise BeamUQError(f"quality metric {metric!r}: unknown; choose from {', '.join(QUALITY)}")
+    measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:
         raise BeamUQError(f"quality normalizer {normalizer!r}: unknown; choose from {', '.join(NORMALIZERS)}")
     if not all(references):
         raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
-    return QUALITY[metric](answers, references, NORMALIZERS[normalizer], learned or Learned())
+    values = measure(answers, references, NORMALIZERS[normalizer], learned or Learned())
+    if np.shape(values) != (len(answers),) or not ((values >= 0) & (values <= 1)).all():
+        raise BeamUQError(f"quality metric {metric!r}: must give one number in [0, 1] an answer; mend it")
+    return values

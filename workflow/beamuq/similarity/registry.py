@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.models.encoder import Counts
 from beamuq.similarity.cross import NLI, CrossEncoder
@@ -40,12 +41,12 @@ def load_scorer(
     device: torch.device | None = None,
     memo: Path | None = None,
 ) -> CountingScorer:
-    """A scorer of a registered kind.
+    """A scorer of a registered kind, or of one's own: ``module:attribute``, called as the registered ones are.
 
     Parameters
     ----------
     folder
-        The model's folder; None for a kind that loads none.
+        The model's folder; None for a kind that loads none: it is then called without arguments.
     memo
         Root folder of the memo that survives between jobs; None: no memo.
 
@@ -54,10 +55,8 @@ def load_scorer(
     BeamUQError
         If the kind is unknown, or a folder is missing or too many.
     """
-    if kind not in SCORERS:
-        raise BeamUQError(f"scorer kind {kind!r}: unknown; choose from {', '.join(SCORERS)}")
-    if (folder is None) != (kind in WITHOUT_MODEL):
+    make = plugins.find("scorer kind", kind, SCORERS)
+    if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
         raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
-    made = SCORERS[kind]() if folder is None else SCORERS[kind](folder, dtype=dtype, device=device, memo=memo)
-    scorer: CountingScorer = made
+    scorer: CountingScorer = make() if folder is None else make(folder, dtype=dtype, device=device, memo=memo)
     return scorer

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import shards, tables
+from beamuq import plugins, shards, tables
 from beamuq.errors import BeamUQError
 from beamuq.steps.entry import run
 from beamuq.study import Recipe
@@ -114,6 +114,11 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
         policies += [DiverseBeam(diverse.size, g, float(p)) for g in diverse.groups for p in diverse.penalties]
     if recipe.hybrid:
         policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
+    for own in recipe.own or ():
+        policy = plugins.load("policy", own.policy)(**own.options)
+        if policy.strategy != own.strategy:
+            raise BeamUQError(f"policy {own.policy!r}: calls itself {policy.strategy!r}, the study {own.strategy!r}")
+        policies.append(policy)
     if recipe.shipped:
         policies.append(Shipped.of(shipped))
     return policies
