@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from beamuq.plan import Plan
 from beamuq.study import ROOT
 from micro import ENVIRONMENT, SNAKEMAKE
 
@@ -112,6 +114,11 @@ def test_the_cluster_profile_names_rules_that_exist() -> None:
     assert set(profile["groups"].values()) == set(profile["group-components"])
     for rule in profile["set-resources"]:
         assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)
+
+
+def test_a_job_that_is_tried_again_asks_for_more_memory() -> None:
+    plan = Plan.load({"study": "demo", "memory_gb": 6})
+    assert [plan.memory_mb(SimpleNamespace(), attempt) for attempt in (1, 2, 3)] == [6000, 12000, 18000]
 
 
 def test_the_pod_starts_snakemake_with_a_profile_that_exists() -> None:

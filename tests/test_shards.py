@@ -28,6 +28,12 @@ def test_no_shard_is_told(shard: str) -> None:
         shards.waves_of(shard, [1])
 
 
+@pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
+def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
+    plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
+    assert (plan.candidates_gpus, plan.gpus) == (cards, 1)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     folder = tmp_path_factory.mktemp("shards")
