@@ -182,9 +182,9 @@ def test_the_shards_of_a_job_count(results: Path) -> None:
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (82.5, 5.25, 4000)
 
 
-def test_the_ledger_is_written(results: Path, tmp_path: Path) -> None:
-    csv, markdown = tmp_path / "ledger.csv", tmp_path / "ledger.md"
-    ledger_step.main(["--results", str(results / "demo"), "--csv", str(csv), "--markdown", str(markdown)])
+def test_the_ledger_is_written(results: Path) -> None:
+    csv, markdown = results / "demo/ledger.csv", results / "demo/ledger.md"
+    ledger_step.main(["--csv", str(csv), "--markdown", str(markdown)])
     assert list(pd.read_csv(csv)["rule"]) == ["candidates", "total"]
     assert "| candidates | 1 | 12 | 12 | 3 | 2,046 | 2 | 4 | 0 |" in markdown.read_text()
 

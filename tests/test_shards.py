@@ -48,7 +48,7 @@ def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> Non
     told = place.run(CANDIDATES, settings=("shards=3",))
     assert told.count("(Rule: candidates_shard)") == 3
     assert path.read_bytes() == whole
-    assert not list(place.folder.glob("results/**/*-of-3*"))
+    assert not list(place.folder.glob("results/micro/candidates/**/*-of-3*"))
     assert "Nothing to be done" in place.run(CANDIDATES, settings=("shards=3",))
 
 

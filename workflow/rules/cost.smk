@@ -13,11 +13,8 @@ rule ledger:
     resources:
         mem_mb=4000,
         runtime=20,
-    params:
-        results=plan.results,
     shell:
-        "python -m beamuq.steps.ledger --results {params.results:q} --csv {output.csv} --markdown {output.markdown}"
-        " > {log} 2>&1"
+        "python -m beamuq.steps.ledger --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
 
 
 rule estimate:

@@ -14,15 +14,14 @@ from beamuq.steps.entry import run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Read benchmarks and tables below the results folder, write the sums by rule."""
+    """Read the benchmarks and tables beside the ledger, write the sums by rule."""
     parser = argparse.ArgumentParser(prog="beamuq.steps.ledger", description=__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="results/<study>")
-    parser.add_argument("--csv", type=Path, required=True)
+    parser.add_argument("--csv", type=Path, required=True, help="in the folder of the study's results, which it sums")
     parser.add_argument("--markdown", type=Path, required=True)
     options = parser.parse_args(argv)
-    jobs = estimate.measured(options.results)
+    jobs = estimate.measured(options.csv.parent)
     if not jobs:
-        raise BeamUQError(f"{options.results}/benchmarks: holds no finished job; run the study first")
+        raise BeamUQError(f"{options.csv.parent}/benchmarks: holds no finished job; run the study first")
     rows = estimate.ledger(jobs)
     with tables.atomic(options.csv) as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
