@@ -32,7 +32,9 @@ rule candidates_shard:
     input:
         unpack(plan.decoding_inputs),
     output:
-        candidates=temp("<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"),
+        candidates=temp(
+            "<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"
+        ),
     log:
         "<logs>/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
     benchmark:
