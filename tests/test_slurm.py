@@ -31,7 +31,8 @@ def slurm() -> Iterator[None]:
     if os.geteuid() != 0:
         pytest.skip("starting SLURM needs root")
     command = ["bash", str(SCRIPT), "start", "--cpus", "2"]
-    started = subprocess.run(command, text=True, capture_output=True, check=False, timeout=300)
+    environment = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+    started = subprocess.run(command, text=True, capture_output=True, check=False, timeout=300, env=environment)
     assert started.returncode == 0, started.stdout + started.stderr
     yield
     subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60)
