@@ -35,7 +35,7 @@ def slurm() -> Iterator[None]:
     started = subprocess.run(command, text=True, capture_output=True, check=False, timeout=300, env=environment)
     assert started.returncode == 0, started.stdout + started.stderr
     yield
-    subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60)
+    subprocess.run(["bash", str(SCRIPT), "stop"], check=False, timeout=60, env=environment)
 
 
 def profile_for_one_node(folder: Path) -> Path:
