@@ -31,6 +31,7 @@ rule candidates:
 rule candidates_shard:
     input:
         unpack(plan.decoding_inputs),
+        own=plan.own_policies,
     output:
         candidates=temp(
             "<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"
