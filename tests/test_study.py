@@ -59,6 +59,11 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[4]", "already in grid[0]"]),
     "label twice": (lambda s: s["models"]["smollm2-135m-chat"].update(label="smollm2"), ["label", "change one"]),
     "name unsafe in a path": (lambda s: s["models"].update({"../up": s["models"]["smollm2-135m-chat"]}), ["../up"]),
+    "unknown packaged model": (
+        lambda s: s["models"]["smollm2-135m-chat"].update(source="packaged:smollm3-135m-instruct"),
+        ["packaged:smollm3-135m-instruct", "did you mean 'packaged:smollm2-135m-instruct'"],
+    ),
+    "misspelt key that is required": (lambda s: s.update(sed=s.pop("seed")), ["sed", "did you mean 'seed'"]),
     "missing key": (lambda s: s.pop("seed"), ["seed", "missing"]),
     "not a number": (lambda s: s["evaluation"].update(max_rejection=float("nan")), ["max_rejection"]),
     "folder that is not a model": (

@@ -22,6 +22,7 @@ from beamuq import plugins, questions
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.models.packaged import PACKAGED
 from beamuq.needs import Need, file_name
 from beamuq.published.declared import FILES, FOLDER
 from beamuq.sources import step_sources
@@ -96,8 +97,8 @@ class Plan:
         plan = cls(load_study(path), machine, path.stem, path)
         plan._check_adapters()
         plan._check_plugins()
-        plan._check_exhibits()
         plan._check_methods()
+        plan._check_exhibits()
         plan._check_files()
         return plan
 
@@ -626,6 +627,11 @@ class Plan:
                     where = "config.yaml: data_root" if local else f"{self.path}: datasets.{key}"
                     raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
         for source in self._sources():
+            if source.startswith("packaged:"):
+                try:
+                    known("source", [source], [f"packaged:{name}" for name in PACKAGED])
+                except ValueError as error:
+                    raise BeamUQError(f"{self.path}: {error}") from error
             folder = Path(source.removeprefix("folder:"))
             if source.startswith("folder:") and not (folder / "config.json").is_file():
                 raise BeamUQError(f"{self.path}: source: {source}: holds no config.json; give a model's folder")

@@ -423,7 +423,8 @@ def _load_yaml(path: Path) -> dict[str, Any]:
 def _one_line(path: Path | str, error: ValidationError, model: type[BaseModel]) -> str:
     """The first problem as 'file: key: value: what is wrong; the fix'; the count of further ones behind it."""
     problems = error.errors(include_url=False)
-    first = problems[0]
+    # a misspelt key is told before the key that is missing for it
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"]).replace(".[", "[")
     value, message = first["input"], first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
