@@ -232,7 +232,7 @@ def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest
 def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """A random two-layer Llama as GGUF, with a byte-level tokenizer; its tensors by GGUF name."""
     width, middle, layers, heads = 16, 32, 2, 2
-    tokens = ["<unk>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ab"]
+    tokens = ["<unk>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "abc"]
     draw = np.random.default_rng(0)
     shapes: dict[str, tuple[int, ...]] = {"token_embd": (len(tokens), width), "output_norm": (width,)}
     for layer in range(layers):
@@ -257,7 +257,7 @@ def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(tokens)
     writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3))
-    writer.add_token_merges(["a b"])
+    writer.add_token_merges(["a b", "ab c"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "temperature zero": (lambda s: s["recipes"]["main"]["sample"].update(temperatures=[0.0]), ["temperatures[0]"]),
     "few-shot without a block": (lambda s: s["datasets"]["coqa"].update(few_shot=3), ["few_shot", "write few_shot: 0"]),
     "prefix longer than the dataset": (lambda s: s["grid"][0].update(questions=99), ["grid[0].questions", "99", "24"]),
-    "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[4]", "already in grid[0]"]),
+    "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[5]", "already in grid[0]"]),
     "label twice": (lambda s: s["models"]["smollm2-135m-chat"].update(label="smollm2"), ["label", "change one"]),
     "name unsafe in a path": (lambda s: s["models"].update({"../up": s["models"]["smollm2-135m-chat"]}), ["../up"]),
     "unknown packaged model": (
@@ -85,6 +85,12 @@ def test_a_bad_study_is_told_in_one_line(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["demo", "paper", "real"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
+
+
+def test_the_demo_runs_every_recipe_of_the_paper() -> None:
+    demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
+    assert demo.recipes == paper.recipes
+    assert {entry.recipe for entry in demo.grid} == set(paper.recipes)
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
