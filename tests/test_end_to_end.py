@@ -113,6 +113,8 @@ def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
     for name in ("qa_mean_prr", "qa_llama", "base_accs"):
         for suffix in ("csv", "tex", "md", "html"):
             assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
+        for suffix in ("tex", "md", "html"):
+            assert (workplace.folder / f"results/micro/tables/house/{name}.{suffix}").stat().st_size > 0
     for suffix in ("pdf", "svg", "png", "csv", "txt"):
         assert (workplace.folder / f"figures/micro/redundancy.{suffix}").stat().st_size > 0
 
@@ -191,6 +193,26 @@ def test_a_second_run_does_nothing(workplace: Workplace) -> None:
     assert "Nothing to be done" in workplace.run()
 
 
+def test_the_ledger_follows_the_last_run_of_a_job_alone(workplace: Workplace) -> None:
+    quality = "quality/answer_f1/tiny-llama/triviaqa/main"
+    before = (workplace.folder / f"results/micro/{quality}.parquet").read_bytes()
+    workplace.run("--force", f"results/micro/{quality}.parquet")
+    assert (workplace.folder / f"results/micro/{quality}.parquet").read_bytes() == before
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    assert "Nothing to be done" in workplace.run()
+
+
+def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(workplace: Workplace) -> None:
+    benchmarks, away = workplace.folder / "results/micro/benchmarks", workplace.folder / "away"
+    benchmarks.rename(away)
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    page = (workplace.folder / "results/micro/ledger.html").read_text()
+    assert "No benchmark is beside the tables of: candidates (7 of 7 jobs), " in page
+    away.rename(benchmarks)
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    assert "No benchmark" not in (workplace.folder / "results/micro/ledger.html").read_text()
+
+
 def test_redrawing_a_figure_runs_its_rule_alone(workplace: Workplace) -> None:
     (workplace.folder / "figures/micro/redundancy.pdf").unlink()
     output = workplace.run("figures/micro/redundancy.pdf")
@@ -234,5 +256,7 @@ def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) 
     ).stdout
     for category in ("0 Study", "1 Tables", "2 Figures"):
         assert category in rendered
-    kept = {path.name for path in (workplace.folder / "unpacked").rglob("*") if path.is_file()}
-    assert {"overview.html", "qa_mean_prr.html", "base_accs.html", "redundancy.png"} <= kept
+    kept = [path.name for path in (workplace.folder / "unpacked").rglob("*") if path.is_file()]
+    assert {"overview.html", "redundancy.png"} <= set(kept)
+    styles = [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")]
+    assert styles == [2, 2]  # the paper's and the house style

@@ -386,6 +386,7 @@ def compile_alone(text: str, folder: Path) -> None:
     log = done.stdout.decode("latin-1")
     assert done.returncode == 0, log[-1500:]
     assert "Overfull" not in log, log[-1500:]
+    assert "Float too large" not in log, log[-1500:]
     assert "Output written on table.pdf (1 page" in log
 
 
@@ -394,6 +395,13 @@ def compile_alone(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_latex_compiles_alone_on_one_page(name: str, built: dict[str, Table], tmp_path: Path) -> None:
     compile_alone(render_table.latex(built[name]), tmp_path)
+
+
+@pytest.mark.latex
+@needs_latex
+@pytest.mark.parametrize("name", RANKED)
+def test_house_style_compiles_alone_on_one_page(name: str, built: dict[str, Table], tmp_path: Path) -> None:
+    compile_alone(render_table.latex(built[name].in_house_style()), tmp_path)
 
 
 @pytest.mark.latex
@@ -411,22 +419,34 @@ def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     compile_alone(render_table.latex(table_of([[Cell("1"), Cell("2")]], notes=(text,))), tmp_path)
 
 
-def test_step_writes_the_four_files_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
+OUTPUTS = ("csv", "tex", "markdown", "html", "house-tex", "house-markdown", "house-html")
+
+
+def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
     needs = core.exhibit("qa_tiny", STUDY).needs(STUDY)
     study = tmp_path / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    outputs = {kind: tmp_path / "out" / kind for kind in ("csv", "tex", "markdown", "html")}
+    outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
     options = [text for kind, path in outputs.items() for text in (f"--{kind}", str(path))]
     table_step.main(["--name", "qa_tiny", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options])
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
-    assert outputs["csv"].read_text(encoding="utf-8") == render_table.csv(build("qa_tiny", results))
+    built = build("qa_tiny", results)
+    assert outputs["csv"].read_text(encoding="utf-8") == render_table.csv(built)
+    for kind, render in {
+        "tex": render_table.latex,
+        "markdown": render_table.markdown,
+        "html": render_table.html,
+    }.items():
+        assert outputs[kind].read_text(encoding="utf-8") == render(built)
+        assert outputs[f"house-{kind}"].read_text(encoding="utf-8") == render(built.in_house_style())
+        assert render(built) != render(built.in_house_style())
 
 
 def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
     needs = core.exhibit("redundancy", STUDY).needs(STUDY)
     study = tmp_path / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    options = [text for kind in ("csv", "tex", "markdown", "html") for text in (f"--{kind}", str(tmp_path / kind))]
+    options = [text for kind in OUTPUTS for text in (f"--{kind}", str(tmp_path / kind))]
     with pytest.raises(BeamUQError, match=r"is a figure; use beamuq\.steps\.figure"):
         table_step.main(
             ["--name", "redundancy", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options]

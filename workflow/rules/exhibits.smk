@@ -28,7 +28,15 @@ rule table:
             "<results>/tables/{name}.html",
             caption="../report/table.rst",
             category="1 Tables",
-            labels={"table": "{name}"},
+            labels={"table": "{name}", "style": "paper"},
+        ),
+        house_tex="<results>/tables/house/{name}.tex",
+        house_markdown="<results>/tables/house/{name}.md",
+        house_html=report(
+            "<results>/tables/house/{name}.html",
+            caption="../report/table.rst",
+            category="1 Tables",
+            labels={"table": "{name}", "style": "house"},
         ),
     log:
         "<logs>/table/{name}.log",
@@ -40,7 +48,9 @@ rule table:
         runtime=10,
     shell:
         "python -m beamuq.steps.table --name {wildcards.name} --study {input.study} --inputs {input.files}"
-        " --csv {output.csv} --tex {output.tex} --markdown {output.markdown} --html {output.html} > {log} 2>&1"
+        " --csv {output.csv} --tex {output.tex} --markdown {output.markdown} --html {output.html}"
+        " --house-tex {output.house_tex} --house-markdown {output.house_markdown} --house-html {output.house_html}"
+        " > {log} 2>&1"
 
 
 rule figure:

@@ -20,19 +20,17 @@ def needs(study: Study) -> list[Need]:
 def build(study: Study, inputs: Inputs) -> Table:
     """Values as evaluated; the mean's interval from the stored replicates."""
     scorer, cells = _cells(study)
-    model = next(iter(cells))
-    return metric_tables.table(
+    return metric_tables.by_dataset(
         LABEL,
         study,
         inputs,
         cells=cells,
-        columns=metric_tables.dataset_columns(study, model, cells[model]),
         body=metric_tables.pair_body(naming.CONSISTENCY),
-        what=f"PRR (higher is better) with similarity {study.scorers[scorer].title}, {study.models[model].title}",
+        what=f"PRR (higher is better) with similarity {study.scorers[scorer].title}",
         scorer=scorer,
         sentences=[
             f"Everything but the similarity is as with {study.scorers[study.main.scorer].title}.",
-            grid.shown_instead(study, [MODEL], [model]),
+            grid.shown_instead(study, [MODEL], list(cells)),
         ],
     )
 

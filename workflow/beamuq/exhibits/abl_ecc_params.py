@@ -14,7 +14,7 @@ METHODS = ("Eccentricity", "EigVecDissimilarity")
 
 
 def needs(study: Study) -> list[Need]:
-    """The evaluation of every cell of the recipe that scores thresholds and dimensions."""
+    """Evaluation and replicates of every cell of the recipe that scores thresholds and dimensions."""
     return ablation_tables.needs(study, _recipe(study))
 
 

@@ -12,7 +12,7 @@ LABEL = "abl_normalization"
 
 
 def needs(study: Study) -> list[Need]:
-    """The evaluation of every cell of the recipe that scores floors."""
+    """Evaluation and replicates of every cell of the recipe that scores floors."""
     return ablation_tables.needs(study, _recipe(study))
 
 

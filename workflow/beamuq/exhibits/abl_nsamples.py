@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from beamuq.exhibits import curves, grid, naming, style
+from beamuq.exhibits import curves, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.exhibits.measured import Key, Measurements
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-LABEL, MODEL, DATASET = "abl_nsamples", "gemma-3-4b-base", "triviaqa"
-
-
-def needs(study: Study) -> list[Need]:
-    """The evaluation of the recipe that scores every M, one model on TriviaQA."""
-    found = curves.recipes(study, naming.GRAPH, DATASET)
-    model = grid.first_model(study, MODEL, lambda m: m in found)
-    return [Need("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
+LABEL = "abl_nsamples"
+SERIES = [(method, variant) for method in naming.GRAPH for variant in curves.BOTH]
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
-    """Samples: the first M. Beams: a search of width M."""
-    (need,) = needs(study)
-    measurements = Measurements(study, inputs, need)
-    data = pd.DataFrame(
-        [
-            curves.row(need.model, DATASET, (method, variant), m, measurements[Key("PRR", method, variant, f"M={m}")])
-            for method in naming.GRAPH
-            for variant in curves.BOTH
-            for m in sorted(study.scoring[need.recipe].budgets)
-        ],
-        columns=curves.COLUMNS,
-    )
-    model, dataset, n = study.models[need.model].title, study.datasets[DATASET].title, int(data["n"].iloc[0])
-    title = naming.titled(study, f"PRR by number of candidates, {dataset}, {model}")
-    caption = naming.caption(
+    """A panel a method."""
+    return curves.figure(
+        LABEL,
         study,
-        [
-            f"PRR (higher is better) against the number of candidates M for {naming.listing(naming.GRAPH)}: the first "
-            f"M samples, and a beam search of width M with probability weights. {dataset}, {model}, n = {n} questions.",
-            "At M = 1 the only beam is the greedy answer itself.",
-            curves.band_sentence(study),
-            curves.undefined_sentence(data),
-            grid.shown_instead(study, [MODEL], [need.model]),
-        ],
-        scorers=[study.main.scorer],
-        quality=True,
+        inputs,
+        SERIES,
+        what="PRR by number of candidates",
+        shows=f"PRR (higher is better) against the number of candidates M for {naming.listing(naming.GRAPH)}: "
+        "the first M samples, and a beam search of width M with probability weights.",
+        draw=_draw,
+        sentences=["At M = 1 the only beam is the greedy answer itself."],
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
-    return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, n))
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figure.Figure:
@@ -70,4 +46,4 @@ def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figur
     return figure
 
 
-EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)
+EXHIBIT = Exhibit(LABEL, "figure", partial(curves.needs, series=SERIES), build, __name__)

@@ -23,20 +23,18 @@ def needs(study: Study) -> list[Need]:
 def build(study: Study, inputs: Inputs) -> Table:
     """Values as evaluated; the mean's interval from the stored replicates."""
     cells = metric_tables.one_model(study, MODEL)
-    model = next(iter(cells))
-    return metric_tables.table(
+    return metric_tables.by_dataset(
         LABEL,
         study,
         inputs,
         cells=cells,
-        columns=metric_tables.dataset_columns(study, model, cells[model]),
         body=metric_tables.pair_body(METHODS),
-        what=f"PRR (higher is better) of further methods in both forms, {study.models[model].title}",
+        what="PRR (higher is better) of further methods in both forms",
         scorer=study.main.scorer,
         sentences=[
             "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
             "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
-            grid.shown_instead(study, [MODEL], [model]),
+            grid.shown_instead(study, [MODEL], list(cells)),
         ],
     )
 

@@ -14,7 +14,7 @@ FAMILIES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam
 
 
 def needs(study: Study) -> list[Need]:
-    """The evaluation of every cell of the recipe whose every strategy is scored."""
+    """Evaluation and replicates of every cell of the recipe whose every strategy is scored."""
     return ablation_tables.needs(study, _recipe(study))
 
 

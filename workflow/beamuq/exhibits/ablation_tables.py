@@ -45,10 +45,11 @@ def cells(study: Study, chosen: str) -> list[grid.Cell]:
 
 
 def needs(study: Study, chosen: str) -> list[Need]:
-    """The evaluation of every cell of the recipe."""
+    """Evaluation and replicates of every cell of the recipe."""
     return [
-        Need("evaluation", model=model, dataset=dataset, recipe=chosen, scorer=study.main.scorer)
+        Need(kind, model=model, dataset=dataset, recipe=chosen, scorer=study.main.scorer)
         for model, dataset in cells(study, chosen)
+        for kind in ("evaluation", "replicates")
     ]
 
 
@@ -66,7 +67,11 @@ def table(
     stored: Callable[[Printed], str],
 ) -> Table:
     """Build the table; ``stored`` gives the setting under which the evaluation holds a printed row."""
-    evaluations = {(need.model, need.dataset): Measurements(study, inputs, need) for need in needs(study, chosen)}
+    files = needs(study, chosen)
+    evaluations = {
+        (evaluation.model, evaluation.dataset): Measurements(study, inputs, evaluation, replicates)
+        for evaluation, replicates in zip(files[::2], files[1::2], strict=True)
+    }
 
     def measure(at: Printed) -> Measured:
         return evaluations[at.model, at.dataset][Key("PRR", at.method, at.variant, stored(at))]
@@ -83,22 +88,26 @@ def table(
     sizes: dict[str, list[int]] = {}
     for model, dataset in evaluations:
         sizes.setdefault(dataset, []).append(measure(columns[0].key | Printed(model, dataset) | first).n)
-    caption = naming.caption(
-        study,
-        [
-            f"{what}.",
-            *sentences,
-            f"{ranked.MARKS_SENTENCE}.",
-            f"{ranked.size_sentence(study, sizes)} Intervals and ± are in the CSV file.",
-            grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
-        ],
-        scorers=[study.main.scorer],
-        quality=True,
-    )
+
+    def caption(marks: str, spread: str) -> str:
+        return naming.caption(
+            study,
+            [
+                f"{what}.",
+                *sentences,
+                f"{marks}.",
+                f"{ranked.size_sentence(study, sizes)} {spread}",
+                grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
+            ],
+            scorers=[study.main.scorer],
+            quality=True,
+        )
+
     return ranked.ranked_table(
         label,
         title=naming.titled(study, what),
-        caption=caption,
+        caption=caption(ranked.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
+        house_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, list(sizes), body)),
         metric="PRR",
         stub=stub,
         columns=columns,

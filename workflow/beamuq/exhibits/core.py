@@ -11,7 +11,7 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -36,8 +36,9 @@ CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
 class Cell:
     """One printed cell.
 
-    ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
-    ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a typewriter face.
+    ``spread`` follows the text in small type, ``interval`` stands under it; ``mark`` is the rank within a column;
+    ``better`` draws the arrow; ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a
+    typewriter face. ``house`` is the cell of the house style; None: it looks the same in both.
     """
 
     text: str
@@ -46,6 +47,8 @@ class Cell:
     better: bool = False
     note: str = ""
     code: bool = False
+    interval: str = ""
+    house: Cell | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Table:
-    """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it."""
+    """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it.
+
+    As it stands it has the paper's style; ``house_caption`` is the house style's where that differs.
+    """
 
     label: str
     title: str
@@ -86,6 +92,15 @@ class Table:
     values: pd.DataFrame
     grid: Grid
     notes: tuple[str, ...] = ()
+    house_caption: str = ""
+
+    def in_house_style(self) -> Table:
+        """The same table with the cells and the caption of the house style."""
+        body = tuple(
+            replace(item, cells=tuple(cell.house or cell for cell in item.cells)) if isinstance(item, Row) else item
+            for item in self.grid.body
+        )
+        return replace(self, caption=self.house_caption or self.caption, grid=replace(self.grid, body=body))
 
 
 @dataclass(frozen=True)

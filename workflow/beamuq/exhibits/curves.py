@@ -1,8 +1,8 @@
-"""PRR against the number of candidates M: what the three figures of it share."""
+"""PRR against the number of candidates M: what the three figures of it share, and the two that show one cell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +10,16 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, naming, style
-from beamuq.exhibits.measured import Measured
+from beamuq.exhibits.core import Figure, Inputs
+from beamuq.exhibits.measured import Key, Measured, Measurements
+from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.figure
 
+MODEL, DATASET = "gemma-3-4b-base", "triviaqa"
 COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
 Series = tuple[str, str]  # method, variant
 
@@ -47,6 +51,53 @@ def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str
 def row(model: str, dataset: str, series: Series, size: int, found: Measured) -> tuple[object, ...]:
     """One drawn point, in the order of ``COLUMNS``."""
     return (model, dataset, *series, size, found.value, found.low, found.high, found.n)
+
+
+def needs(study: Study, series: Sequence[Series]) -> list[Need]:
+    """The evaluation of the recipe that scores the series at every M, one model on TriviaQA."""
+    found = recipes(study, list(dict.fromkeys(method for method, _ in series)), DATASET)
+    model = grid.first_model(study, MODEL, lambda m: m in found)
+    return [Need("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
+
+
+def figure(
+    label: str,
+    study: Study,
+    inputs: Inputs,
+    series: Sequence[Series],
+    *,
+    what: str,
+    shows: str,
+    draw: Callable[[str, str, pd.DataFrame, int], matplotlib.figure.Figure],
+    sentences: Sequence[str] = (),
+) -> Figure:
+    """Samples: the first M. Beams: a search of width M. ``draw`` takes title, footnote, data and n."""
+    (need,) = needs(study, series)
+    measurements = Measurements(study, inputs, need)
+    data = pd.DataFrame(
+        [
+            row(need.model, DATASET, (method, variant), m, measurements[Key("PRR", method, variant, f"M={m}")])
+            for method, variant in series
+            for m in sorted(study.scoring[need.recipe].budgets)
+        ],
+        columns=COLUMNS,
+    )
+    of, n = f"{study.datasets[DATASET].title}, {study.models[need.model].title}", int(data["n"].iloc[0])
+    title = naming.titled(study, f"{what}, {of}")
+    caption = naming.caption(
+        study,
+        [
+            f"{shows} {of}, n = {n} questions.",
+            *sentences,
+            band_sentence(study),
+            undefined_sentence(data),
+            grid.shown_instead(study, [MODEL], [need.model]),
+        ],
+        scorers=[study.main.scorer],
+        quality=True,
+    )
+    note = naming.footnote(study, [study.main.scorer], quality=True)
+    return Figure(label, title, caption, data, lambda: draw(title, note, data, n))
 
 
 def draw(axes: matplotlib.axes.Axes, data: pd.DataFrame, looks: Mapping[Series, style.Look]) -> None:

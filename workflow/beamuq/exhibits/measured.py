@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,7 +31,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A value with its interval; ``value`` None: undefined, and ``note`` says why. ``n``: questions."""
+    """A value with its interval; ``value`` None: undefined, and ``note`` says why. ``n``: questions.
+
+    ``replicates`` [R]: one value a resample, NaN where undefined; None where they were not asked for.
+    """
 
     value: float | None
     low: float | None
@@ -39,6 +42,7 @@ class Measured:
     std: float | None
     n: int
     note: str = ""
+    replicates: NDArray[np.floating] | None = field(default=None, compare=False, repr=False)
 
 
 class Measurements:
@@ -52,6 +56,7 @@ class Measurements:
             if row["subset"] == "all" and row["quality"] == study.quality.metric:
                 key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["produced"])
                 self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
+        self._paired = replicates is not None
         if replicates is not None:
             table = inputs[replicates].table
             values = table.column("values").combine_chunks()
@@ -62,7 +67,8 @@ class Measurements:
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
     def __getitem__(self, key: Key) -> Measured:
-        return self._row(self._rows, key)
+        row = self._row(self._rows, key)
+        return replace(row, replicates=self.replicates(key)) if self._paired else row
 
     def replicates(self, key: Key) -> NDArray[np.float32]:
         """One value a resample, NaN where undefined."""
@@ -94,4 +100,6 @@ def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key
     values = np.array([row.value for row in rows], dtype=np.float64)
     replicates = np.stack([cell.replicates(key) for cell in cells]).astype(np.float64)
     estimate = bootstrap.mean_over(values, replicates, confidence)
-    return Measured(float(values.mean()), estimate.low, estimate.high, estimate.std, n, estimate.note)
+    return Measured(
+        float(values.mean()), estimate.low, estimate.high, estimate.std, n, estimate.note, replicates.mean(axis=0)
+    )

@@ -89,23 +89,27 @@ def table(
     sizes = {d: [evaluations[m, d][key].n for m in cells if d in cells[m]] for d in shown}
     has_pairs = any(isinstance(item, Line) and item.key.variant for item in body)
     has_entropy = any(isinstance(i, Line) and i.key.method == "SemanticEntropy" and not i.key.variant for i in body)
-    caption = naming.caption(
-        study,
-        [
-            f"{what}.",
-            *sentences,
-            f"{ranked.MARKS_SENTENCE}{'; ' + ranked.ARROW_SENTENCE if has_pairs else ''}.",
-            ranked.spread_sentence(study, shown),
-            ranked.size_sentence(study, sizes),
-            SEMANTIC_ENTROPY if has_entropy else "",
-        ],
-        scorers=[scorer],
-        quality=True,
-    )
+
+    def caption(marks: str, spread: str) -> str:
+        return naming.caption(
+            study,
+            [
+                f"{what}.",
+                *sentences,
+                f"{marks}{'; ' + ranked.ARROW_SENTENCE if has_pairs else ''}.",
+                spread,
+                ranked.size_sentence(study, sizes),
+                SEMANTIC_ENTROPY if has_entropy else "",
+            ],
+            scorers=[scorer],
+            quality=True,
+        )
+
     return ranked.ranked_table(
         label,
         title=naming.titled(study, what),
-        caption=caption,
+        caption=caption(ranked.MARKS_SENTENCE, ranked.spread_sentence(study, shown)),
+        house_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, shown, body)),
         metric=metric,
         stub=("Method",),
         columns=columns,
@@ -114,17 +118,54 @@ def table(
     )
 
 
-def model_columns(study: Study, cells: dict[str, list[str]]) -> list[Column]:
-    """A column a model, for means over datasets."""
-    return [Column((study.models[model].title,), Printed(model=model, dataset=MEAN)) for model in cells]
+def by_model(
+    label: str, study: Study, inputs: Inputs, *, what: str, produced: str = "greedy", sentences: Sequence[str] = ()
+) -> Table:
+    """Every method of the main recipe, a column a model: PRR, mean over the datasets."""
+    cells = grid.main_cells(study)
+    return table(
+        label,
+        study,
+        inputs,
+        cells=cells,
+        columns=[Column((study.models[model].title,), Printed(model=model, dataset=MEAN)) for model in cells],
+        body=main_body(study),
+        what=f"{what}, mean over {len(next(iter(cells.values())))} datasets",
+        scorer=study.main.scorer,
+        produced=produced,
+        sentences=sentences,
+    )
 
 
-def dataset_columns(study: Study, model: str, datasets: Sequence[str], *, mean: bool = True) -> list[Column]:
-    """A column a dataset under its category, then the mean."""
+def by_dataset(
+    label: str,
+    study: Study,
+    inputs: Inputs,
+    *,
+    cells: dict[str, list[str]],
+    body: Body,
+    what: str,
+    scorer: str,
+    metric: str = "PRR",
+    sentences: Sequence[str] = (),
+) -> Table:
+    """One model (the only one of ``cells``), a column a dataset under its category, then the mean."""
+    ((model, datasets),) = cells.items()
     columns = [
         Column((study.datasets[d].category, study.datasets[d].title), Printed(model=model, dataset=d)) for d in datasets
     ]
-    return columns + ([Column(("", "Mean"), Printed(model=model, dataset=MEAN))] if mean else [])
+    return table(
+        label,
+        study,
+        inputs,
+        cells=cells,
+        columns=[*columns, Column(("", "Mean"), Printed(model=model, dataset=MEAN))],
+        body=body,
+        what=f"{what}, {study.models[model].title}",
+        scorer=scorer,
+        metric=metric,
+        sentences=sentences,
+    )
 
 
 def one_model(study: Study, preferred: str) -> dict[str, list[str]]:

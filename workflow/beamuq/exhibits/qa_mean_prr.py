@@ -17,17 +17,7 @@ def needs(study: Study) -> list[Need]:
 
 def build(study: Study, inputs: Inputs) -> Table:
     """Means and their intervals from the stored replicates."""
-    cells = grid.main_cells(study)
-    return metric_tables.table(
-        LABEL,
-        study,
-        inputs,
-        cells=cells,
-        columns=metric_tables.model_columns(study, cells),
-        body=metric_tables.main_body(study),
-        what=f"PRR (higher is better), mean over {len(next(iter(cells.values())))} datasets",
-        scorer=study.main.scorer,
-    )
+    return metric_tables.by_model(LABEL, study, inputs, what="PRR (higher is better)")
 
 
 EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -17,16 +17,14 @@ def needs(study: Study, *, model: str) -> list[Need]:
 
 def build(study: Study, inputs: Inputs, *, model: str) -> Table:
     """Values as evaluated; the mean's interval from the stored replicates."""
-    label = _label(study, model)
     cells = grid.main_cells(study, [model])
-    return metric_tables.table(
-        label,
+    return metric_tables.by_dataset(
+        _label(study, model),
         study,
         inputs,
         cells=cells,
-        columns=metric_tables.dataset_columns(study, model, cells[model]),
         body=metric_tables.main_body(study),
-        what=f"PRR (higher is better) on {len(cells[model])} datasets, {study.models[model].title}",
+        what=f"PRR (higher is better) on {len(cells[model])} datasets",
         scorer=study.main.scorer,
     )
 

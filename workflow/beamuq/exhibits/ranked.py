@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import pandas as pd
 
-from beamuq.exhibits import naming, numbers
+from beamuq.exhibits import house, naming, numbers, style
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 from beamuq.exhibits.measured import Measured
 from beamuq.study import Study
@@ -51,15 +51,19 @@ class Column:
     key: Printed
 
 
+Body = Sequence[Line | Heading | Rule]
+
+
 def ranked_table(
     label: str,
     *,
     title: str,
     caption: str,
+    house_caption: str,
     metric: str,
     stub: tuple[str, ...],
     columns: Sequence[Column],
-    body: Sequence[Line | Heading | Rule],
+    body: Body,
     measure: Callable[[Printed], Measured],
     spread: bool = True,
     arrows: bool = True,
@@ -67,6 +71,7 @@ def ranked_table(
 ) -> Table:
     """Measure every row × column; mark best and second of each column; draw the arrow where the beam form is better.
 
+    The house style's cells have the interval and :mod:`beamuq.exhibits.house`'s bold instead, and the arrow too.
     ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row with the
     ``multinomial`` row of the same method and setting, where that row is in the table.
     """
@@ -75,8 +80,11 @@ def ranked_table(
     cells: dict[Printed, Cell] = {}
     for column in columns:
         keys = [line.key | column.key for line in lines]
-        for key, mark in zip(keys, numbers.marks([measured[key].value for key in keys]), strict=True):
-            cells[key] = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
+        marks = numbers.marks([measured[key].value for key in keys])
+        verdicts = house.verdicts([measured[key] for key in keys])
+        for key, mark, verdict in zip(keys, marks, verdicts, strict=True):
+            cell = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
+            cells[key] = replace(cell, house=_house_cell(cell, measured[key], verdict))
     grid = Grid(
         stub,
         tuple(zip(*(column.titles for column in columns), strict=True)),
@@ -107,7 +115,7 @@ def ranked_table(
         ],
         columns=list(CSV_COLUMNS),
     )
-    return Table(label, title, caption, values, grid, tuple(filter(None, notes)))
+    return Table(label, title, caption, values, grid, tuple(filter(None, notes)), house_caption)
 
 
 def _cell(
@@ -132,14 +140,58 @@ def _cell(
     )
 
 
+def _house_cell(cell: Cell, found: Measured, verdict: house.Verdict) -> Cell | None:
+    if found.value is None:
+        return None
+    return replace(
+        cell,
+        spread="",
+        interval=f"[{numbers.decimal(found.low)}, {numbers.decimal(found.high)}]"
+        if found.low is not None and found.high is not None
+        else "",
+        mark="best" if verdict.bold else "",
+        note="; ".join(filter(None, (found.note, verdict.note))),
+    )
+
+
 def spread_sentence(study: Study, datasets: Sequence[str]) -> str:
     """What ± is."""
+    return f"± is the standard deviation over {_resamples(study, datasets)}."
+
+
+def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
+    """What the brackets of the house style are, and whether so few resamples can distinguish anything."""
+    resamples, others = study.evaluation.resamples, _others(body)
+    smallest = house.smallest_p(resamples)
+    few = (
+        ""
+        if smallest * others < house.LEVEL
+        else f" {resamples} resamples are too few to distinguish any value from the best: p is at least "
+        f"{smallest:.2g}, corrected over {others} comparisons {min(1.0, smallest * others):.2g}."
+    )
+    return f"In brackets: {style.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
+
+
+def bold_sentence(body: Body) -> str:
+    """What bold is in the house style."""
+    return (
+        "Bold: the best of each column and every value not distinguishable from it at the "
+        f"{100 * house.LEVEL:g} % level (two-sided paired bootstrap test on the same resamples, corrected by Holm over "
+        f"the column's {_others(body)} comparisons with the best); a value that could not be compared is not bold and "
+        "its note says why"
+    )
+
+
+def _others(body: Body) -> int:
+    return sum(isinstance(item, Line) for item in body) - 1
+
+
+def _resamples(study: Study, datasets: Sequence[str]) -> str:
     stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
     return (
-        f"± is the standard deviation over {study.evaluation.resamples} bootstrap resamples of the questions"
+        f"{study.evaluation.resamples} bootstrap resamples of the questions"
         + (f" (of whole stories for {naming.listing(stories)})" if stories else "")
         + (", each dataset resampled on its own" if len(datasets) > 1 else "")
-        + "."
     )
 
 

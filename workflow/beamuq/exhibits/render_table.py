@@ -32,6 +32,12 @@ _LATEX_HEAD = r"""\documentclass[10pt]{article}
 \begin{document}
 """
 
+# Rows of two lines: leaves room for a long caption on the same page.
+_FIT_TO_HEIGHT = (
+    r"\ifdim\dimexpr\ht\tablebox+\dp\tablebox\relax>7in"
+    r"\sbox{\tablebox}{\resizebox*{!}{7in}{\usebox{\tablebox}}}\fi"
+)
+
 _STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#111}
 h1{font-size:1.15rem}
 .scroll{overflow-x:auto}
@@ -57,6 +63,7 @@ def latex(table: Table) -> str:
     grid, letters = table.grid, _letters(table)
     stub, width = len(grid.stub), len(grid.stub) + len(grid.header[-1])
     code = any(cell.code for row in _rows(grid) for cell in row.cells)
+    stacked = any(cell.interval for row in _rows(grid) for cell in row.cells)
     column = f"p{{{0.78 / max(1, width - stub):.3f}\\textwidth}}" if code else "c"
     lines = [
         r"\begin{table}[!ht]",
@@ -64,6 +71,7 @@ def latex(table: Table) -> str:
         rf"\label{{tab:{table.label}}}",
         r"\centering\small",
         r"\begin{lrbox}{\tablebox}",
+        *([r"\setlength{\tabcolsep}{3pt}"] if stacked else []),
         rf"\begin{{tabular}}{{@{{}}{'l' * stub}{column * (width - stub)}@{{}}}}",
         r"\toprule",
     ]
@@ -81,10 +89,11 @@ def latex(table: Table) -> str:
             lines.append(rf"\multicolumn{{{width}}}{{c}}{{\textit{{{escape.latex(item.title)}}}}} \\")
         elif isinstance(item, Row):
             cells = [*map(escape.latex, item.titles), *(_latex_cell(cell, letters) for cell in item.cells)]
-            lines.append(" & ".join(cells) + r" \\")
+            lines.append(" & ".join(cells) + (r" \\ \addlinespace[2pt]" if stacked else r" \\"))
         else:
             lines.append(r"\midrule")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{lrbox}", r"\fittowidth", ""]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{lrbox}"]
+    lines += [*([_FIT_TO_HEIGHT] if stacked else []), r"\fittowidth", ""]
     lines += [rf"\par\smallskip\noindent{{\footnotesize {escape.latex(note)}\par}}" for note in _notes(table, letters)]
     lines += [r"\end{table}", r"\end{document}", ""]
     return _LATEX_HEAD + "\n".join(lines)
@@ -196,11 +205,11 @@ def _latex_cell(cell: Cell, letters: dict[str, str]) -> str:
     text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark, text)
     if cell.note:
         text += rf"\textsuperscript{{{letters[cell.note]}}}"
-    return (
-        text
-        + (r" $\uparrow$" if cell.better else "")
-        + (rf" {{\scriptsize {escape.latex(cell.spread)}}}" if cell.spread else "")
-    )
+    text += r" $\uparrow$" if cell.better else ""
+    if cell.interval:
+        lines = rf"{text}\\[-3pt]{{\scriptsize {escape.latex(cell.interval.replace('-', '−'))}}}"
+        return rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{lines}\end{{tabular}}"
+    return text + (rf" {{\scriptsize {escape.latex(cell.spread)}}}" if cell.spread else "")
 
 
 def _markdown_line(cells: list[str]) -> str:
@@ -217,7 +226,8 @@ def _markdown_cell(cell: Cell, letters: dict[str, str]) -> str:
     text = {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(cell.mark, text)
     if cell.note:
         text += f"<sup>{letters[cell.note]}</sup>"
-    return text + (f" {ARROW}" if cell.better else "") + (f" {escape.markdown(cell.spread)}" if cell.spread else "")
+    small = "".join(f" {escape.markdown(part)}" for part in (cell.spread, cell.interval) if part)
+    return text + (f" {ARROW}" if cell.better else "") + small
 
 
 def _html_head(name: str, count: int) -> str:
@@ -233,4 +243,6 @@ def _html_cell(cell: Cell, letters: dict[str, str]) -> str:
     if cell.note:
         text += f"<sup>{letters[cell.note]}</sup>"
     text += f" {ARROW}" if cell.better else ""
-    return f"<td>{text}{f' <small>{escape.page(cell.spread)}</small>' if cell.spread else ''}</td>"
+    text += f" <small>{escape.page(cell.spread)}</small>" if cell.spread else ""
+    text += f"<br><small>{escape.page(cell.interval)}</small>" if cell.interval else ""
+    return f"<td>{text}</td>"

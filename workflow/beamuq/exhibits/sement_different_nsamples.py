@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from beamuq.exhibits import curves, grid, naming, style
+from beamuq.exhibits import curves, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.exhibits.measured import Key, Measurements
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-LABEL, MODEL, DATASET = "sement_different_nsamples", "gemma-3-4b-base", "triviaqa"
+LABEL = "sement_different_nsamples"
 LOOKS = {
     ("SemanticEntropy", naming.MULTINOMIAL): style.Look("Semantic Entropy", style.GREEN, ":", "^"),
     **{
@@ -26,42 +25,18 @@ LOOKS = {
 }
 
 
-def needs(study: Study) -> list[Need]:
-    """The evaluation of the recipe that scores every M, one model on TriviaQA."""
-    found = curves.recipes(study, ("SemanticEntropy", "Dissimilarity"), DATASET)
-    model = grid.first_model(study, MODEL, lambda m: m in found)
-    return [Need("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
-
-
 def build(study: Study, inputs: Inputs) -> Figure:
-    """Samples: the first M. Beams: a search of width M."""
-    (need,) = needs(study)
-    measurements = Measurements(study, inputs, need)
-    data = pd.DataFrame(
-        [
-            curves.row(need.model, DATASET, series, m, measurements[Key("PRR", *series, f"M={m}")])
-            for series in LOOKS
-            for m in sorted(study.scoring[need.recipe].budgets)
-        ],
-        columns=curves.COLUMNS,
-    )
-    model, dataset, n = study.models[need.model].title, study.datasets[DATASET].title, int(data["n"].iloc[0])
-    title = naming.titled(study, f"Semantic Entropy and Dissimilarity by number of candidates, {dataset}, {model}")
-    caption = naming.caption(
+    """Three series in one panel."""
+    return curves.figure(
+        LABEL,
         study,
-        [
-            "PRR (higher is better) against the number of candidates M for Semantic Entropy of the first M samples "
-            f"(entropy of the clusters' counts) and for Dissimilarity of samples and of beams. {dataset}, {model}, "
-            f"n = {n} questions.",
-            curves.band_sentence(study),
-            curves.undefined_sentence(data),
-            grid.shown_instead(study, [MODEL], [need.model]),
-        ],
-        scorers=[study.main.scorer],
-        quality=True,
+        inputs,
+        list(LOOKS),
+        what="Semantic Entropy and Dissimilarity by number of candidates",
+        shows="PRR (higher is better) against the number of candidates M for Semantic Entropy of the first M samples "
+        "(entropy of the clusters' counts) and for Dissimilarity of samples and of beams.",
+        draw=_draw,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
-    return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, n))
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figure.Figure:
@@ -75,4 +50,4 @@ def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figur
     return figure
 
 
-EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)
+EXHIBIT = Exhibit(LABEL, "figure", partial(curves.needs, series=list(LOOKS)), build, __name__)

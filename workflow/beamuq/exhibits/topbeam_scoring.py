@@ -20,16 +20,11 @@ def needs(study: Study) -> list[Need]:
 
 def build(study: Study, inputs: Inputs) -> Table:
     """Means and their intervals from the stored replicates."""
-    cells = grid.main_cells(study)
-    return metric_tables.table(
+    return metric_tables.by_model(
         LABEL,
         study,
         inputs,
-        cells=cells,
-        columns=metric_tables.model_columns(study, cells),
-        body=metric_tables.main_body(study),
-        what=f"PRR (higher is better) of the top beam, mean over {len(next(iter(cells.values())))} datasets",
-        scorer=study.main.scorer,
+        what="PRR (higher is better) of the top beam",
         produced="top_beam",
         sentences=["Quality and every method are those of the most probable beam instead of the greedy answer."],
     )

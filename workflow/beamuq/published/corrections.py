@@ -1,4 +1,4 @@
-"""Many tests at once, and what a comparison of two noisy numbers can see."""
+"""What a comparison of two noisy numbers can see."""
 
 from __future__ import annotations
 
@@ -7,27 +7,6 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 Array = npt.NDArray[np.float64]
-
-
-def holm(p: npt.ArrayLike, tests: int) -> Array:
-    """Holm's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as the largest. NaN stays NaN."""
-    values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values)  # NaN last
-    factors = np.maximum(tests - np.arange(len(values)), 1)
-    adjusted = np.empty_like(values)
-    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
-    return adjusted
-
-
-def benjamini_hochberg(p: npt.ArrayLike, tests: int) -> Array:
-    """Benjamini and Hochberg's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as p = 1."""
-    values = np.asarray(p, dtype=np.float64)
-    run = np.flatnonzero(~np.isnan(values))
-    order = run[np.argsort(values[run])]
-    scaled = values[order] * tests / np.arange(1, len(order) + 1)
-    adjusted = np.full(len(values), np.nan)
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
 
 
 def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Array:

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from beamuq.evaluation.bootstrap import Difference
+from beamuq.evaluation.corrections import holm
 from beamuq.exhibits.candidates import Candidates
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
-from beamuq.published.corrections import holm
 from beamuq.published.declared import Declared
 from beamuq.published.results import Cell, Results, paired
 from beamuq.published.values import Printed, incomparable

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from beamuq.evaluation.corrections import benjamini_hochberg, holm
 from beamuq.exhibits import grid
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.numbers import TIE
-from beamuq.published.corrections import benjamini_hochberg, holm
 from beamuq.published.declared import Declared
 from beamuq.published.results import Cell, Results, paired
 from beamuq.published.values import MEAN

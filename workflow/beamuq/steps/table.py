@@ -1,4 +1,4 @@
-"""One table of the paper, from the files it names: CSV, LaTeX, Markdown, HTML."""
+"""One table of the paper, from the files it names: CSV, LaTeX, Markdown, HTML, and all but the CSV in house style."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True, help="the label, such as qa_mean_prr")
     parser.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
     parser.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
-    for kind in ("csv", "tex", "markdown", "html"):
+    for kind in ("csv", "tex", "markdown", "html", "house-tex", "house-markdown", "house-html"):
         parser.add_argument(f"--{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
@@ -27,15 +27,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
     if not isinstance(built, core.Table):
         raise BeamUQError(f"--name: {options.name!r} is a figure; use beamuq.steps.figure")
-    outputs: list[tuple[Path, Callable[[core.Table], str]]] = [
-        (options.csv, render_table.csv),
-        (options.tex, render_table.latex),
-        (options.markdown, render_table.markdown),
-        (options.html, render_table.html),
+    house = built.in_house_style()
+    outputs: list[tuple[Path, Callable[[core.Table], str], core.Table]] = [
+        (options.csv, render_table.csv, built),
+        (options.tex, render_table.latex, built),
+        (options.markdown, render_table.markdown, built),
+        (options.html, render_table.html, built),
+        (options.house_tex, render_table.latex, house),
+        (options.house_markdown, render_table.markdown, house),
+        (options.house_html, render_table.html, house),
     ]
-    for path, render in outputs:
+    for path, render, table in outputs:
         with tables.atomic(path) as temporary:
-            temporary.write_text(render(built), encoding="utf-8")
+            temporary.write_text(render(table), encoding="utf-8")
 
 
 if __name__ == "__main__":

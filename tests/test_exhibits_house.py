@@ -1,0 +1,333 @@
+"""The house style: intervals, and bold for what a paired test cannot tell from the best, from the paper's frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import exhibits_study
+from beamuq import tables
+from beamuq.exhibits import core, house, render_table
+from beamuq.exhibits.core import Cell, Row, Table
+from beamuq.exhibits.measured import Measured
+from beamuq.study import Study
+
+RESAMPLES = 2000
+FEW = exhibits_study.study()
+STUDY = exhibits_study.study(evaluation={"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES})
+TABLES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "table"]
+RANKED = [name for name in TABLES if name.startswith(("qa_", "abl_", "topbeam"))]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Noisy(exhibits_study.Results):
+    """Replicates share most of a cell's noise and have some of their own, so that some differences are clear."""
+
+    def _replicate_rows(self, need: Any) -> list[np.ndarray[Any, Any]]:
+        common = exhibits_study.generator(need.path, "common").normal(scale=0.3, size=RESAMPLES)
+        rows = []
+        for row in self._measured(need):
+            own = exhibits_study.generator(need.path, sorted(row.items())).normal(scale=0.1, size=RESAMPLES)
+            rows.append((row["value"] + common + own).astype(np.float32))
+        return rows
+
+
+def build(name: str, results: exhibits_study.Results, study: Study) -> Table:
+    item = core.exhibit(name, study)
+    table = item.build(study, results.inputs(item.needs(study)))
+    assert isinstance(table, Table)
+    return table
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Noisy:
+    return Noisy(tmp_path_factory.mktemp("noisy"), STUDY)
+
+
+@pytest.fixture(scope="module")
+def built(results: Noisy) -> dict[str, Table]:
+    return {name: build(name, results, STUDY) for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return build("qa_tiny", exhibits_study.Results(tmp_path_factory.mktemp("few"), FEW), FEW)
+
+
+def cells(table: Table) -> list[Cell]:
+    return [cell for row in table.grid.body if isinstance(row, Row) for cell in row.cells]
+
+
+# -- the test, against one written out step by step --------------------------------------------------------------
+
+
+def p_of(best: Floats, row: Floats) -> float | None:
+    """Two-sided: twice the share of resamples that put the difference on the other side of zero, one added to each."""
+    differences = [float(a) - float(b) for a, b in zip(best, row, strict=True) if not (np.isnan(a) or np.isnan(b))]
+    if len(best) - len(differences) > 0.01 * len(best):
+        return None
+    below, above = sum(d <= 0 for d in differences), sum(d >= 0 for d in differences)
+    return min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1))
+
+
+def not_rejected(p: dict[int, float | None], tests: int) -> set[int]:
+    """Holm step by step: the smallest p against 5 % of all, the next against 5 % of the rest, until one fails."""
+    left = {row: value for row, value in p.items() if value is not None}
+    while left:
+        row = min(left, key=lambda key: left[key])
+        if left[row] * tests >= 0.05:
+            break
+        del left[row]
+        tests -= 1
+    return set(left)
+
+
+def bold_rows(values: Sequence[float | None], replicates: Sequence[Floats]) -> set[int]:
+    known = [value for value in values if value is not None]
+    best = values.index(max(known))
+    others = [row for row, value in enumerate(values) if value is not None and row != best]
+    p = {row: p_of(replicates[best], replicates[row]) for row in others}
+    return {best} | not_rejected(p, len(values) - 1)
+
+
+def column(values: Sequence[float | None], replicates: Sequence[Floats]) -> list[Measured]:
+    """Rows of which those with more than 1 % undefined resamples have no interval, as measured ones."""
+    rows = []
+    for value, found in zip(values, replicates, strict=True):
+        spread = value is not None and np.isnan(found).mean() <= 0.01
+        limits = (0.0, 1.0, 0.1) if spread else (None, None, None)
+        rows.append(Measured(value, *limits, 24, "" if spread else "undefined", found))
+    return rows
+
+
+def bold(values: Sequence[float | None], replicates: Sequence[Floats]) -> set[int]:
+    verdicts = house.verdicts(column(values, replicates))
+    return {row for row, verdict in enumerate(verdicts) if verdict.bold}
+
+
+def synthetic(seed: int, rows: int = 8) -> tuple[list[float | None], list[Floats]]:
+    random = np.random.default_rng(seed)
+    values = random.uniform(0.3, 0.6, size=rows)
+    common = random.normal(scale=0.2, size=RESAMPLES)
+    own = random.normal(size=(rows, RESAMPLES)) * random.uniform(0.01, 0.1, size=(rows, 1))
+    return [*values.tolist()], list(values[:, None] + common + own)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bold_rows_are_those_of_the_test_written_out(seed: int) -> None:
+    values, replicates = synthetic(seed)
+    if seed % 3 == 1:
+        values[int(np.argmin(np.array(values)))] = None
+        replicates[2] = np.where(np.arange(RESAMPLES) < 60, np.nan, replicates[2])
+    if seed % 3 == 2:
+        replicates[3] = np.where(np.arange(RESAMPLES) < 15, np.nan, replicates[3])
+    assert bold(values, replicates) == bold_rows(values, replicates)
+
+
+def test_the_seeds_leave_something_bold_and_something_not() -> None:
+    sizes = {len(bold(*synthetic(seed))) for seed in range(12)}
+    assert len(sizes) > 2
+    assert max(sizes) > 1
+    assert min(sizes) < 8
+
+
+def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
+    """The same replicates shuffled: a difference of .1 drowns in noise that the pairing takes away."""
+    random = np.random.default_rng(1)
+    common = random.normal(scale=0.3, size=RESAMPLES)
+    best, other = 0.6 + common, 0.5 + common + random.normal(scale=0.01, size=RESAMPLES)
+    assert bold([0.6, 0.5], [best, other]) == {0}
+    assert bold([0.6, 0.5], [best, random.permutation(other)]) == {0, 1}
+
+
+def test_a_p_that_only_the_correction_lifts_over_the_level_is_bold() -> None:
+    """Ten rows that each cross zero in 1 % of the resamples: p = .02 alone, .2 among ten."""
+    best = np.zeros(RESAMPLES)
+    other = np.where(np.arange(RESAMPLES) < 0.01 * RESAMPLES, 0.1, -0.1)
+    assert p_of(best, other) == pytest.approx(0.02, abs=0.002)
+    assert bold([0.0, -0.1], [best, other]) == {0}
+    assert bold([0.0, *[-0.1] * 10], [best, *[other] * 10]) == set(range(11))
+
+
+def test_comparisons_that_cannot_be_made_count_in_the_correction() -> None:
+    """p = .02 is below 5 % alone, and above it where two rows of the family could not be compared."""
+    best, nothing = np.zeros(RESAMPLES), np.full(RESAMPLES, np.nan)
+    other = np.where(np.arange(RESAMPLES) < 0.01 * RESAMPLES, 0.1, -0.1)
+    assert bold([0.0, -0.1, -0.2, -0.2], [best, other, nothing, nothing]) == {0, 1}
+
+
+def test_rows_identical_to_the_best_are_bold() -> None:
+    values, replicates = synthetic(0)
+    best = int(np.argmax(np.array(values)))
+    assert len(values) in bold([*values, values[best]], [*replicates, replicates[best]])
+
+
+def test_a_row_with_the_best_value_and_other_replicates_is_bold() -> None:
+    shifted = np.full(RESAMPLES, 0.5)
+    assert bold([0.6, 0.6, 0.5], [np.full(RESAMPLES, 0.6), shifted, shifted]) == {0, 1}
+
+
+def test_undefined_values_are_never_bold() -> None:
+    nothing = np.full(RESAMPLES, np.nan)
+    assert bold([None, None], [nothing, nothing]) == set()
+    assert bold([None, 0.5], [nothing, np.full(RESAMPLES, 0.5)]) == {1}
+
+
+def test_rows_that_cannot_be_compared_are_not_bold_and_say_why() -> None:
+    values, replicates = [0.6, 0.6 - 1e-6, 0.5], [np.zeros(RESAMPLES) for _ in range(3)]
+    replicates[1] = np.where(np.arange(RESAMPLES) < 21, np.nan, 0.0)
+    found = house.verdicts(column(values, replicates))
+    assert [verdict.bold for verdict in found] == [True, False, True]
+    assert [verdict.note for verdict in found] == ["", "not compared with the best", ""]
+
+
+def test_a_best_row_without_interval_leaves_no_other_bold() -> None:
+    replicates = [np.where(np.arange(RESAMPLES) < 21, np.nan, 0.0), np.zeros(RESAMPLES)]
+    best, other = house.verdicts(column([0.6, 0.5], replicates))
+    assert best.bold
+    assert other == house.Verdict(False, "not compared with the best: 21 of 2000 resamples undefined")
+
+
+def test_rows_without_common_resamples_are_not_compared() -> None:
+    replicates = [np.zeros(RESAMPLES), np.zeros(RESAMPLES - 1), np.zeros(RESAMPLES)]
+    rows = column([0.6, 0.5, 0.5], replicates)
+    rows[2] = Measured(0.5, 0.4, 0.6, 0.1, 24)
+    found = house.verdicts(rows)
+    assert [verdict.bold for verdict in found] == [True, False, False]
+    assert {verdict.note for verdict in found[1:]} == {"not compared with the best: no common resamples"}
+
+
+# -- tables built from files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: dict[str, Table]) -> None:
+    paper, other = built[name], built[name].in_house_style()
+    assert other.values is paper.values
+    assert [(cell.text, cell.better) for cell in cells(other)] == [(cell.text, cell.better) for cell in cells(paper)]
+    assert render_table.csv(other) == render_table.csv(paper)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in RANKED])
+def test_tables_that_rank_nothing_look_the_same_in_both(name: str, built: dict[str, Table]) -> None:
+    for render in (render_table.latex, render_table.markdown, render_table.html):
+        assert render(built[name].in_house_style()) == render(built[name])
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, Table]) -> None:
+    limits = built[name].values[["low", "high"]].to_numpy(dtype=np.float64)
+    printed = [re.findall(r"-?\d*\.\d{3}", cell.interval) for cell in cells(built[name].in_house_style())]
+    assert all(cell.interval.startswith("[") for cell in cells(built[name].in_house_style()))
+    assert np.abs(np.sort(np.array(printed, dtype=np.float64), axis=0) - np.sort(limits, axis=0)).max() <= 0.0005 + 1e-9
+
+
+def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], results: Noisy) -> None:
+    """``qa_tiny``: each dataset from its own replicates, the mean from their means, resample by resample."""
+    item = core.exhibit("qa_tiny", STUDY)
+    stored: dict[str, dict[tuple[str, str], Floats]] = {}
+    for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
+        if need.kind == "replicates":
+            rows = tables.read(path, "replicates").table.to_pylist()
+            stored[need.dataset] = {
+                (row["method"], row["variant"]): np.array(row["values"], dtype=np.float64)
+                for row in rows
+                if (row["metric"], row["produced"], row["setting"]) == ("PRR", "greedy", "")
+            }
+    values = built["qa_tiny"].values
+    body = [row for row in built["qa_tiny"].in_house_style().grid.body if isinstance(row, Row)]
+    counts = []
+    for position, dataset in enumerate([*exhibits_study.DATASETS, "mean"]):
+        part = values[values["dataset"] == dataset]
+        keys = [
+            (method, "multinomial" if method in ("SAR", "SemanticEntropy") else variant)
+            for method, variant in zip(part["method"], part["variant"], strict=True)
+        ]
+        of = (
+            stored[dataset]
+            if dataset in stored
+            else {key: np.mean([s[key] for s in stored.values()], 0) for key in keys}
+        )
+        expected = bold_rows(part["value"].to_list(), [of[key] for key in keys])
+        assert {row for row, cells in enumerate(body) if cells.cells[position].mark == "best"} == expected
+        counts.append(len(expected))
+    assert max(counts) > 1
+    assert max(counts) < len(body)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_house_style_has_no_second_place_and_bold_holds_the_paper_s_best(name: str, built: dict[str, Table]) -> None:
+    pairs = list(zip(cells(built[name]), cells(built[name].in_house_style()), strict=True))
+    assert all(other.mark in ("", "best") for _, other in pairs)
+    assert all(other.mark == "best" for paper, other in pairs if paper.mark == "best")
+    assert any(not other.mark for _, other in pairs)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_house_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, Table]) -> None:
+    table = built[name].in_house_style()
+    rows = sum(isinstance(item, Row) for item in table.grid.body)
+    for words in (
+        "95 % percentile intervals over 2000 bootstrap resamples of the questions (of whole stories for CoQA)",
+        "not distinguishable from it at the 5 % level",
+        "two-sided paired bootstrap test on the same resamples",
+        f"corrected by Holm over the column's {rows - 1} comparisons",
+        "n = ",
+        "stand-in for AlignScore",
+    ):
+        assert words in table.caption
+    assert "too few" not in table.caption
+    for render in (render_table.latex, render_table.markdown, render_table.html):
+        assert "±" not in render(table)
+        assert r"\pm" not in render(table)
+
+
+def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: Table) -> None:
+    """200 resamples give p ≥ .01, and 19 comparisons make .19 of it; their difference is the same in every resample."""
+    table = few.in_house_style()
+    assert "200 resamples are too few to distinguish any value from the best" in table.caption
+    assert "p is at least 0.01, corrected over 19 comparisons 0.19" in table.caption
+    assert all(cell.mark == "best" for cell in cells(table))
+
+
+def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
+    """MTE is undefined on CoQA; Perplexity on TriviaQA has too many undefined resamples, and so in the mean."""
+    results = Noisy(tmp_path, STUDY)
+    item = core.exhibit("qa_tiny", STUDY)
+    for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
+        rows = tables.read(path, need.kind).table.to_pylist()
+        why = "60 of 2000 resamples undefined: no interval"
+        for row in rows:
+            if (row["method"], need.dataset, need.kind) == ("MTE", "coqa", "evaluation"):
+                row |= {"value": None, "low": None, "high": None, "std": None, "note": "one quality"}
+            elif (row["method"], need.dataset) == ("Perplexity", "triviaqa"):
+                if need.kind == "evaluation":
+                    row |= {"low": None, "high": None, "std": None, "note": why}
+                else:
+                    row["values"] = [float("nan")] * 60 + list(row["values"][60:])
+        tables.write(path, need.kind, rows, cell=need.cell)
+    table = build("qa_tiny", results, STUDY).in_house_style()
+    of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, Row)}
+    assert of["MTE"][2] == Cell("n/a", note="one quality")
+    assert "undefined on CoQA" in of["MTE"][-1].note
+    for cell in (of["Perplexity"][0], of["Perplexity"][-1]):
+        assert not cell.mark
+        assert not cell.interval
+        assert cell.note == "60 of 2000 resamples undefined: no interval; not compared with the best"
+    assert f"(c) {of['Perplexity'][0].note}" in render_table.markdown(table)
+
+
+def test_interval_stands_under_or_after_the_value_in_each_format() -> None:
+    cell = Cell(".543", mark="best", better=True, note="why", interval="[-.012, .612]")
+    grid = core.Grid(("",), (("a",),), (Row(("x",), (cell,)),))
+    table = Table("t", "T", "C", pd.DataFrame(columns=list(core.CSV_COLUMNS)), grid)
+    stack = r"\textbf{.543}\textsuperscript{a} $\uparrow$\\[-3pt]{\scriptsize [$-$.012, .612]}"
+    assert rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{stack}\end{{tabular}}" in render_table.latex(table)
+    assert r"| x | **.543**<sup>a</sup> ↑ \[-.012, .612\] |" in render_table.markdown(table)
+    assert "<td><b>.543</b><sup>a</sup> ↑<br><small>[-.012, .612]</small></td>" in render_table.html(table)
