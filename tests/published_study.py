@@ -107,7 +107,7 @@ class Simulated:
             value = truth if need.recipe == "widths" else value
             # half of what spreads a method's replicates is shared by all methods of the cell: they are paired
             shared = _random(need.model, need.dataset, need.recipe).normal(size=RESAMPLES)
-            own = noise.normal(size=RESAMPLES)
+            own = noise.normal(size=RESAMPLES) * (0.1 if need.recipe == "widths" else 1.0)  # neighbouring M are alike
             found.append((row, value, spread, value + spread * np.sqrt(0.5) * (shared + own)))
         return found
 
@@ -158,12 +158,12 @@ class Simulated:
         rows = []
         for i in range(self._n(need)):
             random, length = _random(need.model, need.dataset, i), 2 + i % 10
-            rows.append(_candidate(need, i, "greedy", 0, "answer 0", length, -0.5))
+            rows.append(candidate(need, i, "greedy", 0, "answer 0", length, -0.5))
             for rank in range(size.size):
                 drawn = int(random.integers(0, 3 if length <= 4 else 40))
-                rows.append(_candidate(need, i, "sample T=1.0", rank, f"answer {drawn}", length, -1.0 - drawn))
+                rows.append(candidate(need, i, "sample T=1.0", rank, f"answer {drawn}", length, -1.0 - drawn))
             for rank in range(10):
-                rows.append(_candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
+                rows.append(candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
         return rows
 
     def similarity(self, need: Need) -> list[dict[str, Any]]:
@@ -202,7 +202,7 @@ def _spreads() -> dict[values.RowKey, float | None]:
     return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
 
 
-def _candidate(need: Need, i: int, strategy: str, rank: int, text: str, length: int, logprob: float) -> dict[str, Any]:
+def candidate(need: Need, i: int, strategy: str, rank: int, text: str, length: int, logprob: float) -> dict[str, Any]:
     code = int(text.split()[-1])
     nothing = dict.fromkeys(("policy_logprob", "entropies", "top_ids", "top_texts", "top_logprobs"))
     return nothing | {

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import false_discovery_control
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
-from beamuq.published import claims, compare, paired, render
+from beamuq.exhibits.core import Figure
+from beamuq.published import claims, compare, forest, paired, render
 from beamuq.published.evidence import Verdict, within
 from beamuq.published.render import Comparison
 from beamuq.published.results import mean_and_std
@@ -170,20 +173,52 @@ def test_an_unrun_member_of_a_family_still_counts(tmp_path: Path) -> None:
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
 
 
+def test_families_do_not_shrink_with_the_study(tmp_path: Path) -> None:
+    content = study().model_dump(mode="json")
+    few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
+    entry = {"recipe": "main", "models": list(content["models"]), "datasets": list(few), "scorers": ["nli"]}
+    of = study(datasets=few, grid=[entry])
+    found = paired.differences(results(of, tmp_path, without=("scores", "candidates")), RULES)
+    assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
+    headline, cells = (found[found["family"] == family] for family in (paired.HEADLINE, paired.CELLS))
+    assert headline["p"].isna().all()
+    assert set(headline["note"]) == {"not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"}
+    assert cells["p"].notna().sum() == 60
+    filled = false_discovery_control(cells["p"].fillna(1.0), method="bh")
+    run = cells["p"].notna().to_numpy()
+    assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
+    assert "n/a" in "".join(text.get_text() for text in drawn_texts(forest.figure(of, found, RULES)))
+
+
+def drawn_texts(figure: Figure) -> list[Any]:
+    drawn = figure.draw()
+    return [text for axes in drawn.axes for text in axes.texts]
+
+
+def test_claims_on_twenty_questions_are_not_judged(tmp_path: Path) -> None:
+    grid = [entry | {"questions": 20} for entry in study().model_dump(mode="json")["grid"]]
+    found = comparison.compared(results(study(grid=grid), tmp_path), PROVENANCE)
+    assert set(found.cells["status"]) <= {"not comparable", "errata"}
+    judged = found.claims[(found.claims["status"] != "not run") & (found.claims["id"] != "theorem")]
+    assert list(judged["id"]) == []
+    reasons = found.claims[~found.claims["found"].str.startswith("missing: ") & (found.claims["id"] != "theorem")]
+    assert reasons["found"].str.fullmatch(r"not comparable: 20 questions of \S+, the paper has \d+").all()
+
+
 @pytest.mark.parametrize(
     ("name", "status"),
     [
         ("theorem", "not supported"),
         ("redundancy-falls", "supported"),
         ("covered-mass", "supported"),
-        ("mass-condition", "partly"),
+        ("mass-condition", "not supported"),
         ("best-or-second", "supported"),
         ("saturation", "supported"),
         ("plateau-open", "supported"),
         ("plateau-choice", "partly"),
         ("short-answers", "partly"),
-        ("no-strategy-dominates", "supported"),
-        ("reduced-variance", "supported"),
+        ("no-strategy-dominates", "undecided"),
+        ("reduced-variance", "not supported"),
         ("gpu-days", "not run"),
     ],
 )
@@ -200,7 +235,7 @@ def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison)
 def test_claims_of_a_run_without_their_cells_are_not_run(tmp_path: Path) -> None:
     without = ("widths", "candidates", "scores", "strategies", "pool", "qwen")
     found = comparison.compared(results(study(), tmp_path, without=without), PROVENANCE).claims
-    assert set(found[found["id"] != "theorem"]["status"]) <= {"not run", "supported", "partly", "not supported"}
+    assert set(found[found["id"] != "theorem"]["status"]) <= set(claims.STATUSES)
     by_id = found.set_index("id")["status"]
     for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
         assert by_id[name] == "not run"
@@ -220,6 +255,11 @@ def test_the_simulated_curves_reach_their_plateau_at_five() -> None:
         (("partly", "-", "no"), "partly"),
         (("no", "yes", "yes"), "not supported"),
         (("-", "no", "-"), "not supported"),
+        (("yes", "yes", "undecided"), "undecided"),
+        (("-", "undecided", "-"), "undecided"),
+        (("undecided", "-", "no"), "undecided"),
+        (("yes", "no", "undecided"), "partly"),
+        (("no", "undecided", "undecided"), "not supported"),
     ],
 )
 def test_a_verdict_needs_all_that_is_claimed(parts: tuple[str, str, str], status: str) -> None:

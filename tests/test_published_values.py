@@ -3,14 +3,66 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq.published import claims, declared, values
-from beamuq.published.values import RowKey, incomparable, place
+from beamuq.published.protocol import COUNTED, Measurement, incomparable, paths
+from beamuq.published.values import RowKey, place
+from beamuq.study import Study
 from published_study import PRINTED, RULES, study
+
+COQA = Measurement("gemma-3-4b-base", ("coqa",), "main", scorer="nli", method="Dissimilarity")
+ACCURACY = replace(COQA, part="accuracy", scorer="", metric="accuracy", method="")
+CANDIDATES = replace(COQA, part="candidates", scorer="", method="")
+
+# Settings of a study that need not be the paper's, and why. A new one that changes a measurement belongs into the
+# protocol of comparison.yaml, not here.
+HARMLESS = {
+    "title": "words",
+    "demo": "a demo is held against nothing",
+    "seed": "chance, within the spread",
+    "wave": "how many questions at once: rounding alone",
+    "models.*.label": "words",
+    "models.*.title": "words",
+    "datasets.*.title": "words",
+    "datasets.*.category": "words",
+    "datasets.*.licence": "words",
+    "recipes.*.sample.temperatures": "in the strategies' names",
+    "recipes.*.beam.widths": "in the strategies' names",
+    "recipes.*.diverse.groups": "in the strategies' names",
+    "recipes.*.diverse.penalties": "in the strategies' names",
+    "recipes.*.hybrid.beams": "in the strategies' names",
+    "recipes.*.own.*.strategy": "rows that the paper lacks",
+    "recipes.*.own.*.policy": "rows that the paper lacks",
+    "recipes.*.own.*.options": "rows that the paper lacks",
+    "recipes.*.shipped": "rows that the paper lacks",
+    "grid.*.recipe": "which rows there are",
+    "grid.*.models": "which rows there are",
+    "grid.*.datasets": "which rows there are",
+    "grid.*.questions": "counted where they were asked",
+    "grid.*.scorers": "which rows there are; their settings are compared by part",
+    "scorers.*.title": "words",
+    "scorers.*.same_meaning": "no printed row of a scorer without classes uses it",
+    "quality.title": "words",
+    "main.recipe": "a name",
+    "main.scorer": "a name; the scorer's settings are compared",
+    "main.relevance": "a name; the scorer's settings are compared, of SAR alone",
+    "scoring.*.methods": "which rows there are",
+    "scoring.*.every_strategy": "which rows there are",
+    "scoring.*.epsilon": "which rows there are",
+    "scoring.*.alpha": "which rows there are",
+    "scoring.*.fixed_k": "which rows there are",
+    "scoring.*.budgets": "which rows there are",
+    "produced": "which rows there are",
+    "evaluation.metrics": "which rows there are",
+    "evaluation.resamples": "told where they are fewer than declared",
+    "evaluation.confidence": "of intervals, which are not held against print",
+    "exhibits": "which pages there are",
+}
 
 
 def changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
@@ -122,37 +174,138 @@ def test_a_mean_needs_every_dataset_and_the_top_beams_table_the_top_beam() -> No
     assert found.key.produced == "top_beam"
 
 
-def test_a_study_like_the_papers_is_comparable() -> None:
-    assert not incomparable(study(), RULES, "gemma-3-4b-base", RULES.protocol.datasets, scorer="nli")
+def with_setting(path: str, value: object) -> Study:
+    """The paper's study with what stands at a path replaced."""
+    content = study().model_dump(mode="json")
+    *names, last = path.split("/")
+    node = content
+    for name in names:
+        node = node[name]
+    node[last] = value
+    return study(**content)
 
 
-def test_a_folder_of_the_same_name_is_the_same_model() -> None:
-    content = study().model_dump(mode="json")["models"]
-    content["gemma-3-4b-base"]["source"] = "folder:/models/gemma-3-4b-pt"
-    assert not incomparable(study(models=content), RULES, "gemma-3-4b-base", ["coqa"])
+def test_every_setting_of_a_study_must_be_the_papers_or_is_harmless() -> None:
+    settings, required = set(paths(Study)), set(paths(declared.Protocol))
+    assert not required & set(HARMLESS)
+    assert settings == required | set(HARMLESS), "declare it in comparison.yaml's protocol, or list it as harmless"
+    assert COUNTED in required
+
+
+def test_a_study_like_the_papers_is_comparable_in_every_row() -> None:
+    of, every = study(), tuple(RULES.protocol.datasets)
+    for model in RULES.protocol.models:
+        for measurement in (COQA, ACCURACY, CANDIDATES, replace(COQA, method="SAR"), replace(COQA, metric="ROC-AUC")):
+            assert not incomparable(of, RULES, replace(measurement, model=model, datasets=every))
+    assert not incomparable(of, RULES, replace(COQA, scorer="crossencoder", role="cross_encoder"))
+    for recipe in of.recipes:
+        assert not incomparable(of, RULES, replace(COQA, recipe=recipe, setting="diverse G=2 lambda=0.5"))
 
 
 @pytest.mark.parametrize(
-    ("part", "path", "value", "reason"),
+    ("path", "folder"),
     [
-        ("models", ("gemma-3-4b-base", "source"), "hub:google/gemma-3-1b-pt", "other model"),
-        ("models", ("gemma-3-4b-base", "style"), "instruct", "other prompts"),
-        ("quality", (), {"metric": "answer_f1", "title": "F1"}, "other quality metric"),
-        ("evaluation", ("max_rejection",), 1.0, "other largest rejection"),
-        ("datasets", ("coqa", "max_new_tokens"), 30, "other max new tokens on coqa"),
-        ("main", ("epsilon",), 0.1, "other epsilon"),
-        ("scorers", ("nli", "source"), "hub:other/nli", "other similarity"),
-        ("scorers", ("nli", "stand_in_for"), "DeBERTa", "other similarity"),
+        ("models/gemma-3-4b-base/source", "gemma-3-4b-pt"),
+        ("datasets/coqa/source", "coqa"),
+        ("quality/source", "AlignScore-large"),
+        ("quality/source", "AlignScore-large.ckpt"),
     ],
 )
-def test_what_differs_from_the_papers_protocol_is_named(
-    part: str, path: tuple[str, ...], value: object, reason: str
+def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
+    assert not incomparable(with_setting(path, f"folder:/there/{folder}"), RULES, COQA)
+    assert incomparable(with_setting(path, f"folder:/there/{folder}-2"), RULES, COQA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("newline_stops", False),
+        ("one_ending", True),
+        ("models/gemma-3-4b-base/source", "hub:google/gemma-3-1b-pt"),
+        ("models/gemma-3-4b-base/style", "instruct"),
+        ("models/gemma-3-4b-base/enable_thinking", True),
+        ("datasets/coqa/adapter", "trivia_qa"),
+        ("datasets/coqa/source", "hub:other/coqa"),
+        ("datasets/coqa/config", "rc"),
+        ("datasets/coqa/split", "train"),
+        ("datasets/coqa/few_shot_split", "validation"),
+        ("datasets/coqa/max_new_tokens", 30),
+        ("datasets/triviaqa/few_shot", 4),
+        ("recipes/main/beam/early_stopping", True),
+        ("recipes/main/sample/size", 9),
+        ("quality/source", "hub:yzha/AlignScore/AlignScore-base.ckpt"),
+        ("quality/backbone", "hub:FacebookAI/roberta-base"),
+        ("quality/stand_in_for", "AlignScore"),
+        ("evaluation/max_rejection", 1.0),
+        ("main/size", 9),
+        ("main/alpha", 0.8),
+        ("main/epsilon", 0.1),
+        ("scorers/nli/source", "hub:other/nli"),
+        ("scorers/nli/stand_in_for", "DeBERTa"),
+    ],
+)
+def test_what_differs_from_the_papers_protocol_is_named(path: str, value: object) -> None:
+    of = replace(COQA, datasets=("triviaqa", "coqa"), method="Eccentricity")
+    if path.endswith("early_stopping"):  # named in main.beam too
+        of, changed = replace(of, recipe="pool"), with_setting("recipes/pool/beam/early_stopping", value)
+        path = path.replace("main", "pool")
+    else:
+        changed = with_setting(path, value)
+    found = incomparable(changed, RULES, of)
+    assert found.startswith(f"{path.replace('/', '.')} is {value}, the paper's is ")
+
+
+def test_a_metric_that_is_not_the_papers_is_named() -> None:
+    other = with_setting("quality", {"metric": "answer_f1", "title": "F1"})
+    assert incomparable(other, RULES, COQA) == "quality.metric is answer_f1, the paper's is alignscore"
+
+
+def test_another_main_search_is_named() -> None:
+    content = study().model_dump(mode="json")
+    content["main"]["beam"] = "beam M=5"
+    content["recipes"]["main"]["beam"]["widths"] = [5, 10]
+    assert incomparable(study(**content), RULES, COQA) == "main.beam is beam M=5, the paper's is beam M=10"
+    content["recipes"]["main"]["sample"]["temperatures"] = [1.0, 0.5]
+    content["main"] |= {"beam": "beam M=10", "sample": "sample T=0.5"}
+    assert incomparable(study(**content), RULES, COQA).startswith("main.sample is sample T=0.5")
+
+
+@pytest.mark.parametrize("change", [("main/relevance", "nli"), ("scorers/crossencoder/source", "hub:other/sts")])
+def test_the_scorer_of_relevance_affects_sar_alone(change: tuple[str, object]) -> None:
+    of = with_setting(*change)
+    assert incomparable(of, RULES, replace(COQA, method="SAR")).startswith("SAR's relevance: scorers.")
+    assert not incomparable(of, RULES, COQA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "affected", "not_affected"),
+    [
+        ("quality/stand_in_for", "AlignScore", ACCURACY, CANDIDATES),
+        ("quality/threshold", 0.4, replace(COQA, metric="ROC-AUC"), COQA),
+        ("quality/threshold", 0.4, ACCURACY, CANDIDATES),
+        ("evaluation/max_rejection", 1.0, COQA, replace(COQA, metric="ROC-AUC")),
+        ("main/alpha", 0.8, replace(COQA, method="Eccentricity"), COQA),
+        ("main/size", 5, CANDIDATES, ACCURACY),
+        ("main/epsilon", 0.1, COQA, CANDIDATES),
+        ("scorers/nli/stand_in_for", "DeBERTa", COQA, CANDIDATES),
+        ("newline_stops", False, ACCURACY, None),
+        (
+            "recipes/strategies/diverse/size",
+            20,
+            replace(COQA, recipe="strategies", setting="diverse G=2 lambda=0.5"),
+            replace(COQA, recipe="strategies", setting="hybrid B=3"),
+        ),
+        (
+            "recipes/strategies/hybrid/size",
+            20,
+            replace(COQA, recipe="strategies", setting="hybrid B=3"),
+            replace(COQA, recipe="strategies", setting="diverse G=2 lambda=0.5"),
+        ),
+    ],
+)
+def test_a_setting_affects_the_rows_that_it_changes(
+    path: str, value: object, affected: Measurement, not_affected: Measurement | None
 ) -> None:
-    content = study().model_dump(mode="json")[part]
-    node = content
-    for name in path[:-1]:
-        node = node[name]
-    if path:
-        node[path[-1]] = value
-    found = incomparable(study(**{part: content if path else value}), RULES, "gemma-3-4b-base", ["coqa"], scorer="nli")
-    assert found.startswith(reason)
+    of = with_setting(path, value)
+    assert incomparable(of, RULES, affected)
+    assert not_affected is None or not incomparable(of, RULES, not_affected)

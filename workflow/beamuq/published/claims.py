@@ -17,7 +17,7 @@ from beamuq.published.evidence import Evidence, NotRunError
 from beamuq.published.measures import AnyMeasure
 from beamuq.study import Study
 
-STATUSES = ("supported", "partly", "not supported", "not run")
+STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found"]
 
 

@@ -11,9 +11,10 @@ import pandas as pd
 from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
 from beamuq.published import corrections
 from beamuq.published.declared import Declared
+from beamuq.published.protocol import Measurement, incomparable
 from beamuq.published.results import Results
 from beamuq.published.selfcheck import Ledger, errata_of
-from beamuq.published.values import MEAN, Place, Printed, RowKey, incomparable, place
+from beamuq.published.values import MEAN, Place, Printed, RowKey, place
 
 DEMO = "demo study"
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
@@ -119,14 +120,19 @@ def _ours(results: Results, declared: Declared, key: RowKey, reading: str = "") 
     if isinstance(parts, str):
         return Ours(None, parts, sum(sizes))
     measured, counts = parts
-    reason = incomparable(
-        results.study,
-        declared,
+    need = found.needs[0]
+    of = Measurement(
         key.model,
-        datasets,
-        scorer=found.needs[0].scorer,
+        tuple(datasets),
+        need.recipe,
+        part="accuracy" if table.part == "accuracy" else "scores",
+        scorer=need.scorer,
         role=table.scorer or "nli",
+        metric=key.metric,
+        method=key.method,
+        setting=key.setting,
     )
+    reason = incomparable(results.study, declared, of)
     return Ours(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
 
 
@@ -157,9 +163,15 @@ def _named(key: Key) -> str:
 
 def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], declared: Declared) -> str:
     for count, dataset, size in zip(counts, datasets, sizes, strict=True):
-        if count < declared.agreement.least_share_of_questions * size:
-            return f"{count} questions of {dataset}, the paper has {size}"
+        if reason := too_few(count, dataset, size, declared):
+            return reason
     return ""
+
+
+def too_few(count: int, dataset: str, size: int, declared: Declared) -> str:
+    """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
+    enough = count >= declared.agreement.least_share_of_questions * size
+    return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
 
 
 def _numbers(ours: Sequence[Ours], values: Sequence[Printed], spread: set[RowKey], declared: Declared) -> pd.DataFrame:

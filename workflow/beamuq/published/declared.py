@@ -39,6 +39,7 @@ class ClaimRules(Strict):
     level: Share
     plateau: Share
     plateau_slack: Annotated[int, Field(ge=0)]
+    negligible: Share
     nearly_all: Share
 
 
@@ -54,32 +55,92 @@ class Families(Strict):
 
 
 class PaperModel(Strict):
-    """A model of the paper: hub id and prompt style."""
+    """A model of the paper."""
 
     source: str
     style: Literal["base", "instruct"]
+    enable_thinking: bool | None = None
 
 
 class PaperDataset(Strict):
-    """A dataset's settings in the paper."""
+    """A dataset's settings in the paper. ``questions`` are counted where they were asked, not compared."""
 
-    questions: int
+    adapter: str
+    source: str
+    config: str | None = None
+    split: str
+    few_shot_split: str = "train"
     few_shot: int
+    questions: int
     max_new_tokens: int
 
 
-class Protocol(Strict):
-    """What a cell must share with the paper."""
+class PaperQuality(Strict):
+    """How right an answer is, in the paper."""
 
-    quality: str
+    metric: str
+    source: str
+    backbone: str
     threshold: float
+    stand_in_for: None
+
+
+class PaperEvaluation(Strict):
+    """How scores are measured in the paper."""
+
     max_rejection: float
+
+
+class PaperMain(Strict):
+    """What the paper's main tables are made of."""
+
     size: int
     sample: str
     beam: str
     alpha: float
     epsilon: float
-    scorers: dict[Literal["nli", "cross_encoder"], str]
+
+
+class PaperSize(Strict):
+    """How many candidates a strategy gives."""
+
+    size: int
+
+
+class PaperBeam(Strict):
+    """How beams are searched, whatever their width."""
+
+    length_penalty: float
+    early_stopping: Literal["never"]
+
+
+class PaperRecipe(Strict):
+    """What every recipe shares; widths, temperatures and the like are in the strategies' names."""
+
+    sample: PaperSize
+    beam: PaperBeam
+    diverse: PaperSize
+    hybrid: PaperSize
+
+
+class PaperScorer(Strict):
+    """A similarity of the paper."""
+
+    kind: str
+    source: str
+    stand_in_for: None
+
+
+class Protocol(Strict):
+    """What a cell must share with the paper; the fields are those of :class:`beamuq.study.Study`."""
+
+    newline_stops: bool
+    one_ending: bool
+    quality: PaperQuality
+    evaluation: PaperEvaluation
+    main: PaperMain
+    recipes: dict[Literal["any"], PaperRecipe]
+    scorers: dict[Literal["nli", "cross_encoder"], PaperScorer]
     models: dict[str, PaperModel]
     datasets: dict[str, PaperDataset]
 

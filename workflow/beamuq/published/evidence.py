@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,12 +15,14 @@ from beamuq.exhibits.candidates import Candidates
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
+from beamuq.published.compare import too_few
 from beamuq.published.declared import Declared
+from beamuq.published.protocol import Measurement, incomparable
 from beamuq.published.results import Cell, Results, paired
-from beamuq.published.values import Printed, incomparable
+from beamuq.published.values import Printed
 from beamuq.study import Study
 
-Part = Literal["yes", "partly", "no", "-"]
+Part = Literal["yes", "partly", "no", "undecided", "-"]
 
 
 class NotRunError(Exception):
@@ -29,7 +31,10 @@ class NotRunError(Exception):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the sign, the size and the significance are as claimed ("-": not claimed), and what was found."""
+    """Whether the sign, the size and the significance are as claimed, and what was found.
+
+    "-": not claimed; "undecided": claimed, and the run cannot tell.
+    """
 
     sign: Part
     size: Part
@@ -38,11 +43,35 @@ class Verdict:
 
     @property
     def status(self) -> str:
-        """supported: all that is claimed holds; not supported: the sign is wrong, or nothing holds; else partly."""
+        """Supported: all that is claimed holds; not supported: the sign is wrong, or nothing holds; else partly.
+
+        Undecided: the sign is, or another part is and all others hold.
+        """
         parts = [part for part in (self.sign, self.size, self.significance) if part != "-"]
         if self.sign == "no" or all(part == "no" for part in parts):
             return "not supported"
-        return "supported" if all(part == "yes" for part in parts) else "partly"
+        if all(part == "yes" for part in parts):
+            return "supported"
+        if self.sign == "undecided" or ("undecided" in parts and set(parts) <= {"undecided", "yes"}):
+            return "undecided"
+        return "partly"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Differences tested together: the shares that rise and that fall significantly; None where no test could tell."""
+
+    rising: float | None
+    falling: float | None
+    why: str = ""
+
+    def part(self, most: float = 1.0) -> Part:
+        """Whether all (or at least ``most``) rise significantly."""
+        return "undecided" if self.rising is None else some_as(self.rising, most)
+
+    def text(self, where: str) -> str:
+        """``significantly <where> 40 %``, or why that cannot be said."""
+        return self.why if self.rising is None else f"significantly {where} {self.rising:.0%}"
 
 
 @dataclass(frozen=True)
@@ -58,40 +87,61 @@ class Evidence:
     def study(self) -> Study:
         return self.results.study
 
-    def cell(self, model: str, dataset: str, recipe: str) -> Cell:
-        """A cell under the main scorer. Raises NotRunError if it was not run or is not the paper's."""
-        self.check(model, [dataset], scored=True)
+    def cell(self, model: str, dataset: str, recipe: str, questions: int | None = None) -> Cell:
+        """A cell under the main scorer; ``questions``: the paper's, where not all of the dataset's.
+
+        Raises NotRunError if it was not run, or is not the paper's or of too few questions.
+        """
+        self.check(model, dataset, recipe)
         found = self.results.cell(Need("evaluation", dataset, model, recipe, scorer=self.study.main.scorer))
         if found is None:
             raise NotRunError(f"{model}/{dataset}/{recipe} was not run")
+        self.enough(found.questions, dataset, questions)
         return found
 
     def main(self, model: str, dataset: str) -> Cell:
         """A cell of the main recipe."""
         return self.cell(model, dataset, self.study.main.recipe)
 
-    def check(self, model: str, datasets: Sequence[str], *, scored: bool = False) -> None:
-        """Raises NotRunError if the study has no such model or dataset, or they are not as in the paper."""
-        if model not in self.study.models or any(dataset not in self.study.datasets for dataset in datasets):
-            raise NotRunError(f"the study has no {model} on {', '.join(datasets)}")
-        scorer = self.study.main.scorer if scored else ""
-        if reason := incomparable(self.study, self.declared, model, datasets, scorer=scorer):
+    def check(self, model: str, dataset: str, recipe: str, key: Key | None = None, *, scored: bool = True) -> None:
+        """Raises NotRunError if the study has no such model or dataset, or they are not measured as in the paper.
+
+        ``key``: what is measured, where that matters; not ``scored``: of the candidates alone.
+        """
+        if model not in self.study.models or dataset not in self.study.datasets:
+            raise NotRunError(f"the study has no {model} on {dataset}")
+        of = Measurement(model, (dataset,), recipe, part="candidates")
+        if scored:
+            of = replace(of, part="scores", scorer=self.study.main.scorer)
+        if key is not None:
+            of = replace(of, metric=key.metric, method=key.method, setting=key.setting)
+        if reason := incomparable(self.study, self.declared, of):
+            raise NotRunError(f"not comparable: {reason}")
+
+    def enough(self, count: int, dataset: str, questions: int | None = None) -> None:
+        """Raises NotRunError if there are too few of the paper's questions, all of the dataset's unless told."""
+        size = questions or self.declared.protocol.datasets[dataset].questions
+        if reason := too_few(count, dataset, size, self.declared):
             raise NotRunError(f"not comparable: {reason}")
 
     def candidates(self, model: str, dataset: str) -> Candidates:
         """The main recipe's candidates of a cell."""
-        self.check(model, [dataset])
+        self.check(model, dataset, self.study.main.recipe, scored=False)
         needs = candidate_needs(self.study, model, dataset)
         self.require(needs)
-        return Candidates(self.results.inputs, *needs)
+        found = Candidates(self.results.inputs, *needs)
+        self.enough(len(found.ids), dataset)
+        return found
 
     def scored(self, model: str, dataset: str) -> Scored:
         """The main recipe's scores and quality of a cell, by question."""
-        self.check(model, [dataset], scored=True)
+        self.check(model, dataset, self.study.main.recipe)
         needs = score_needs(self.study, model, dataset)
         self.require(needs)
         scores, quality, questions = needs
-        return Scored(self.results.inputs, scores, quality, questions)
+        found = Scored(self.results.inputs, scores, quality, questions)
+        self.enough(len(found.ids), dataset)
+        return found
 
     def require(self, needs: Sequence[Need]) -> None:
         """Raises NotRunError if a file is not there."""
@@ -99,20 +149,33 @@ class Evidence:
             if need not in self.results.present:
                 raise NotRunError(f"{need.path} was not run")
 
+    def measured(self, cell: Cell, key: Key) -> None:
+        """Raises NotRunError if a cell lacks a measurement, or it is not the paper's."""
+        self.check(cell.need.model, cell.need.dataset, cell.need.recipe, key)
+        if key not in cell or cell[key].value is None:
+            raise NotRunError(f"{cell.path} has no value for {' '.join(filter(None, key))}")
+
     def difference(self, cells: Sequence[Cell], a: Key, b: Key) -> Difference:
         """Mean over cells of a − b, paired. Raises NotRunError if either was not measured."""
         for cell in cells:
             for key in (a, b):
-                if key not in cell or cell[key].value is None:
-                    raise NotRunError(f"{cell.path} has no value for {' '.join(filter(None, key))}")
+                self.measured(cell, key)
         return paired(cells, a, b, self.study.evaluation.confidence)
 
-    def share_significant(self, found: Sequence[Difference], sign: int = 1) -> float:
-        """The share of differences of this sign that are significant, Holm over all of them."""
+    def tested(self, found: Sequence[Difference]) -> Tested:
+        """Which differences are significant, Holm over all of them."""
+        if why := self.too_few_resamples(len(found), 2):
+            return Tested(None, None, why)
         p = [d.p if d.p is not None else 1.0 for d in found]
         small = holm(p, len(p)) < self.declared.claims.level
-        right = [d.value is not None and d.value * sign > 0 for d in found]
-        return float(np.mean(small & np.array(right)))
+        value = np.array([d.value for d in found], dtype=np.float64)
+        return Tested(float(np.mean(small & (value > 0))), float(np.mean(small & (value < 0))))
+
+    def too_few_resamples(self, tests: int, sides: int) -> str:
+        """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
+        resamples, level = self.study.evaluation.resamples, self.declared.claims.level
+        possible = sides * tests / (resamples + 1) < level
+        return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
 
 
 def candidate_needs(study: Study, model: str, dataset: str) -> list[Need]:
@@ -128,6 +191,13 @@ def score_needs(study: Study, model: str, dataset: str) -> list[Need]:
         Need("quality", dataset, model, recipe, metric=study.quality.metric),
         Need("questions", dataset),
     ]
+
+
+def all_as(parts: Sequence[Part]) -> Part:
+    """Parts of several cells as one: as :func:`share_as` of those that hold, undecided where the open ones matter."""
+    worst = share_as(float(np.mean([part == "yes" for part in parts])))
+    best = share_as(float(np.mean([part in ("yes", "undecided") for part in parts])))
+    return worst if worst == best else "undecided"
 
 
 def share_as(share: float, most: float = 1.0) -> Part:

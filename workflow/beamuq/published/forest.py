@@ -70,7 +70,7 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
         axes.set_title(naming.method_short(method))
     first = panels[0]
     heads = [-i * (len(datasets) + 1) for i in range(len(models))]
-    labels = [(place, ALL if d == MEAN else study.datasets[d].title) for (_, d), place in places.items()]
+    labels = [(place, ALL if d == MEAN else _title(study, d)) for (_, d), place in places.items()]
     labels += [(place, study.models[model].title) for place, model in zip(heads, models, strict=True)]
     first.set_yticks([place for place, _ in labels], [text for _, text in labels])
     for label, (place, _) in zip(first.get_yticklabels(), labels, strict=True):
@@ -82,6 +82,11 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
     first.set_ylim(-rows - 0.2, 0.8)
     panels[len(panels) // 2].set_xlabel("Difference in PRR")
     return drawn
+
+
+def _title(study: Study, dataset: str) -> str:
+    """A declared dataset may be none of the study's."""
+    return study.datasets[dataset].title if dataset in study.datasets else dataset
 
 
 def _panel(axes: matplotlib.axes.Axes, part: pd.DataFrame, places: dict[tuple[str, str], int]) -> None:

@@ -32,9 +32,14 @@ def models_of(results: Results, declared: Declared) -> list[str]:
 
 
 def differences(results: Results, declared: Declared) -> pd.DataFrame:
-    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made."""
+    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made.
+
+    Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
+    """
     study, families = results.study, declared.families
-    models, datasets = models_of(results, declared), list(study.datasets)
+    models = models_of(results, declared)
+    of_paper = bool(models) and models[0] in declared.protocol.models
+    datasets = list(declared.protocol.datasets if of_paper else study.datasets)
     rows = []
     for model in models:
         for method in families.methods:
@@ -43,7 +48,7 @@ def differences(results: Results, declared: Declared) -> pd.DataFrame:
             for dataset in datasets:
                 rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
     frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
-    count = len(declared.protocol.models) if models and models[0] in declared.protocol.models else len(models)
+    count = len(declared.protocol.models) if of_paper else len(models)
     adjusted = pd.Series(np.nan, index=frame.index)
     for family, correct, tests in (
         (HEADLINE, holm, count * len(families.methods)),

@@ -22,7 +22,7 @@ td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-spa
 thead{border-bottom:1px solid #111}
 .scroll{overflow-x:auto}
 .agrees,.supported,.yes{background:#d9f0e3}.differs,.not-supported{background:#f6d9c9}
-.errata,.partly{background:#fbeec2}.not-run,.not-comparable{color:#555}
+.errata,.partly,.undecided{background:#fbeec2}.not-run,.not-comparable{color:#555}
 summary{cursor:pointer;padding:.25rem 0}
 svg{width:46rem;max-width:100%;height:auto}
 small{color:#444}"""
@@ -187,7 +187,7 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
         "significant",
     ]
     sections.append(("Means over datasets, beam minus multinomial", [], means[[*shown, "note"]]))
-    sections.append(("Claims", [], found.claims))
+    sections.append(("Claims", [] if found.study.demo else [_claims(found)], found.claims))
     sections.append(
         (
             "Print against itself",
@@ -207,6 +207,16 @@ def _families(found: Comparison) -> str:
         f"Declared before any run: {methods} methods × {models} models on the mean over datasets ({methods * models} "
         f"tests, Holm), and each dataset ({methods * models * datasets} cells, Benjamini and Hochberg). A test that "
         "was not run counts as the least significant."
+    )
+
+
+def _claims(found: Comparison) -> str:
+    rules = found.declared.claims
+    return (
+        "Supported: all that is claimed of sign, size and significance holds. Undecided: this run cannot tell, as an "
+        "interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
+        f"whose interval lies within ±{rules.negligible:g}. A cell or a file with under "
+        f"{found.declared.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
     )
 
 

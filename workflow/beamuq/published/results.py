@@ -37,6 +37,15 @@ def needs(study: Study) -> list[Need]:
 class Cell(Measurements):
     """One cell's measurements, which can be asked whether they hold one: a study may score fewer methods."""
 
+    def __init__(self, study: Study, inputs: Inputs, evaluation: Need, replicates: Need) -> None:
+        super().__init__(study, inputs, evaluation, replicates)
+        self.need = evaluation
+
+    @property
+    def questions(self) -> int:
+        """How many questions its measurements rest on, the fewest if they differ."""
+        return min((row.n for row in self._rows.values()), default=0)
+
     def __contains__(self, key: Key) -> bool:
         return stored(key) in self._rows
 

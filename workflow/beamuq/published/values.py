@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import VALUE_COLUMNS
@@ -17,7 +16,7 @@ from beamuq.methods.registry import METHODS
 from beamuq.methods.settings import parse
 from beamuq.needs import Need
 from beamuq.published.declared import FOLDER, Declared, PaperTable
-from beamuq.study import GridEntry, Scorer, Study
+from beamuq.study import GridEntry, Study
 
 MEAN = "mean"
 METRICS = ("PRR", "ROC-AUC", "PR-AUC", "accuracy")
@@ -154,53 +153,3 @@ def _answers(study: Study, entry: GridEntry, table: PaperTable, model: str, data
         "epsilon": bool(scoring.epsilon),
         "spectrum": bool(scoring.alpha or scoring.fixed_k),
     }[table.part]
-
-
-def incomparable(
-    study: Study,
-    declared: Declared,
-    model: str,
-    datasets: Iterable[str],
-    *,
-    scorer: str = "",
-    role: Literal["nli", "cross_encoder"] = "nli",
-) -> str:
-    """Why measurements of a model on datasets cannot be held against print, else nothing.
-
-    ``scorer``: the study's similarity that they use, none if empty; ``role``: which of the paper's it stands for.
-    """
-    paper = declared.protocol
-    ours, theirs = study.models[model], paper.models[model]
-    if not _same_source(ours.source, theirs.source):
-        return f"other model: {ours.source}, the paper's is {theirs.source}"
-    if ours.style != theirs.style:
-        return f"other prompts: style {ours.style}, the paper's is {theirs.style}"
-    pairs: dict[str, tuple[object, object]] = {
-        "quality metric": (study.quality.metric, paper.quality),
-        "correctness threshold": (study.quality.threshold, paper.threshold),
-        "largest rejection": (study.evaluation.max_rejection, paper.max_rejection),
-        "number of candidates": (study.main.size, paper.size),
-        "sampling": (study.main.sample, paper.sample),
-        "beam search": (study.main.beam, paper.beam),
-        "alpha": (study.main.alpha, paper.alpha),
-        "epsilon": (study.main.epsilon, paper.epsilon),
-    }
-    for dataset in datasets:
-        expected, found = paper.datasets[dataset], study.datasets[dataset]
-        pairs[f"few-shot count on {dataset}"] = (found.few_shot, expected.few_shot)
-        pairs[f"max new tokens on {dataset}"] = (found.max_new_tokens, expected.max_new_tokens)
-    for name, (found_here, expected_there) in pairs.items():
-        if found_here != expected_there:
-            return f"other {name}: {found_here}, the paper's is {expected_there}"
-    return _other_scorer(study.scorers[scorer], paper.scorers[role]) if scorer else ""
-
-
-def _other_scorer(found: Scorer, wanted: str) -> str:
-    same = found.source is not None and _same_source(found.source, wanted) and not found.stand_in_for
-    return "" if same else f"other similarity: {found.title}, the paper's is {wanted}"
-
-
-def _same_source(ours: str, paper: str) -> bool:
-    """A hub id, or a folder that bears the repository's name."""
-    where, _, name = ours.partition(":")
-    return name == paper if where == "hub" else where == "folder" and Path(name).name == paper.split("/")[1]

@@ -1,0 +1,765 @@
+"""Every measurement of a claim on a small case made up for it: what it finds, and how that is judged."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beamuq import tables, theorem
+from beamuq.evaluation.bootstrap import Difference
+from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.measured import Key, Measured, stored
+from beamuq.needs import Need
+from beamuq.published import claims, measures
+from beamuq.published.declared import Declared
+from beamuq.published.evidence import Evidence, NotRunError, all_as
+from beamuq.published.measures import (
+    Ahead,
+    Below,
+    BestBeam,
+    Counterexample,
+    CoveredMass,
+    Curves,
+    Gains,
+    LengthGain,
+    MassAbove,
+    Missing,
+    NoSingleBest,
+    Plateau,
+    Ranks,
+    Redundancy,
+    RedundancyFalls,
+    Robust,
+    RunVariance,
+    TopTwo,
+    negligible,
+)
+from beamuq.published.results import Cell, Results
+from beamuq.published.values import Printed
+from beamuq.study import Study
+from published_study import PRINTED, RULES, candidate, study
+
+N, RESAMPLES = 40, 2000
+GEMMA, LLAMA, TRIVIA = "gemma-3-4b-base", "llama-3.1-8b-base", "triviaqa"
+DATASETS = tuple(RULES.protocol.datasets)
+BEAM, SAMPLES = "beamsearch", "multinomial"
+SHARED = np.random.default_rng(0).normal(size=RESAMPLES)
+
+
+def rules() -> Declared:
+    """The declared ones, of a paper with 40 questions a cell, and 20 in the ablations that have 500."""
+    datasets = {name: dataset.model_copy(update={"questions": N}) for name, dataset in RULES.protocol.datasets.items()}
+    small = {k: t.model_copy(update={"questions": t.questions and N // 2}) for k, t in RULES.tables.items()}
+    protocol = RULES.protocol.model_copy(update={"datasets": datasets})
+    return RULES.model_copy(update={"protocol": protocol, "tables": small})
+
+
+def of_paper(resamples: int = RESAMPLES) -> Study:
+    content = study().model_dump(mode="json")["evaluation"]
+    return study(evaluation=content | {"resamples": resamples})
+
+
+class Made(Cell):
+    """A cell with these values; replicates share most of their spread, so that differences scatter by ``spread``."""
+
+    def __init__(self, need: Need, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
+        self.need, self.path = need, need.path
+        self._rows = {stored(key): Measured(v, v - 0.1, v + 0.1, 0.05, n) for key, v in values.items()}
+        self._paired = True
+        self._replicates = {
+            stored(key): (v + 0.05 * SHARED + spread * noise(need, key)).astype(np.float32) for key, v in values.items()
+        }
+
+
+def noise(*key: object) -> Any:
+    return np.random.default_rng(zlib.crc32(repr(key).encode())).normal(size=RESAMPLES)
+
+
+class Stored(Results):
+    """Results made in memory."""
+
+    def __init__(self, of: Study, cells: Sequence[Cell], inputs: Inputs, present: Sequence[Need]) -> None:
+        super().__init__(of, inputs, present)
+        self._made = {cell.need: cell for cell in cells}
+
+    def cell(self, evaluation: Need) -> Cell | None:
+        return self._made.get(evaluation)
+
+
+def evidence(
+    *cells: Cell,
+    values: Sequence[Printed] = PRINTED,
+    files: Mapping[Need, list[dict[str, Any]]] | None = None,
+    folder: Path = Path(),
+    resamples: int = RESAMPLES,
+) -> Evidence:
+    written = files or {}
+    for need, rows in written.items():
+        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
+    inputs = Inputs.read(list(written), [folder / need.path for need in written])
+    return Evidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules(), pd.DataFrame())
+
+
+def at(model: str, dataset: str, recipe: str = "main") -> Need:
+    return Need("evaluation", dataset, model, recipe, "nli")
+
+
+def mains(model: str, values: Mapping[Key, float], spread: float = 0.0) -> list[Cell]:
+    return [Made(at(model, dataset), values, spread) for dataset in DATASETS]
+
+
+def prr(method: str, variant: str = "", setting: str = "") -> Key:
+    return Key("PRR", method, variant, setting)
+
+
+def judged(measure: measures.Measure, of: Evidence, status: str, *found: str) -> None:
+    verdict = measure.verdict(of)
+    assert verdict.status == status, verdict
+    for text in found:
+        assert text in verdict.found, verdict.found
+
+
+# -- candidates ------------------------------------------------------------------------------------------------------
+
+QUESTIONS = Need("questions", TRIVIA)
+MAIN = Need("candidates", TRIVIA, GEMMA, "main")
+
+
+def questions(n: int = N) -> list[dict[str, Any]]:
+    empty: dict[str, Any] = {"context": [], "history": [], "options": [], "references": []}
+    return [{"id": f"{TRIVIA}-{i}", "question": "?", "group": str(i), **empty} for i in range(n)]
+
+
+def decoded(
+    lengths: Sequence[int],
+    masses: Sequence[float],
+    repeats: Sequence[int] = (),
+    sampled: Sequence[float] = (),
+    first: float = 1.0,
+) -> dict[Need, list[dict[str, Any]]]:
+    """Two beams of each question with this mass, a share ``first`` of it the leading three's; ten samples of it.
+
+    ``repeats``: how many of the samples repeat another; ``sampled``: the mass of one of them, the others' is tiny.
+    """
+    rows = []
+    for i, (length, mass) in enumerate(zip(lengths, masses, strict=True)):
+        rows.append(candidate(MAIN, i, "greedy", 0, "answer 0", length, -0.5))
+        for rank, p in ((0, mass * first), (5, mass * (1 - first) + 1e-9)):
+            rows.append(candidate(MAIN, i, "beam M=10", rank, f"answer {rank}", length, float(np.log(p))))
+        again = repeats[i] if repeats else 0
+        for rank in range(10):
+            p = sampled[i] if sampled and rank == 0 else 1e-9
+            code = max(rank - again, 0)
+            rows.append(candidate(MAIN, i, "sample T=1.0", rank, f"answer {code}", length, float(np.log(p))))
+    return {MAIN: rows, QUESTIONS: questions(len(lengths))}
+
+
+def test_mass_above_the_printed_threshold(tmp_path: Path) -> None:
+    of = evidence(files=decoded([2] * N, [0.88] * 9 + [0.80] * 31), folder=tmp_path)  # .842 is between, .909 above
+    like = {"kind": "mass above threshold", "model": GEMMA, "dataset": TRIVIA}
+    found = "22.5% ± 6.7% of 40 questions; 0.0% meet the corrected condition"
+    judged(MassAbove(**like, printed=[0.227, 0.227]), of, "supported", found)
+    judged(MassAbove(**like, printed=[0.6, 0.7]), of, "not supported", found)
+
+
+def test_mass_of_answers_up_to_a_length(tmp_path: Path) -> None:
+    of = evidence(files=decoded([3] * 20 + [4] * 20, [0.95, 0.5] * 10 + [0.95] * 20), folder=tmp_path)
+    measure = MassAbove(kind="mass above threshold", model=GEMMA, dataset=TRIVIA, longest=3, printed=[0.5, 0.5])
+    judged(measure, of, "supported", "50.0% ± 11.5% of 20 questions; 50.0% meet")
+
+
+def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
+    files = decoded([1] * 10 + [2, 4] * 10 + [5] * 10, [0.5] * N, [9] * 10 + [4] * 20 + [0] * 10)
+    of = evidence(files=files, folder=tmp_path)
+    like = {"kind": "redundancy", "model": GEMMA, "dataset": TRIVIA, "shortest": 2, "longest": 4}
+    found = "40.0% ± 0.0% of samples repeat, 20 questions"
+    judged(Redundancy(**like, printed=[0.3, 0.5]), of, "supported", found)
+    judged(Redundancy(**like, printed=[0.1, 0.2]), of, "not supported", found)
+    to_the_end = Redundancy(kind="redundancy", model=GEMMA, dataset=TRIVIA, shortest=5, printed=[0.0, 0.0])
+    judged(to_the_end, of, "supported", "0.0% ± 0.0% of samples repeat, 10 questions")
+    with pytest.raises(NotRunError, match="no answer has 6 to more tokens"):
+        to_the_end.model_copy(update={"shortest": 6}).verdict(of)
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "status"), [(4, 1, "supported"), (1, 4, "not supported"), (2, 2, "not supported")]
+)
+def test_redundancy_falls_with_length(tmp_path: Path, short: int, long: int, status: str) -> None:
+    repeats = [short + i % 2 for i in range(20)] + [long + i % 2 for i in range(20)]
+    of = evidence(files=decoded([2, 4] * 10 + [8] * 20, [0.5] * N, repeats), folder=tmp_path)
+    measure = RedundancyFalls(kind="redundancy falls", model=GEMMA, dataset=TRIVIA, short=[2, 4], long=8)
+    judged(measure, of, status, f"{(short + 0.5) / 10:.1%} against {(long + 0.5) / 10:.1%}")
+
+
+def test_a_fall_within_noise_is_not_significant(tmp_path: Path) -> None:
+    of = evidence(files=decoded([2] * 20 + [8] * 20, [0.5] * N, [2, 5] * 10 + [2, 4] * 10), folder=tmp_path)
+    measure = RedundancyFalls(kind="redundancy falls", model=GEMMA, dataset=TRIVIA, short=[2, 4], long=8)
+    judged(measure, of, "partly", "35.0% against 30.0%")  # .05 < 2 · .041
+
+
+@pytest.mark.parametrize(
+    ("beams", "samples", "first", "status", "found"),
+    [
+        (0.8, 0.5, 0.9, "supported", "+0.300 more, more in 2 of 2 length bins; the first 3 beams hold 90% of"),
+        (0.5, 0.8, 0.9, "not supported", "-0.300 more, more in 0 of 2 length bins; the first 3 beams hold 90% of"),
+        (0.8, 0.5, 0.3, "partly", "the first 3 beams hold 30% of"),
+    ],
+)
+def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float, status: str, found: str) -> None:
+    files = decoded([2, 3] * 20, [beams] * N, sampled=[samples] * N, first=first)
+    measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
+    judged(measure, evidence(files=files, folder=tmp_path), status, found)
+
+
+# -- the main table --------------------------------------------------------------------------------------------------
+
+
+def gains_of(values: Mapping[str, tuple[float, float]], spread: float, **options: Any) -> tuple[Gains, Evidence]:
+    """Beams and samples of some methods, Gemma base."""
+    of = {prr(m, v): x for m, pair in values.items() for v, x in zip((BEAM, SAMPLES), pair, strict=True)}
+    measure = Gains(kind="gains", table="tab:abl_other_methods", methods=list(values), models=[GEMMA], **options)
+    return measure, evidence(*mains(GEMMA, of, spread))
+
+
+ENTROPY, DEGREE = (0.472, 0.401), (0.467, 0.469)  # as printed
+
+
+@pytest.mark.parametrize(
+    ("pair", "spread", "status", "found"),
+    [
+        (
+            ENTROPY,
+            0.01,
+            "supported",
+            "1 of 1 rise; significantly rise 100%, fall 0%; mean +0.071 ± 0.006, printed +0.071",
+        ),
+        (ENTROPY[::-1], 0.01, "not supported", "0 of 1 rise; significantly rise 0%, fall 100%; mean -0.071"),
+        ((0.472, 0.465), 0.1, "partly", "1 of 1 rise; significantly rise 0%, fall 0%; mean +0.007"),
+    ],
+)
+def test_gains_of_all(pair: tuple[float, float], spread: float, status: str, found: str) -> None:
+    judged(*gains_of({"SemanticEntropy": pair}, spread, expect="all"), status, found)
+
+
+def test_gains_of_most_need_more_than_half() -> None:
+    methods = {"SemanticEntropy": ENTROPY, "Dissimilarity": (0.65, 0.63), "DegreeMatrix": (0.4, 0.42)}
+    found = "2 of 3 rise; significantly rise 67%, fall 33%; mean +0.024 ± 0.003, printed +0.030"
+    judged(*gains_of(methods, 0.01, expect="most"), "supported", found)
+    judged(*gains_of(methods, 0.01, expect="all"), "partly", found)
+    others = {"SemanticEntropy": ENTROPY[::-1], "Dissimilarity": (0.63, 0.65), "DegreeMatrix": (0.4, 0.31)}
+    judged(*gains_of(others, 0.01, expect="most"), "not supported", "1 of 3 rise")
+
+
+@pytest.mark.parametrize(
+    ("pair", "spread", "status"),
+    [
+        (DEGREE, 0.01, "supported"),
+        (DEGREE, 0.1, "undecided"),  # a wide interval that holds 0 shows nothing
+        ((0.6, 0.469), 0.01, "not supported"),
+        ((0.4, 0.469), 0.01, "not supported"),
+    ],
+)
+def test_no_gain_is_a_negligible_one(pair: tuple[float, float], spread: float, status: str) -> None:
+    measure, of = gains_of({"DegreeMatrix": pair}, spread, expect="none")
+    verdict = measure.verdict(of)
+    assert (verdict.sign, verdict.significance) == (
+        {"supported": "yes", "undecided": "undecided", "not supported": "no"}[status],
+        "-",
+    )
+    assert verdict.status == ("partly" if status == "supported" and verdict.size == "no" else status)
+
+
+def test_the_spread_over_models_says_what_it_leaves_out() -> None:
+    values = {prr("Dissimilarity", BEAM): 0.6, prr("Dissimilarity", SAMPLES): 0.5}
+    models = [GEMMA, LLAMA]
+    of = evidence(*(cell for model in models for cell in mains(model, values, 0.01)))
+    measure = Gains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
+    assert "models for independent" in measure.verdict(of).found
+    alone = measure.model_copy(update={"models": [GEMMA]})
+    assert "independent" not in alone.verdict(of).found
+
+
+def table_of(*methods: tuple[str, str]) -> list[Printed]:
+    """The main table cut to some rows of each model."""
+    rows = [
+        row for row in PRINTED if row.key.table == "tab:qa_mean_prr" and (row.key.method, row.key.variant) in methods
+    ]
+    assert {(row.key.method, row.key.variant) for row in rows} == set(methods)
+    return rows
+
+
+RANKED = [("Dissimilarity", BEAM), ("Dissimilarity", SAMPLES), ("CocoaMSP", BEAM), ("Prob", "")]
+
+
+def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA,)) -> Evidence:
+    """The PRR of ``RANKED`` in each model."""
+    of = {prr(*name): value for name, value in zip(RANKED, values, strict=True)}
+    cells = [cell for model in models for cell in mains(model, of, spread)]
+    return evidence(*cells, values=table_of(*RANKED))
+
+
+@pytest.mark.parametrize(
+    ("values", "spread", "first", "second"),
+    [
+        ((0.6, 0.5, 0.4, 0.3), 0.01, "supported", "not supported"),
+        ((0.5, 0.6, 0.4, 0.3), 0.01, "not supported", "supported"),
+        ((0.4, 0.6, 0.5, 0.3), 0.01, "not supported", "not supported"),
+        ((0.501, 0.5, 0.4, 0.3), 0.1, "partly", "not supported"),
+    ],
+)
+def test_a_rank(values: tuple[float, ...], spread: float, first: str, second: str) -> None:
+    of, place = ranking(*values, spread=spread), 1 + sum(other > values[0] for other in values)
+    like = {"kind": "rank", "method": "Dissimilarity", "variant": BEAM, "models": [GEMMA]}
+    judged(Ranks(**like, rank=1), of, first, f"{place} in {GEMMA}; significantly ahead of the next in")
+    judged(Ranks(**like, rank=2), of, second, f"{place} in {GEMMA}")
+
+
+def test_the_best_two() -> None:
+    models = list(RULES.protocol.models)
+    measure = TopTwo(kind="top two")
+    judged(measure, ranking(0.6, 0.4, 0.5, 0.3, models=models), "supported", "12 of 12 best and second-best")
+    judged(measure, ranking(0.4, 0.6, 0.3, 0.5, models=models), "not supported", "0 of 12 best and second-best")
+    judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "not supported", "6 of 12 best and second-best")
+
+
+def test_the_best_beam_form() -> None:
+    models, measure = list(RULES.protocol.models), BestBeam(kind="best beam")
+    found = f"Dissimilarity over Dissimilarity multinomial +0.100 in {GEMMA}"
+    judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "supported", found, "significantly in 100%")
+    judged(
+        measure, ranking(0.4, 0.3, 0.5, 0.6, models=models), "not supported", f"CocoaMSP over Prob -0.100 in {GEMMA}"
+    )
+
+
+# -- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N) -> Cell:
+    """PRR of Dissimilarity at M = 1, 2, …, the last value for all further M."""
+    values = {
+        prr("Dissimilarity", variant, f"M={M}"): curve[min(M, len(curve)) - 1]
+        for variant, curve in ((BEAM, beams), (SAMPLES, samples))
+        for M in range(1, 16)
+    }
+    return Made(at(GEMMA, TRIVIA, "widths"), values, spread, n)
+
+
+AHEAD = Ahead(
+    kind="ahead at every budget",
+    cells=[(GEMMA, TRIVIA)],
+    better=[("Dissimilarity", BEAM)],
+    worse=[("Dissimilarity", SAMPLES)],
+)
+
+
+@pytest.mark.parametrize(
+    ("beams", "samples", "resamples", "status", "found"),
+    [
+        ([0.3, 0.6], [0.5], RESAMPLES, "supported", "ahead at 100% of 14 points, significantly at 100%"),
+        ([0.6, 0.3], [0.5], RESAMPLES, "not supported", "ahead at 0% of 14 points, significantly at 0%"),
+        ([0.3, 0.4, 0.6], [0.5], RESAMPLES, "partly", "ahead at 93% of 14 points, significantly at 93%"),
+        # 2 · 14 / 501 > .05: no p could be small enough
+        ([0.3, 0.6], [0.5], 500, "undecided", "too few resamples (500) for 14 tests at 5%"),
+    ],
+)
+def test_ahead_at_every_budget(
+    beams: list[float], samples: list[float], resamples: int, status: str, found: str
+) -> None:
+    judged(AHEAD, evidence(widths(beams, samples), resamples=resamples), status, found)
+
+
+def test_ahead_at_one_budget() -> None:
+    at_one = AHEAD.model_copy(update={"better": AHEAD.worse, "worse": AHEAD.better, "first": 1, "last": 1})
+    judged(at_one, evidence(widths([0.3, 0.6], [0.5])), "supported", "ahead at 100% of 1 points")
+    judged(at_one, evidence(widths([0.6], [0.5])), "not supported", "ahead at 0% of 1 points")
+
+
+RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
+
+
+@pytest.mark.parametrize(
+    ("claimed", "curve", "spread", "status", "found"),
+    [
+        (5, RISE, 0.002, "supported", f"M = 5 in {GEMMA} {TRIVIA}; significantly rising in 100%"),
+        (7, RISE, 0.002, "supported", "M = 5 in"),  # the slack of two
+        (8, RISE, 0.002, "partly", "M = 5 in"),
+        (2, RISE, 0.002, "partly", "M = 5 in"),
+        # M = 11 is by chance .021 from the end, which the whole curve from 5 on is within
+        (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "supported", "M = 5 in"),
+        # no interval is inside ± .02, and none outside from M = 5 on
+        (5, RISE, 0.02, "undecided", "from M = 5 on, or later, in"),
+        (2, RISE, 0.02, "partly", "from M = 5 on, or later, in"),
+        (5, RISE[::-1], 0.002, "not supported", "M = 5 in"),
+    ],
+)
+def test_a_plateau(claimed: int, curve: list[float], spread: float, status: str, found: str) -> None:
+    measure = Plateau(kind="plateau", cells=[(GEMMA, TRIVIA)], method="Dissimilarity", variant=BEAM, at=claimed)
+    judged(measure, evidence(widths(curve, [0.5], spread)), status, found)
+
+
+# -- scores ----------------------------------------------------------------------------------------------------------
+
+RIGHT = [float(i % 2) for i in range(N)]
+
+
+def scored(model: str, beams: Sequence[float], samples: Sequence[float]) -> dict[Need, list[dict[str, Any]]]:
+    """Scores of Dissimilarity; every other answer is right."""
+    ids = [row["id"] for row in questions()]
+    like = {"produced": "greedy", "method": "Dissimilarity", "setting": ""}
+    scores = [
+        like | {"id": key, "variant": variant, "value": value}
+        for variant, values in ((BEAM, beams), (SAMPLES, samples))
+        for key, value in zip(ids, values, strict=True)
+    ]
+    quality = [{"id": key, "produced": "greedy", "value": right} for key, right in zip(ids, RIGHT, strict=True)]
+    return {
+        Need("scores", TRIVIA, model, "main", "nli"): scores,
+        Need("quality", TRIVIA, model, "main", metric="alignscore"): quality,
+        QUESTIONS: questions(),
+    }
+
+
+PERFECT, WORST, NOTHING = [-right for right in RIGHT], RIGHT, [0.0] * N
+SHORT = [6] * 20 + [7] * 20  # the first half is below seven tokens
+GUESS = [-right if i % 7 else right for i, right in enumerate(RIGHT)]
+
+
+@pytest.mark.parametrize(
+    ("beams", "samples", "status", "found"),
+    [
+        (PERFECT[:20] + NOTHING[20:], NOTHING, "supported", "+1.000 [+1.000, +1.000] below 7 tokens on triviaqa"),
+        (PERFECT, NOTHING, "partly", "+1.000 [+1.000, +1.000] from 7 tokens on triviaqa"),
+        (WORST[:20] + PERFECT[20:], NOTHING, "not supported", "significantly rising below in 0%"),
+        # an interval that holds 0 and is wide does not show that there is no gain
+        (PERFECT[:20] + GUESS[20:], NOTHING[:20] + GUESS[:19:-1], "undecided", "below 7 tokens on triviaqa"),
+    ],
+)
+def test_the_gain_on_short_answers(
+    tmp_path: Path, beams: list[float], samples: list[float], status: str, found: str
+) -> None:
+    files = scored(GEMMA, beams, samples) | decoded(SHORT, [0.5] * N)
+    measure = LengthGain(kind="gain by length", model=GEMMA, datasets=[TRIVIA], method="Dissimilarity", short_below=7)
+    judged(measure, evidence(files=files, folder=tmp_path, resamples=500), status, found)
+
+
+@pytest.mark.parametrize(
+    ("beams", "samples", "gain", "status", "found"),
+    [
+        (PERFECT, WORST, 0.1, "supported", "100% of the range for Dissimilarity; significantly ahead in 100%"),
+        (WORST, PERFECT, 0.1, "not supported", "for Dissimilarity; significantly ahead in 100%"),
+        (PERFECT, WORST, -0.1, "partly", "100% of the range for Dissimilarity; significantly ahead in 0%"),
+    ],
+)
+def test_rejection_curves(
+    tmp_path: Path, beams: list[float], samples: list[float], gain: float, status: str, found: str
+) -> None:
+    cell = Made(at(LLAMA, TRIVIA), {prr("Dissimilarity", BEAM): 0.5 + gain, prr("Dissimilarity", SAMPLES): 0.5}, 0.01)
+    measure = Curves(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
+    judged(measure, evidence(cell, files=scored(LLAMA, beams, samples), folder=tmp_path), status, found)
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def settings(
+    table: str, columns: Sequence[tuple[float, ...]], names: Sequence[str], spread: float = 0.01, n: int = N
+) -> Evidence:
+    """Values of some printed settings of Dissimilarity, a column a cell."""
+    at_cells = [(m, d) for m in (GEMMA, LLAMA) for d in (TRIVIA, "coqa")][: len(columns)]
+    method = "Eccentricity" if table == "tab:abl_ecc_params" else "Dissimilarity"
+    rows = [
+        row
+        for row in PRINTED
+        if row.key.table == table
+        and (row.key.model, row.key.dataset) in at_cells
+        and (row.key.method, row.key.setting in names) == (method, True)
+    ]
+    assert len(rows) == len(columns) * len(names)
+    cells = []
+    for (model, dataset), column in zip(at_cells, columns, strict=True):
+        values = dict(zip(names, column, strict=True))
+        keys = {
+            measures.place(study(), row.key, RULES).key: values[row.key.setting]  # type: ignore[union-attr]
+            for row in rows
+            if (row.key.model, row.key.dataset) == (model, dataset)
+        }
+        cells.append(Made(at(model, dataset, "strategies"), keys, spread, n))
+    return evidence(*cells, values=rows)
+
+
+SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "status", "found"),
+    [
+        ([(0.6, 0.5, 0.4, 0.7)] * 2, "supported", "below beam in 100% of 4 comparisons, significantly in 100%"),
+        ([(0.3, 0.5, 0.4, 0.2)] * 2, "not supported", "below beam in 0% of 4 comparisons, significantly in 0%"),
+        ([(0.6, 0.5, 0.4, 0.7), (0.6, 0.5, 0.7, 0.7)], "partly", "below beam in 75% of 4 comparisons"),
+    ],
+)
+def test_settings_below_another(columns: list[tuple[float, ...]], status: str, found: str) -> None:
+    measure = Below(
+        kind="settings below another", table="tab:abl_sampling", better="beam", worse=["multinomial", "diverse"]
+    )
+    judged(measure, settings("tab:abl_sampling", columns, SAMPLING), status, found)
+
+
+FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "spread", "status", "found"),
+    [
+        (
+            [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)],
+            0.01,
+            "supported",
+            "2 of 3 settings are best in some of 2 columns; 3 are significantly behind another in some column",
+        ),
+        ([(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "not supported", "1 of 3 settings are best in some of 2 columns"),
+        # the best changes, but within noise
+        ([(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided", "; 0 are significantly behind another"),
+        ([(0.6, 0.595, 0.4), (0.595, 0.6, 0.4)], 0.05, "undecided", "; 1 are significantly behind another"),
+    ],
+)
+def test_no_single_best_setting(columns: list[tuple[float, ...]], spread: float, status: str, found: str) -> None:
+    measure = NoSingleBest(kind="no single best", table="tab:abl_normalization")
+    judged(measure, settings("tab:abl_normalization", columns, FLOORS, spread), status, found)
+
+
+def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
+    """Naively, the lead of the largest of seven over the smallest is nearly always significant."""
+    names = [f"epsilon={e}" for e in ("0", "0.00001", "0.001", "0.01", "0.05", "0.1", "1.0")]
+    rejected, naive = 0, 0
+    random = np.random.default_rng(5)
+    keys = [prr("Dissimilarity", BEAM, name) for name in names]
+    for trial in range(60):
+        values = dict(zip(keys, 0.5 + 0.05 * random.normal(size=7), strict=True))
+        cell = Made(at(GEMMA, TRIVIA, f"strategies-{trial}"), values, 0.05)
+        rejected += measures.behind_the_best(cell, keys).min() < 0.05 / 7
+        order = sorted(values, key=lambda key: values[key])
+        lead = cell.replicates(order[-1]).astype(float) - cell.replicates(order[0])
+        naive += 2 * (1 + (lead <= 0).sum()) / (RESAMPLES + 1) < 0.05
+    assert naive >= 15
+    assert rejected <= 6
+
+
+ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "status", "found"),
+    [
+        (
+            [(0.6, 0.59, 0.5, 0.4)] * 2,
+            "supported",
+            "100% within 0.03 of the best; alpha=0.9 ahead of the best K= in 100%",
+        ),
+        (
+            [(0.5, 0.5, 0.6, 0.4)] * 2,
+            "not supported",
+            "0% within 0.03 of the best; alpha=0.9 ahead of the best K= in 0%",
+        ),
+        ([(0.7, 0.66, 0.5, 0.6)] * 2, "partly", "50% within 0.03 of the best; alpha=0.9 ahead of the best K= in 100%"),
+    ],
+)
+def test_robust_settings(columns: list[tuple[float, ...]], status: str, found: str) -> None:
+    measure = Robust(
+        kind="robust settings",
+        table="tab:abl_ecc_params",
+        settings=["alpha=0.7", "alpha=0.9"],
+        over="K=",
+        margin=0.03,
+    )
+    judged(measure, settings("tab:abl_ecc_params", columns, ALPHAS), status, found)
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+def pool(beams: Sequence[float], *, vary: bool) -> dict[Need, list[dict[str, Any]]]:
+    """Ten draws of ten samples: all like the answer in every other draw (``vary``), or like nothing in all draws.
+
+    ``beams``: probabilities; the first beam is like the answer, no other is.
+    """
+    candidates = Need("candidates", TRIVIA, GEMMA, "pool")
+    rows = []
+    for i in range(N):
+        rows.append(candidate(candidates, i, "greedy", 0, "answer 0", 3, -0.5))
+        for rank in range(100):
+            text = "answer 0" if vary and (rank // 10) % 2 else "answer 1"
+            rows.append(candidate(candidates, i, "sample T=1.0", rank, text, 3, -1.0))
+        rows += [
+            candidate(candidates, i, "beam M=10", rank, f"answer {rank}", 3, float(np.log(p)))
+            for rank, p in enumerate(beams)
+        ]
+    nothing = {"neutral": None, "contradict": None}
+    pairs = [
+        nothing | {"id": f"{TRIVIA}-{i}", "premise": "answer 0", "hypothesis": f"answer {k}", "entail": float(k == 0)}
+        for i in range(N)
+        for k in range(10)
+    ]
+    quality = [{"id": f"{TRIVIA}-{i}", "produced": "greedy", "value": right} for i, right in enumerate(RIGHT)]
+    return {
+        candidates: rows,
+        Need("similarity", TRIVIA, GEMMA, "pool", "nli"): pairs,
+        Need("quality", TRIVIA, GEMMA, "pool", metric="alignscore"): quality,
+        QUESTIONS: questions(),
+    }
+
+
+VARIANCE = RunVariance(kind="variance across runs", model=GEMMA, dataset=TRIVIA, questions=N)
+
+
+def test_beams_nearer_the_truth_than_a_draw_of_samples(tmp_path: Path) -> None:
+    # draws of 0 and 1: variance 10/36; beams weigh to .5 exactly, the mean's own error is a tenth of the variance
+    of = evidence(files=pool([0.45, *[0.05] * 9], vary=True), folder=tmp_path)
+    found = "one draw 0.2778, beams -0.0278, less by 0.3056 ± 0.0000"
+    judged(VARIANCE, of, "supported", "varies by 0.527 and PRR by 0.0000", found)
+
+
+def test_beams_that_do_not_vary_and_are_far_off(tmp_path: Path) -> None:
+    of = evidence(files=pool([0.45, *[0.05] * 9], vary=False), folder=tmp_path)
+    found = "one draw 0.0000, beams 0.2500, less by -0.2500"
+    judged(VARIANCE, of, "not supported", "beams, being deterministic, by nothing", found)
+
+
+# -- without a run ---------------------------------------------------------------------------------------------------
+
+
+def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = Counterexample(kind="counterexample")
+    judged(
+        measure, evidence(), "not supported", "mass 0.86 > 0.842 and yet squared error 0.0196 of beams against 0.0120"
+    )
+    harmless = theorem.Law(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
+    monkeypatch.setattr(theorem, "COUNTEREXAMPLE", harmless)
+    judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and yet squared error 0.0025 of beams against 0.0047")
+
+
+def test_what_no_run_decides_says_what_is_missing() -> None:
+    with pytest.raises(NotRunError, match="missing: a ruler"):
+        Missing(kind="missing", what="a ruler").verdict(evidence())
+
+
+# -- the rules -------------------------------------------------------------------------------------------------------
+
+
+def differences(*of: tuple[float, float]) -> list[Difference]:
+    return [Difference(value, value - 0.1, value + 0.1, 0.05, "", p) for value, p in of]
+
+
+def test_tests_of_one_claim_are_corrected_by_holm() -> None:
+    # .03 alone is below .05; among three, .03 · 3 and .03 · 2 are not
+    tested = evidence().tested(differences((0.1, 0.03), (0.1, 0.03), (0.1, 0.001)))
+    assert tested.rising == pytest.approx(1 / 3)
+    assert tested.falling == 0
+    assert evidence().tested(differences((-0.1, 0.03))).falling == 1
+    assert (tested.part(), tested.part(0.3)) == ("partly", "yes")
+
+
+def test_too_few_resamples_decide_nothing() -> None:
+    # 2 · 25 / 1001 < .05 ≤ 2 · 26 / 1001
+    few = evidence(resamples=1000)
+    assert few.tested(differences((0.1, 2 / 1001)) * 25).part() == "yes"
+    tested = few.tested(differences((0.1, 2 / 1001)) * 26)
+    assert (tested.part(), tested.rising, tested.falling) == ("undecided", None, None)
+    assert tested.text("in") == "too few resamples (1,000) for 26 tests at 5%"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "part"),
+    [
+        (-0.02, 0.02, "yes"),
+        (-0.021, 0.02, "undecided"),
+        (-0.5, 0.5, "undecided"),
+        (0.01, 0.03, "undecided"),
+        (0.021, 0.03, "no"),
+        (-0.03, -0.021, "no"),
+        (None, None, "undecided"),
+    ],
+)
+def test_negligible_means_inside_a_margin(low: float | None, high: float | None, part: str) -> None:
+    assert negligible(Difference(0.0, low, high, 0.01, "", 0.5), 0.02) == part
+
+
+@pytest.mark.parametrize(
+    ("parts", "together"),
+    [
+        (["yes", "yes"], "yes"),
+        (["yes", "yes", "no"], "partly"),
+        (["no", "no", "yes"], "no"),
+        (["yes", "undecided"], "undecided"),
+        (["no", "no", "undecided"], "no"),
+    ],
+)
+def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
+    assert all_as(parts) == together
+
+
+@pytest.mark.parametrize(("n", "enough"), [(35, False), (36, True)])
+def test_a_claim_needs_the_paper_s_questions(tmp_path: Path, n: int, enough: bool) -> None:
+    """Nine tenths of them, in a cell's measurements, in candidates, and in scores."""
+    mass = MassAbove(kind="mass above threshold", model=GEMMA, dataset=TRIVIA, printed=[0.1, 0.2])
+    cases = [
+        (AHEAD, evidence(widths([0.3, 0.6], [0.5], n=n))),
+        (mass, evidence(files=decoded([2] * n, [0.5] * n), folder=tmp_path)),
+    ]
+    for measure, of in cases:
+        if enough:
+            assert measure.verdict(of).found
+        else:
+            with pytest.raises(NotRunError, match=f"not comparable: 35 questions of {TRIVIA}, the paper has 40"):
+                measure.verdict(of)
+
+
+def test_scores_and_draws_of_too_few_questions_decide_nothing(tmp_path: Path) -> None:
+    files = {
+        need: [row for row in rows if need == QUESTIONS or int(row["id"].split("-")[-1]) < 35]
+        for need, rows in scored(LLAMA, PERFECT, WORST).items()
+    }
+    curves = Curves(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
+    with pytest.raises(NotRunError, match="35 questions of triviaqa, the paper has 40"):
+        curves.verdict(evidence(files=files, folder=tmp_path / "scores"))
+    of = evidence(files=pool([0.1] * 10, vary=True), folder=tmp_path / "pool")
+    with pytest.raises(NotRunError, match="40 questions of triviaqa, the paper has 45"):
+        VARIANCE.model_copy(update={"questions": 45}).verdict(of)
+
+
+def test_a_claim_may_be_about_fewer_questions() -> None:
+    of = evidence(widths([0.3, 0.6], [0.5], n=20))
+    with pytest.raises(NotRunError, match="20 questions of triviaqa, the paper has 40"):
+        AHEAD.verdict(of)
+    assert AHEAD.model_copy(update={"questions": 22}).verdict(of).status == "supported"
+    best = NoSingleBest(kind="no single best", table="tab:abl_normalization")
+    assert best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=18)).found
+    with pytest.raises(NotRunError, match="17 questions of triviaqa, the paper has 20"):
+        best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
+
+
+def test_claims_about_an_ablation_declare_its_questions() -> None:
+    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
+    for name in ("every-budget-everywhere", "plateau-open", "plateau-choice"):
+        assert by_id[name].questions == 200  # type: ignore[union-attr]
+    for name in ("every-budget", "saturation", "entropy-behind"):
+        assert by_id[name].questions is None  # type: ignore[union-attr]
+
+
+def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
+    """The other methods of the main table do not."""
+    content = study().model_dump(mode="json")
+    of = ranking(0.6, 0.5, 0.4, 0.3)
+    changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
+    results = Stored(changed, list(of.results._made.values()), Inputs.read([], []), [])  # type: ignore[attr-defined]
+    rank = Ranks(kind="rank", method="Dissimilarity", variant=BEAM, models=[GEMMA], rank=2)
+    without = Evidence(results, of.values, of.declared, of.differences)
+    assert rank.verdict(without).status == "not supported"
+    with pytest.raises(NotRunError, match="not comparable: SAR's relevance"):
+        rank.verdict(Evidence(results, [*of.values, *table_of(("SAR", ""))], of.declared, of.differences))
