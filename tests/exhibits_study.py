@@ -180,7 +180,8 @@ class Results:
         truth = quality_values(need.model, need.dataset, SIZE[need.recipe])
         rows = []
         for produced, method, variant, setting in self._keys(need):
-            noise = generator(need.model, need.dataset, method, variant, setting).normal(size=len(truth))
+            of = (method, variant, setting) if produced == "greedy" else (produced, method, variant, setting)
+            noise = generator(need.model, need.dataset, *of).normal(size=len(truth))
             for number, value in enumerate(0.5 * noise - truth):
                 key = f"{need.dataset}-{number:03d}"
                 row = {"id": key, "produced": produced, "method": method, "variant": variant, "setting": setting}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamuq.methods.settings import parse
 from beamuq.tables import SCHEMAS
 
 WORDS = ("paris", "rome", "the euro", "pound", "six", "sixth symphony", "tim", "a lion", "", "1984")
@@ -20,6 +21,7 @@ def cell(
     classes: bool = True,
     seed: int = 0,
     per_group: int = 1,
+    top_beam: str = "beam M=10",
 ) -> dict[str, pa.Table]:
     """Tables by kind. Beams are distinct token sequences, some with the same text, and number up to M."""
     rng = np.random.default_rng(seed)
@@ -30,7 +32,7 @@ def cell(
         texts = list(rng.choice(WORDS, size=5, replace=False))
         for strategy in strategies:
             kind = strategy.split()[0]
-            width = 1 if kind == "greedy" else int(strategy.split("M=")[1]) if "M=" in strategy else M
+            width = 1 if kind == "greedy" else int(parse(strategy)[1]["M"]) if "M=" in strategy else M
             logprobs = np.sort(rng.uniform(-9, -1.2, width))[::-1]
             for rank in range(width):
                 candidate = _candidate(rng, str(rng.choice(texts)), float(logprobs[rank]))
@@ -44,7 +46,7 @@ def cell(
                 statistics.append(
                     _statistic(rng, key, "greedy", candidate) | {"candidate_strategy": strategy, "candidate_rank": rank}
                 )
-        for produced, strategy in (("greedy", "greedy"), ("top_beam", "beam M=10")):
+        for produced, strategy in (("greedy", "greedy"), ("top_beam", top_beam)):
             answer = [c for c in candidates if c["id"] == key and c["strategy"] == strategy and c["rank"] == 0]
             quality.append({"id": key, "produced": produced, "value": float(rng.random())})
             statistics += [

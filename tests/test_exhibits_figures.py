@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -19,10 +20,10 @@ import pytest
 from matplotlib.text import Text
 
 import exhibits_study
-from beamuq import theorem
+from beamuq import tables, theorem
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import metrics
-from beamuq.exhibits import core, lettering, style
+from beamuq.exhibits import core, grid, lettering, style
 from beamuq.exhibits.core import Figure
 from beamuq.needs import Need
 from beamuq.steps import figure as figure_step
@@ -267,6 +268,296 @@ def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
     exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
     with pytest.raises(BeamUQError, match="are not of the questions that have quality"):
         build("prr_curves", results)
+
+
+# -- the frames, against plain loops over the files' rows ----------------------------------------------------------
+
+
+def prr(uncertainty: list[float], quality: list[float]) -> float | None:
+    """D13 as it reads, for scores without ties."""
+    n, k = len(quality), len(quality) // 2
+    if k < 2 or len(set(quality)) == 1:
+        return None
+
+    def area(keys: list[float]) -> float:
+        kept = [q for _, q in sorted(zip(keys, quality, strict=True))]
+        return sum(sum(kept[:size]) / size for size in range(n, n - k, -1)) / k
+
+    mean = sum(quality) / n
+    return (area(uncertainty) - mean) / (area([-q for q in quality]) - mean)
+
+
+class Plain:
+    """One cell's rows, by question, without the package's own readers."""
+
+    def __init__(self, results: exhibits_study.Results, model: str, dataset: str, recipe: str = "main") -> None:
+        cell = {"model": model, "dataset": dataset, "recipe": recipe}
+
+        def rows(kind: str, **more: str) -> list[dict[str, Any]]:
+            (path,) = results.paths([Need(kind, **cell, **more)])
+            return tables.read(path, kind).table.to_pylist()
+
+        self.texts: dict[tuple[str, str], list[str]] = {}
+        self.sequences: dict[tuple[str, str], list[tuple[int, ...]]] = {}
+        self.p: dict[tuple[str, str], list[float]] = {}
+        for row in sorted(rows("candidates"), key=lambda row: row["rank"]):
+            key = row["strategy"], row["id"]
+            self.texts.setdefault(key, []).append(row["text"])
+            self.sequences.setdefault(key, []).append(tuple(row["token_ids"]))
+            self.p.setdefault(key, []).append(math.exp(row["logprob"]))
+        self.quality = {row["id"]: row["value"] for row in rows("quality", metric="answer_f1") if greedy(row)}
+        self.ids = sorted(self.quality)
+        self.score: dict[tuple[str, str, str], dict[str, float]] = {}
+        for row in filter(greedy, rows("scores", scorer="cosine")):
+            key_of = row["method"], row["variant"], row["setting"]
+            self.score.setdefault(key_of, {})[row["id"]] = row["value"]
+        self.length = {key: len(self.sequences["greedy", key][0]) for key in self.ids}
+
+    def mass(self, strategy: str, key: str) -> float:
+        seen: dict[tuple[int, ...], float] = {}
+        for sequence, p in zip(self.sequences[strategy, key], self.p[strategy, key], strict=True):
+            seen.setdefault(sequence, p)
+        return min(sum(seen.values()), 1.0)
+
+    def redundancy(self, key: str) -> float:
+        drawn = self.texts[SAMPLE, key]
+        return sum(text in drawn[:place] for place, text in enumerate(drawn)) / len(drawn)
+
+    def prr(self, chosen: list[str], *key: str) -> float | None:
+        return prr([self.score[key][k] for k in chosen], [self.quality[k] for k in chosen])  # type: ignore[index]
+
+    def by_length(self, most: int) -> dict[str, list[str]]:
+        """Ids of each length, those beyond the first ``most`` − 1 lengths together where there are more."""
+        found = sorted(set(self.length.values()))
+        single = found if len(found) <= most else found[: most - 1]
+        bins = {str(length): [k for k in self.ids if self.length[k] == length] for length in single}
+        rest = [k for k in self.ids if self.length[k] not in single]
+        return bins | ({f"{found[most - 1]}+": rest} if rest else {})
+
+
+SAMPLE, BEAM = "sample T=1.0", "beam M=10"
+STRATEGY = {"multinomial": SAMPLE, "beamsearch": BEAM}
+
+
+def greedy(row: dict[str, Any]) -> bool:
+    return bool(row["produced"] == "greedy")
+
+
+@pytest.fixture(scope="module")
+def plain(results: exhibits_study.Results) -> Plain:
+    return Plain(results, exhibits_study.BASE, "triviaqa")
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def holds(frame: pd.DataFrame, key: list[str], expected: dict[Any, tuple[float, ...]], columns: list[str]) -> None:
+    """Whether a frame has exactly these rows, with these values."""
+    found = frame.astype(dict.fromkeys(columns, float)).set_index(key)[columns]
+    assert found.index.to_list() == list(expected)
+    np.testing.assert_allclose(found.to_numpy(), np.array(list(expected.values()), dtype=np.float64), atol=1e-12)
+
+
+def within(frame: pd.DataFrame, value: str) -> None:
+    """Whether every interval holds its value."""
+    drawn = frame.dropna(subset=["low"]).astype({"low": float, "high": float, value: float})
+    assert len(drawn)
+    assert ((drawn["low"] <= drawn[value] + 1e-12) & (drawn[value] <= drawn["high"] + 1e-12)).all()
+
+
+def test_redundancy_is_the_mean_over_the_questions_of_a_length(built: dict[str, Figure], plain: Plain) -> None:
+    bins = plain.by_length(10) | {"All": plain.ids}
+    expected = {title: (mean([plain.redundancy(k) for k in ids]), len(ids)) for title, ids in bins.items()}
+    data = built["redundancy"].data
+    holds(data, ["length"], expected, ["redundancy", "n"])
+    within(data, "redundancy")
+    assert len({round(share, 9) for share, _ in expected.values()}) > 3  # lengths that differ can be told apart
+
+
+def test_threshold_shares_are_of_the_questions_of_a_length(built: dict[str, Figure], plain: Plain) -> None:
+    limits = {"printed": 1 - 1 / (2 * math.sqrt(10)), "corrected": 10 / 11}
+    expected = {
+        (title, name): (limit, mean([plain.mass(BEAM, k) > limit for k in ids]), len(ids))
+        for title, ids in (plain.by_length(10) | {"All": plain.ids}).items()
+        for name, limit in limits.items()
+    }
+    data = built["beam_mass_threshold"].data
+    holds(data, ["length", "threshold"], expected, ["mass_above", "share", "n"])
+    within(data, "share")
+    for name in limits:
+        assert f"{100 * expected['All', name][1]:.1f}%" in built["beam_mass_threshold"].caption
+
+
+def test_covered_mass_is_of_its_candidates_and_lengths(built: dict[str, Figure], plain: Plain) -> None:
+    data = built["abl_prob_mass"].data
+    expected = {
+        (variant, title): (mean([plain.mass(strategy, k) for k in ids]), len(ids))
+        for variant, strategy in STRATEGY.items()
+        for title, ids in plain.by_length(7).items()
+    }
+    left, right = data[data["panel"] == "mass by length"], data[data["panel"] == "p by rank"]
+    holds(left, ["variant", "length"], expected, ["mean", "n"])
+    within(left, "mean")
+    ranks: dict[Any, tuple[float, ...]] = {}
+    for place in range(10):
+        p = sorted(plain.p[BEAM, k][place] for k in plain.ids)
+        cuts = [np.interp(share * (len(p) - 1), range(len(p)), p) for share in (0.05, 0.25, 0.5, 0.75, 0.95)]
+        ranks[("beamsearch", place + 1)] = (mean(p), *(float(cut) for cut in cuts), len(p))
+    holds(right, ["variant", "rank"], ranks, ["mean", "q05", "q25", "median", "q75", "q95", "n"])
+
+
+def test_prr_by_length_is_of_each_form_on_the_questions_of_the_bin(
+    built: dict[str, Figure], results: exhibits_study.Results
+) -> None:
+    expected: dict[Any, tuple[float, ...]] = {}
+    for dataset in ("triviaqa", "coqa"):
+        plain = Plain(results, exhibits_study.BASE, dataset)
+        closed, inside, seen = 0, list[str](), 0
+        for length in sorted(set(plain.length.values())):
+            inside += [k for k in plain.ids if plain.length[k] == length]
+            seen += sum(plain.length[k] == length for k in plain.ids)
+            if seen * 5 // len(plain.ids) > closed:
+                low, high = min(plain.length[k] for k in inside), length
+                title = str(low) if low == high else f"{low}–{high}"
+                for variant in STRATEGY:
+                    value = plain.prr(sorted(inside), "Dissimilarity", variant, "")
+                    expected[dataset, title, variant] = (math.nan if value is None else value, len(inside))
+                closed, inside = seen * 5 // len(plain.ids), []
+    data = built["abl_length"].data
+    holds(data, ["dataset", "length", "variant"], expected, ["value", "n"])
+    within(data, "value")
+    assert sum(not math.isnan(value) for value, _ in expected.values()) > 10
+
+
+@pytest.mark.parametrize("name", ["abl_nsamples", "sement_different_nsamples"])
+def test_points_of_a_curve_are_the_measurements_of_their_series(
+    name: str, built: dict[str, Figure], results: exhibits_study.Results
+) -> None:
+    both = [
+        (method, variant) for method in ("Dissimilarity", "Eccentricity", "EigVecDissimilarity") for variant in STRATEGY
+    ]
+    series = both if name == "abl_nsamples" else [("SemanticEntropy", "multinomial"), *both[:2]]
+    need = Need("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
+    rows = tables.read(results.paths([need])[0], "evaluation").table.to_pylist()
+    found = {
+        (row["method"], row["variant"], row["setting"]): (row["value"], row["low"], row["high"], row["n"])
+        for row in rows
+        if greedy(row) and row["metric"] == "PRR"
+    }
+    expected = {(*of, M): found[(*of, f"M={M}")] for of in series for M in range(1, 16)}
+    holds(built[name].data, ["method", "variant", "M"], expected, ["value", "low", "high", "n"])
+
+
+def test_points_across_data_are_of_their_own_panel_and_form(
+    built: dict[str, Figure], results: exhibits_study.Results
+) -> None:
+    expected: dict[Any, tuple[float, ...]] = {}
+    panels = [(exhibits_study.BASE, "triviaqa"), (exhibits_study.CHAT, "triviaqa")]
+    for model, dataset in [*panels, (exhibits_study.BASE, "arc-challenge")]:
+        plain = Plain(results, model, dataset, "widths")
+        for variant in STRATEGY:
+            for M in range(1, 16):
+                value = plain.prr(plain.ids, "Dissimilarity", variant, f"M={M}")
+                assert value is not None
+                expected[model, dataset, variant, M] = (value, len(plain.ids))
+    data = built["rebuttal_nsamples_across_data"].data
+    holds(data, ["model", "dataset", "variant", "M"], expected, ["value", "n"])
+    within(data, "value")
+
+
+def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Figure], plain: Plain) -> None:
+    expected: dict[Any, tuple[float, ...]] = {}
+    n = len(plain.ids)
+    best = sorted(plain.quality.values(), reverse=True)
+    for method in ("Dissimilarity", "Eccentricity", "EigVecDissimilarity"):
+        for variant in STRATEGY:
+            order = sorted(plain.ids, key=lambda k: plain.score[method, variant, ""][k])
+            for gone in range(n):
+                kept = [plain.quality[k] for k in order[: n - gone]]
+                row = (gone / n, mean(kept), mean(best[: n - gone]), mean(best), n)
+                expected[method, variant, gone] = row
+    data = built["prr_curves"].data
+    data = data.assign(gone=(data["rejected"] * n).round().astype(int))
+    holds(data, ["method", "variant", "gone"], expected, ["rejected", "quality", "oracle", "random", "n"])
+
+
+EXAMPLES = {"triviaqa-gemma4b": "triviaqa", "webq-gemma4b": "webquestions", "coqa-gemma4b-one": "coqa"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_worked_examples_hold_the_candidates_and_scores_of_their_question(
+    name: str, built: dict[str, Figure], drawn: Drawn, results: exhibits_study.Results
+) -> None:
+    plain, data = Plain(results, exhibits_study.BASE, EXAMPLES[name]), built[name].data
+    titles = {"multinomial": "Dissimilarity", "beamsearch": "Dissimilarity + beamsearch"}
+    assert data["id"].nunique() == (1 if name.endswith("one") else 2)
+    for key, part in data.groupby("id"):
+        shown_parts: Any = part.set_index("part")
+        assert shown_parts.loc["sample", "text"].to_list() == plain.texts[SAMPLE, str(key)]
+        assert shown_parts.loc["beam", "text"].to_list() == plain.texts[BEAM, str(key)]
+        assert shown_parts.loc["beam", "value"].to_list() == pytest.approx(plain.p[BEAM, str(key)])
+        assert shown_parts.loc["greedy", "text"] == plain.texts["greedy", str(key)][0]
+        for variant, title in titles.items():
+            value = plain.score["Dissimilarity", variant, ""][str(key)]
+            assert shown_parts.loc[title, "value"] == pytest.approx(value)
+            assert f"{value:.3f}" in [text.get_text() for text in texts(drawn[name])]
+
+
+def test_schematic_shows_the_candidates_and_scores_of_its_question(
+    built: dict[str, Figure], drawn: Drawn, plain: Plain
+) -> None:
+    data = built["sampling_vs_beamsearch"].data
+    (key,) = set(data["id"])
+    samples: dict[str, int] = {}
+    for text in plain.texts[SAMPLE, key]:
+        samples[text] = samples.get(text, 0) + 1
+    left, right = data[data["set"] == "samples"], data[data["set"] == "beams"]
+    assert dict(zip(left["text"], left["count"], strict=True)) == samples
+    assert left["share"].to_list() == pytest.approx([count / 10 for count in sorted(samples.values(), reverse=True)])
+    assert right["text"].to_list() == plain.texts[BEAM, key]
+    assert right["share"].to_list() == pytest.approx(plain.p[BEAM, key])
+    titles = [axes.get_title() for axes in drawn["sampling_vs_beamsearch"].axes]
+    values = {variant: plain.score["Dissimilarity", variant, ""][key] for variant in STRATEGY}
+    assert titles == [
+        f"samples: Dissimilarity {values['multinomial']:.3f}",
+        f"beams: Dissimilarity {values['beamsearch']:.3f}",
+    ]
+    assert key != plain.ids[0]  # else the first question's scores would do
+
+
+# -- budgets -------------------------------------------------------------------------------------------------------
+
+
+def test_points_without_a_band_are_said(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    need = Need("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
+    assert "None where" not in build("abl_nsamples", results).caption
+    none = {"low": None, "high": None, "std": None}
+    exhibits_study.rewrite(results, need, lambda row: row | (none if row["setting"] in ("M=3", "M=7") else {}))
+    said = "None where more than 1 % of resamples are undefined: TriviaQA, Tiny 1B base, "
+    assert f"{said}M = 3 and 7." in build("abl_nsamples", results).caption
+    exhibits_study.rewrite(results, need, lambda row: row | none)
+    assert f"{said}every M." in build("sement_different_nsamples", results).caption
+
+
+def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
+    content = STUDY.model_dump(mode="json")
+    widths, methods = content["recipes"]["widths"], content["scoring"]["widths"]
+    penalised = widths | {"beam": widths["beam"] | {"length_penalty": 1.0}}  # other beams than the main ones
+    study = exhibits_study.study(
+        recipes=content["recipes"] | {"again": widths, "few": widths, "penalised": penalised},
+        scoring=content["scoring"] | {"again": methods, "few": methods | {"methods": ["Prob"]}, "penalised": methods},
+        grid=[
+            {"recipe": recipe, "models": [exhibits_study.BASE], "datasets": ["triviaqa"], "scorers": ["cosine"]}
+            for recipe in ("few", "penalised", "widths", "again", "main")
+        ],
+    )
+    (need,) = core.exhibit("abl_nsamples", study).needs(study)
+    assert need.recipe == "widths"
+    assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
+    assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
+    assert grid.budget_recipe(study, exhibits_study.BASE, "coqa") is None
 
 
 # -- the files ---------------------------------------------------------------------------------------------------

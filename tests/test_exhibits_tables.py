@@ -326,6 +326,19 @@ def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str
     settings = set(built["abl_sampling"].values["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
+    assert "exact weights, which print lacks, are ranked with the others" in built["abl_sampling"].caption
+
+
+def test_what_a_repeated_diverse_beam_weighs_is_said(built: dict[str, Table], results: exhibits_study.Results) -> None:
+    said = "all candidates returned count, each with its full p"
+    assert said in built["abl_sampling"].caption
+    content = STUDY.model_dump(mode="json")
+    recipe = content["recipes"]["strategies"] | {"diverse": None, "sample": {"size": 10, "temperatures": [1.0]}}
+    caption = build(
+        "abl_sampling", results, exhibits_study.study(recipes=content["recipes"] | {"strategies": recipe})
+    ).caption
+    assert said not in caption
+    assert "exact weights, which" not in caption
 
 
 # -- hostile text, and documents that stand alone ----------------------------------------------------------------

@@ -16,6 +16,7 @@ from beamuq.methods.lexical import rouge_l
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
+    "wide W=8",
 )  # fmt: skip
 
 
@@ -83,9 +84,10 @@ def test_searched_candidates_come_by_descending_probability(tables: dict[str, pa
     turned = table.set_column(2, table.schema.field("rank"), pa.array(9 - np.array(table.column("rank")), pa.int32()))
     turned = pa.concat_tables([turned, table.filter(pa.compute.equal(table["strategy"], "greedy"))])
     found = cell(tables | {"candidates": turned, "statistics": tables["statistics"].slice(0, 0)})
-    for strategy in ("beam M=10", "diverse G=2 lambda=0.5"):
+    for strategy in ("beam M=10", "diverse G=2 lambda=0.5", "wide W=8"):
         assert (np.diff(found.evidence(strategy, "greedy").logprob, axis=1) <= 0).all()
-    assert (np.diff(found.evidence("sample T=1.0", "greedy").logprob, axis=1) >= 0).all()
+    for strategy in ("sample T=1.0", "hybrid B=3"):
+        assert (np.diff(found.evidence(strategy, "greedy").logprob, axis=1) >= 0).all()
 
 
 def test_equal_entailment_and_contradiction_do_not_link() -> None:

@@ -14,7 +14,6 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Method, compute, register, resolve, stored_variant
 from beamuq.methods.cell import Cell
-from beamuq.methods.registry import needs_statistics
 from beamuq.methods.settings import number, parse
 
 
@@ -47,9 +46,12 @@ def test_a_method_from_outside_is_named_by_its_module(plug_in: Method, evidence:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Dissimilarty", "known: Prob"),
+        ("Dissimilarty", "unknown name 'Dissimilarty'; did you mean 'Dissimilarity'"),
+        ("sar", "did you mean 'SAR'"),
+        ("BLEU", "known: Prob, .*, or module:attribute"),
         ("no_such_module:method", "cannot be imported"),
-        ("their_methods:absent", "cannot be imported"),
+        ("their_methods:absent", "their_methods has no 'absent'"),
+        ("their_methods:agrement", "did you mean 'agreement'"),
         ("their_methods:nothing", "is a str"),
     ],
 )
@@ -92,10 +94,6 @@ def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> No
     assert not np.signbit(scores[2])
 
 
-def test_what_needs_the_statistics_file() -> None:
-    assert {name for name, method in METHODS.items() if needs_statistics(method)} == {"CCP", "PTrue", "SAR"}
-
-
 def test_methods_printed_without_a_variant_are_stored_with_one() -> None:
     assert stored_variant("SemanticEntropy", "") == stored_variant("SAR", "") == "multinomial"
     assert stored_variant("SAR", "beamsearch") == "beamsearch"
@@ -118,13 +116,22 @@ def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> 
         ("diverse G=2 lambda=0.5", "diverse", {"G": 2, "lambda": 0.5}),
         ("epsilon=0.00001", "epsilon", {"epsilon": 0.00001}),
         ("M=5", "M", {"M": 5}),
+        ("beam M=10 length_penalty=1.0", "beam", {"M": 10, "length_penalty": 1.0}),
+        ("beam M=10 length_penalty=-0.5", "beam", {"M": 10, "length_penalty": -0.5}),
+        ("beam M=10 length_penalty=1e-05", "beam", {"M": 10, "length_penalty": 0.00001}),
+        ("beam M=10 early_stopping=True", "beam", {"M": 10, "early_stopping": True}),
+        (
+            "beam M=3 length_penalty=1.0 early_stopping=False",
+            "beam",
+            {"M": 3, "length_penalty": 1.0, "early_stopping": False},
+        ),
     ],
 )
 def test_settings_are_kinds_with_parameters(text: str, kind: str, parameters: dict[str, float]) -> None:
     assert parse(text) == (kind, parameters)
 
 
-@pytest.mark.parametrize("text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3"])
+@pytest.mark.parametrize("text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3", "beam M=1.2.3", "beam M=1-2"])
 def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     with pytest.raises(BeamUQError, match="is not a strategy or setting"):
         parse(text)

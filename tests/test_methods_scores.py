@@ -6,19 +6,24 @@ import json
 import sys
 import types
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+import exhibits_study
 import synthetic
 from beamuq import tables
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
 from beamuq.methods.cell import Cell
 from beamuq.methods.scoring import Settings, score
-from beamuq.steps import scores
+from beamuq.plan import Plan
+from beamuq.steps import evaluation, scores
+from beamuq.study import Recipe, load_machine
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
@@ -37,6 +42,7 @@ def scored(**settings: Any) -> pd.DataFrame:
     return score(cell, chosen).to_pandas()
 
 
+CELL = {"model": "m", "dataset": "d", "recipe": "main"}
 MAIN = {"sample": "sample T=1.0", "beam": "beam M=10"}
 
 
@@ -134,9 +140,74 @@ def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.Monk
     METHODS.pop("Farthest")
 
 
-def files(folder: Path) -> list[str]:
-    for kind, table in MADE.items():
-        tables.write(folder / f"{kind}.parquet", kind, table, cell={"model": "m", "dataset": "d", "recipe": "main"})
+@pytest.mark.parametrize("recipe", ["main", "widths"])
+@pytest.mark.parametrize("options", [{"length_penalty": 1.0}, {"length_penalty": -0.5}, {"early_stopping": True}])
+def test_a_study_with_another_beam_search_is_scored_and_measured(
+    tmp_path: Path, recipe: str, options: dict[str, Any]
+) -> None:
+    recipes = {
+        "main": {"sample": {"size": 10}, "beam": {"widths": [10]} | options},
+        "widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options},
+    }
+    beam = " ".join(["beam M=10", *(f"{name}={value}" for name, value in options.items())])
+    ablations = {"budgets": [2, 5, 10], "every_strategy": True}
+    methods = {"methods": ["Prob", "Dissimilarity", "SemanticEntropy"]}
+    study = exhibits_study.study(
+        recipes=recipes,
+        main={"scorer": "cosine", "beam": beam},
+        scoring={"main": methods, "widths": methods | ablations},
+        grid=[
+            {"recipe": name, "models": ["tiny-base"], "datasets": ["triviaqa"], "scorers": ["cosine"]}
+            for name in recipes
+        ],
+    )
+    plan = Plan(study, load_machine({}), "other", Path("other.yaml"))
+    where = SimpleNamespace(model="tiny-base", dataset="triviaqa", recipe=recipe, scorer="cosine")
+    strategies = study.recipes[recipe].strategies()
+    made = synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam)
+    inputs = files(tmp_path, made)
+    paths = {name: str(tmp_path / name) for name in ("scores", "quality.parquet", "evaluation", "replicates")}
+    scores.main([*inputs, "--settings", plan.scores_settings(where), "--scores", paths["scores"]])
+    evaluation.main(
+        [
+            *("--scores", paths["scores"], "--quality", paths["quality.parquet"], *inputs[:2]),
+            *("--settings", plan.evaluation_settings),
+            *("--evaluation", paths["evaluation"], "--replicates", paths["replicates"]),
+        ]
+    )
+    frame = tables.read(Path(paths["scores"]), "scores").table.to_pandas().query("produced == 'greedy'")
+    measured = tables.read(Path(paths["evaluation"]), "evaluation").table.to_pandas()
+    settings = ["", "M=2", "M=5", "M=10", *strategies[2:]] if recipe == "widths" else [""]
+    found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
+    assert set(found["produced"]) == {"greedy", "top_beam"}
+    assert sorted(set(found["setting"])) == sorted(settings)
+    if recipe == "widths":
+        for M, strategy in zip((2, 5, 10), strategies[2:], strict=True):
+            budget = values(frame, "Dissimilarity", "beamsearch", f"M={M}")
+            assert budget == values(frame, "Dissimilarity", "beamsearch", strategy)
+        assert budget == values(frame, "Dissimilarity", "beamsearch")
+        assert budget != values(frame, "Dissimilarity", "beamsearch", "M=5")
+
+
+def test_a_policy_bears_the_name_that_the_study_gives_it() -> None:
+    from beamuq.steps.candidates import policies_of  # torch
+
+    for options in ({"length_penalty": 1}, {"length_penalty": -0.5, "early_stopping": True}, {"early_stopping": False}):
+        recipe = Recipe.model_validate({"beam": {"widths": [2, 10]} | options})
+        assert [policy.strategy for policy in policies_of(recipe, None)] == recipe.strategies()
+
+
+def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
+    with pytest.raises(BeamUQError, match="fewer than 1 of 'beam M=7'; decode them"):
+        scored(methods=["Dissimilarity"], ablations={"budgets": [7]})
+
+
+def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> list[str]:
+    for kind, table in made.items():
+        of = CELL | cells.get(kind, {})
+        tables.write(
+            folder / f"{kind}.parquet", kind, table, cell={"dataset": of["dataset"]} if kind == "questions" else of
+        )
     kinds = ("questions", "candidates", "similarity", "statistics")
     return [word for kind in kinds for word in (f"--{kind}", str(folder / f"{kind}.parquet"))]
 
@@ -168,4 +239,23 @@ def test_bad_settings_are_refused_in_one_line(tmp_path: Path, settings: dict[str
     with pytest.raises(BeamUQError, match=message) as caught:
         scores.main([*inputs, "--settings", json.dumps(settings), "--scores", str(tmp_path / "out")])
     assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["questions", "similarity", "statistics", "cross_similarity"])
+@pytest.mark.parametrize("key", ["model", "dataset", "recipe"])
+def test_files_of_another_cell_are_refused(tmp_path: Path, kind: str, key: str) -> None:
+    inputs = files(tmp_path, MADE, **{kind: {key: "other"}})
+    cross = tmp_path / "cross_similarity.parquet"
+    of = CELL | ({key: "other"} if kind == "cross_similarity" else {})
+    tables.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
+    settings = json.dumps({"methods": ["SAR"], "produced": ["greedy"], "main": MAIN, "sar_similarity": "file"})
+    options = [*inputs, "--cross-similarity", str(cross), "--settings", settings, "--scores", str(tmp_path / "out")]
+    if kind == "questions" and key != "dataset":  # their footer names the dataset only
+        scores.main(options)
+        return
+    with pytest.raises(
+        BeamUQError, match=rf"{kind}\.parquet: is of {key} 'other', the candidates of '\w+'; give files"
+    ):
+        scores.main(options)
     assert not (tmp_path / "out").exists()

@@ -77,7 +77,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
         [
             f"Left: probability mass of the distinct token sequences among {size} samples and among {size} beams, mean "
             "over the questions of a length of the greedy answer (generated tokens with the terminator), with "
-            f"{style.confidence(study)} bootstrap intervals.",
+            f"{style.confidence(study)} bootstrap intervals; none below two questions.",
             "Right: sequence probability p by beam rank, 1 the most probable: median, quartiles (box), 5 % and 95 % "
             f"(whiskers), mean (dot). {dataset}, {model}, n = {len(found.ids)} questions.",
             grid.shown_instead(study, [MODEL], [files[0].model]),

@@ -21,6 +21,7 @@ def needs(study: Study) -> list[Need]:
 def build(study: Study, inputs: Inputs) -> Table:
     """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
     recipe = _recipe(study)
+    body = _body(study, recipe)
     return ablation_tables.table(
         LABEL,
         study,
@@ -28,12 +29,19 @@ def build(study: Study, inputs: Inputs) -> Table:
         chosen=recipe,
         methods=naming.GRAPH,
         stub=("Candidates", "Setting"),
-        body=_body(study, recipe),
+        body=body,
         what="PRR (higher is better) for different ways of generating candidates",
         sentences=[
             f"{study.main.size} candidates a question.",
             "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
             "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
+            "Two groups of a diverse beam search may find the same token sequence; all candidates returned count, each "
+            "with its full p."
+            if study.recipes[recipe].diverse
+            else "",
+            "The rows of exact weights, which print lacks, are ranked with the others."
+            if any(isinstance(line, Line) and line.key.setting.endswith("exact") for line in body)
+            else "",
         ],
         stored=lambda at: _stored(study, at),
     )

@@ -32,18 +32,12 @@ def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str
     BeamUQError
         If there is none.
     """
-    found = {
-        model: entry.recipe
-        for model in study.models
-        for entry in study.grid
-        if study.scoring[entry.recipe].budgets
-        and set(methods) <= set(study.scoring[entry.recipe].methods)
-        and grid.covers(study, entry.recipe, model, dataset, study.main.scorer)
-    }
+    found = {model: recipe for model in study.models if (recipe := grid.budget_recipe(study, model, dataset, methods))}
     if not found:
         raise BeamUQError(
-            f"needs {dataset} in a recipe whose scoring has budgets with methods {', '.join(methods)} under scorer "
-            f"{study.main.scorer!r}; add one or drop the exhibit"
+            f"needs {dataset} in a recipe that decodes {study.main.sample!r} and {study.main.beam!r} and whose scoring "
+            f"has budgets with methods {', '.join(methods)} under scorer {study.main.scorer!r}; add one or drop the "
+            "exhibit"
         )
     return dict(sorted(found.items(), key=lambda item: study.models[item[0]].style != "base"))
 
@@ -89,7 +83,7 @@ def figure(
         [
             f"{shows} {of}, n = {n} questions.",
             *sentences,
-            band_sentence(study),
+            band_sentence(study, data),
             undefined_sentence(data),
             grid.shown_instead(study, [MODEL], [need.model]),
         ],
@@ -121,9 +115,15 @@ def undefined_sentence(data: pd.DataFrame) -> str:
     return f"{missing} of {len(data)} points are undefined and left out." if missing else ""
 
 
-def band_sentence(study: Study) -> str:
-    """What the bands are."""
-    return f"Bands: {style.confidence(study)} bootstrap intervals over questions."
+def band_sentence(study: Study, data: pd.DataFrame) -> str:
+    """What the bands are, and where points have none (D13)."""
+    places = []
+    for (model, dataset), part in data.groupby(["model", "dataset"], sort=False):
+        without = sorted(set(part[part["value"].notna() & part["low"].isna()]["M"]))
+        at = "every M" if without == sorted(set(part["M"])) else f"M = {naming.listing([str(M) for M in without])}"
+        places += [f"{study.datasets[str(dataset)].title}, {study.models[str(model)].title}, {at}"] if without else []
+    missing = f" None where more than 1 % of resamples are undefined: {'; '.join(places)}." if places else ""
+    return f"Bands: {style.confidence(study)} bootstrap intervals over questions.{missing}"
 
 
 BOTH = {variant: style.VARIANTS[variant] for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH)}

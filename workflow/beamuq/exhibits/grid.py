@@ -90,6 +90,20 @@ def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
     return first_model(study, model, lambda m: covers(study, recipe, m, dataset, scorer)), dataset
 
 
+def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str] = ()) -> str | None:
+    """The first recipe of the grid that scores ``methods`` at several M in this cell under the main scorer, or None.
+
+    Both forms of a method are scored only where the recipe decodes the main samples and the main beams.
+    """
+    main = study.main
+    for found in study.grid:
+        scoring, decoded = study.scoring[found.recipe], set(study.recipes[found.recipe].strategies())
+        scored = scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded
+        if scored and covers(study, found.recipe, model, dataset, main.scorer):
+            return found.recipe
+    return None
+
+
 def shown_instead(study: Study, wanted: Sequence[str], shown: Sequence[str]) -> str:
     """A sentence where models that the paper shows are not the ones shown, else nothing."""
     missing = [model for model in wanted if model not in shown]

@@ -59,7 +59,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
             f"PRR (higher is better) of {METHOD} against the number of candidates M: the first M samples, and a beam "
             f"search of width M. The first {MOST} questions of each dataset, or all where there are fewer; n stands in "
             "each panel.",
-            curves.band_sentence(study),
+            curves.band_sentence(study, data),
             curves.undefined_sentence(data),
             grid.shown_instead(study, MODELS, [model for model, _, _ in panels]),
         ],

@@ -60,6 +60,7 @@ class Cell:
         if (sar_similarity == "file") != (cross is not None):
             raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
         ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
+        self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
         self._candidates = candidates.combine_chunks()
         self._question = positions(candidates.column("id"), ids)
         self._text = positions(candidates.column("text"), texts)
@@ -124,11 +125,11 @@ class Cell:
         )
 
     def _rows(self, strategy: str, budget: int | None = None) -> Index:
-        """Rows of the candidates table, [N, M]: draws as drawn, searched ones by descending p; −1 on padding."""
+        """Rows of the candidates table, [N, M]: draws as drawn, any search's by descending p (D12); −1 on padding."""
         kind, _ = parse(strategy)
         rows = where(self._candidates, strategy=strategy)
         order = self._rank[rows]
-        if kind in ("beam", "diverse"):
+        if kind not in ("sample", "hybrid"):
             order = np.lexsort((order, -self._logprob[rows])).argsort()
         rows = rows[np.lexsort((order, self._question[rows]))]
         matrix = by_question(rows, self._question[rows], len(self.ids))

@@ -7,13 +7,13 @@ of your own and name it ``your.module:attribute`` in a study.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import numpy as np
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods import consistency, information, lexical, semantic, spectral
 from beamuq.methods.arrays import Array
@@ -73,21 +73,10 @@ def resolve(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        raise BeamUQError(f"methods: unknown name {name!r}; known: {', '.join(METHODS)}, or module:attribute")
-    try:
-        method = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise BeamUQError(f"methods: {name!r} cannot be imported ({error}); is it on PYTHONPATH?") from error
+    method: object = plugins.find("methods", name, METHODS)
     if not isinstance(method, Method):
         raise BeamUQError(f"methods: {name!r} is a {type(method).__name__}; make it a beamuq.methods.Method")
     return register(method)
-
-
-def needs_statistics(method: Method) -> bool:
-    """Whether a method can be computed only with the cell's statistics file."""
-    return any(need in STATISTICS for need in method.needs)
 
 
 def compute(method: Method, evidence: Evidence, reading: str = "") -> Array:

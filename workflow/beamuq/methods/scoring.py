@@ -126,7 +126,7 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str
         for K in ablations.K:
             yield from _all(spectral, "beamsearch", f"K={K}", replace(beams, K=K))
         for M in ablations.budgets:
-            yield from _all(on_both, "beamsearch", f"M={M}", evidence(f"beam M={M}"))
+            yield from _all(on_both, "beamsearch", f"M={M}", evidence(_beam_of_width(cell, M)))
     for strategy in ablations.strategies:
         if parse(strategy)[0] != "sample":
             yield from _all(on_both, "beamsearch", strategy, evidence(strategy))
@@ -134,6 +134,12 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str
         yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.size))
         exact = evidence(strategy, budget=settings.size, exact=True)
         yield from _all(on_both, "multinomial", f"{strategy} exact", exact)
+
+
+def _beam_of_width(cell: Cell, M: int) -> str:
+    """The cell's beam search of width M, whose name may hold options beside (D3); a recipe has one a width."""
+    names = (name for name in cell.strategies if parse(name)[0] == "beam" and parse(name)[1]["M"] == M)
+    return next(names, f"beam M={M}")
 
 
 def _all(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[Scored]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq import tables
+from beamuq.errors import BeamUQError
 from beamuq.methods.cell import Cell
 from beamuq.methods.scoring import Settings, score
 from beamuq.steps.entry import run
@@ -19,6 +20,7 @@ KINDS = {
     "statistics": "statistics",
     "cross_similarity": "similarity",
 }
+OF_A_CELL = ("model", "dataset", "recipe")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,6 +38,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = parse_settings(Settings, options.settings)
     paths: dict[str, Path | None] = {name: getattr(options, name) for name in KINDS}
     given = {name: tables.read(path, KINDS[name]) for name, path in paths.items() if path is not None}
+    expected = given["candidates"].cell
+    for name, loaded in given.items():
+        for key in OF_A_CELL if name != "questions" else ("dataset",):
+            if loaded.cell.get(key) != expected.get(key):
+                raise BeamUQError(
+                    f"{paths[name]}: is of {key} {loaded.cell.get(key)!r}, the candidates of {expected.get(key)!r}; "
+                    "give files of one cell"
+                )
     cell = Cell(
         given["questions"].table,
         given["candidates"].table,
@@ -50,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.scores,
         "scores",
         score(cell, settings),
-        cell=given["candidates"].cell | given["similarity"].cell,
+        cell=expected | given["similarity"].cell,
         provenance=provenance(settings, paths),
     )
 
