@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 
 from beamuq import estimate, tables
-from beamuq.errors import BeamUQError
 from beamuq.estimate import Job
 from beamuq.plan import Plan
 from beamuq.steps import estimate as estimate_step
 from beamuq.steps import ledger as ledger_step
-from beamuq.study import Recipe
+from beamuq.study import Recipe, load_machine
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 
@@ -182,11 +181,60 @@ def test_the_shards_of_a_job_count(results: Path) -> None:
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (82.5, 5.25, 4000)
 
 
-def test_the_ledger_is_written(results: Path) -> None:
-    csv, markdown = results / "demo/ledger.csv", results / "demo/ledger.md"
-    ledger_step.main(["--csv", str(csv), "--markdown", str(markdown)])
-    assert list(pd.read_csv(csv)["rule"]) == ["candidates", "total"]
-    assert "| candidates | 1 | 12 | 12 | 3 | 2,046 | 2 | 4 | 0 |" in markdown.read_text()
+def written_ledger(results: Path, plan: Plan, *tables: str) -> tuple[pd.DataFrame, str, str]:
+    """CSV, Markdown and page of the ledger over these tables."""
+    folder = results / "demo"
+    (folder / "study.json").write_text(plan.exhibit_study)
+    files = [folder / f"ledger.{suffix}" for suffix in ("csv", "md", "html")]
+    options = ["--study", str(folder / "study.json"), "--tables", *(str(folder / table) for table in tables)]
+    options += ["--csv", str(files[0]), "--markdown", str(files[1]), "--html", str(files[2])]
+    ledger_step.main(options)
+    return pd.read_csv(files[0]), files[1].read_text(), files[2].read_text()
+
+
+DECODED = "candidates/smollm2-135m-plain/coqa/main.parquet"
+
+
+def test_the_ledger_is_written(results: Path, plan: Plan) -> None:
+    frame, markdown, page = written_ledger(results, plan, DECODED)
+    assert list(frame["rule"]) == ["candidates", "total"]
+    assert frame["seconds"].tolist() == frame["gpu_seconds"].tolist() == [12, 12]
+    assert frame["device"].tolist() == ["GPU (cuda)", "GPU (cuda)"]
+    assert "| candidates | 1 | 12 | 12 | 3 | 2,046 | 2 | 4 | 0 |" in markdown
+    assert "<td>GPU (cuda)</td>" in page
+    assert "No benchmark" not in markdown + page
+
+
+def test_rules_without_a_benchmark_are_named_and_nothing_fails(results: Path, plan: Plan) -> None:
+    gone = [
+        "candidates/smollm2-135m-plain/gone/main.parquet",
+        "evaluation/lexical/smollm2-135m-plain/coqa/main.parquet",
+    ]
+    frame, markdown, page = written_ledger(results, plan, DECODED, *gone)
+    assert list(frame["rule"]) == ["candidates", "evaluation", "total"]
+    assert (frame["jobs"].tolist(), frame["tables"].tolist()) == ([1, 0, 1], [2, 1, 3])
+    for text in (markdown, page):
+        assert "No benchmark is beside the tables of: candidates (1 of 2 jobs), evaluation (1 of 1 jobs)." in text
+
+
+def test_jobs_that_the_study_no_longer_has_do_not_count(results: Path, plan: Plan) -> None:
+    frame, _, page = written_ledger(results, plan, "candidates/smollm2-135m-plain/gone/main.parquet")
+    assert frame["seconds"].tolist() == [0, 0]
+    assert "not measured" in page
+
+
+def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = Plan(plan.study, plan.machine, plan.name, plan.path)
+    fresh = plan.ledger_inputs(None)  # type: ignore[arg-type]
+    assert len(fresh["benchmarks"]) == len(fresh["tables"]) == len(plan.measured)
+    made, copied = (Path(fresh["tables"][place]) for place in (0, 1))
+    for path in (made, copied, Path(fresh["benchmarks"][0])):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert plan.ledger_inputs(None)["benchmarks"] == [fresh["benchmarks"][0], *fresh["benchmarks"][2:]]  # type: ignore[arg-type]
 
 
 def test_a_prediction_says_that_it_is_one(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,6 +248,16 @@ def test_a_prediction_says_that_it_is_one(results: Path, capsys: pytest.CaptureF
     assert "without the rules that the sample cannot tell of" in told
 
 
-def test_without_a_sample_there_is_no_prediction(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="run the demo study first"):
-        estimate_step.main(["--settings", '{"study": "paper", "device": "cuda"}', "--results", str(tmp_path)])
+def test_without_a_sample_the_rest_is_told_and_the_last_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estimate_step.main(["--settings", '{"study": "paper", "device": "cuda"}', "--results", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert "Study paper: 46 generations, " in told
+    assert "PREDICTION" not in told
+    assert told.rstrip().splitlines()[-1].startswith("No measured sample yet, so no time is predicted: run the demo")
+
+
+def test_yaml_words_on_the_command_line_mean_what_they_mean_in_a_file() -> None:
+    machine = load_machine({"offline": "true", "data_root": "null"})
+    assert (machine.offline, machine.data_root) == (True, None)

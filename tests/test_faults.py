@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
@@ -46,7 +47,8 @@ def place(clean: Workplace, tmp_path: Path) -> Workplace:
 
 
 def whole(place: Workplace, clean: Workplace) -> bool:
-    """Nothing is left to do, and everything is as in the clean run."""
+    """Nothing is left to do but to sum what the jobs that ran again took, and everything is as in the clean run."""
+    place.run("ledger")
     return "Nothing to be done" in place.run("--dry-run") and place.hashes() == clean.hashes()
 
 
@@ -182,6 +184,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.mount
 def test_a_full_disk_is_named_and_room_mends_the_run(
     small_disk: Path, place: Workplace, clean: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,3 +239,58 @@ def test_a_wrong_clock_reruns_nothing(place: Workplace, clean: Workplace) -> Non
     output = place.run("--workflow-profile", str(ROOT / "profiles/workstation"))
     assert "Nothing to be done" in output
     assert (place.folder / EVALUATION).read_bytes() == (clean.folder / EVALUATION).read_bytes()
+
+
+PROFILE = ("--workflow-profile", str(ROOT / "profiles/workstation"))
+FUTURE, PAST = time.time() + 3e7, 315_532_800.0  # in a year; 1980
+
+
+@pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
+@pytest.mark.parametrize("path", [CANDIDATES, SIMILARITY, "results/micro/prompts/base/triviaqa.parquet"])
+def test_one_wrong_stamp_in_the_middle_reruns_nothing(
+    path: str, moment: float, place: Workplace, clean: Workplace
+) -> None:
+    os.utime(place.folder / path, (moment, moment))
+    assert "Nothing to be done" in place.run("--dry-run", *PROFILE)
+    assert place.hashes() == clean.hashes()
+
+
+@pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
+def test_what_is_lost_beside_a_wrong_stamp_comes_back_without_decoding(
+    moment: float, place: Workplace, clean: Workplace
+) -> None:
+    os.utime(place.folder / CANDIDATES, (moment, moment))
+    (place.folder / SIMILARITY).unlink()
+    logs = place.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
+    decoded = logs.stat().st_mtime_ns
+    if moment == FUTURE:
+        told = place.run(SIMILARITY, *PROFILE, fails=True)
+        assert "clock skew" in told
+        command = next(line for line in told.splitlines() if line.startswith("  clock: ")).partition("Mend it: ")[2]
+        subprocess.run(command, shell=True, cwd=place.folder, check=True)
+    place.run(SIMILARITY, *PROFILE)
+    assert logs.stat().st_mtime_ns == decoded
+    assert whole(place, clean)
+
+
+def test_a_change_hidden_by_a_stamp_in_the_future_is_warned_of_and_found(clean: Workplace, tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "place", clean.folder.parent / "models")
+    prompts = "results/micro/prompts/base/triviaqa.parquet"
+    study = yaml.safe_load((place.folder / "micro.yaml").read_text())
+    data = place.folder / "data"
+    shutil.copytree(ROOT / "workflow/demo/trivia_qa", data)
+    study["datasets"]["triviaqa"]["source"] = f"folder:{data}"
+    (place.folder / "micro.yaml").write_text(yaml.safe_dump(study))
+    place.run(prompts, *PROFILE)
+    before = (place.folder / prompts).read_bytes()
+    for path in place.folder.glob("results/**/*.parquet"):
+        os.utime(path, (FUTURE, FUTURE))
+    split = data / "validation.jsonl"
+    split.write_text(split.read_text().replace("?", " now?"))
+    told = place.run("--dry-run", prompts, *PROFILE)
+    assert "Nothing to be done" in told
+    (line,) = [line for line in told.splitlines() if line.startswith("  clock: ")]
+    assert "files are stamped in the future (first: results/micro/prompts/base/triviaqa.parquet)" in line
+    subprocess.run(line.partition("Mend it: ")[2], shell=True, cwd=place.folder, check=True)
+    assert "clock:" not in place.run(prompts, *PROFILE)
+    assert (place.folder / prompts).read_bytes() != before

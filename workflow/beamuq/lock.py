@@ -1,7 +1,8 @@
 """The lock file beside a study: each hub id resolved once to a commit, each file to a hash; afterwards the lock rules.
 
 ``studies/NAME.lock.json`` holds ``{"models": {"ORG/NAME": {"commit": ..., "files": {NAME: {"sha256", "size"}}}}}`` and
-the same for ``"datasets"``.
+the same for ``"datasets"``; beside them ``licence``, ``gated`` and ``sizes`` (bytes to download, by file or by a
+dataset's configuration), as the hub named them at that commit before the download.
 """
 
 from __future__ import annotations
@@ -42,6 +43,37 @@ def locked_commit(lock: Path, kind: Kind, repo_id: str, resolver: Callable[[str]
         return str(entry["commit"])
 
 
+def record(lock: Path, kind: Kind, repo_id: str, facts: Mapping[str, Any]) -> None:
+    """Write down what the hub says of a locked repository: ``licence``, ``gated``, and ``sizes``, which add up."""
+    with _open(lock) as content:
+        entry = content.setdefault(kind, {}).setdefault(repo_id, {})
+        sizes = entry.get("sizes", {}) | facts["sizes"]
+        entry.update({**facts, "sizes": sizes})
+
+
+def entry_of(lock: Path, kind: Kind, repo_id: str) -> dict[str, Any]:
+    """What the lock holds of a repository, without waiting for those who write it; empty where nothing is locked.
+
+    Raises
+    ------
+    BeamUQError
+        If the lock file is unreadable.
+    """
+    if not lock.is_file():
+        return {}
+    return dict(_parse(lock, lock.read_text(encoding="utf-8")).get(kind, {}).get(repo_id, {}))
+
+
+def _parse(lock: Path, text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text) if text.strip() else {}
+        if not isinstance(content, dict):
+            raise ValueError("not an object")
+    except ValueError as error:
+        raise BeamUQError(f"{lock}: not a readable lock file ({error}); restore it from version control") from error
+    return content
+
+
 def verify_files(lock: Path, kind: Kind, repo_id: str, files: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse any of ``files`` (``{name: {"sha256", "size"}}``) that differs from the lock; lock those it does not know.
 
@@ -76,12 +108,7 @@ def _open(lock: Path) -> Iterator[dict[str, Any]]:
     with handle:
         handle.seek(0)
         text = handle.read()
-        try:
-            content = json.loads(text) if text.strip() else {}
-            if not isinstance(content, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            raise BeamUQError(f"{lock}: not a readable lock file ({error}); restore it from version control") from error
+        content = _parse(lock, text)
         try:
             yield content
             encoded = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

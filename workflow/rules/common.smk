@@ -7,11 +7,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from beamuq import announce
 from beamuq.errors import BeamUQError
 from beamuq.plan import FORMATS, Plan
 from beamuq.sources import step_sources
 
 try:
+    if workflow.is_main_process:
+        announce.check_profile(
+            sys.argv, [workflow.workdir_init, workflow.basedir, Path.cwd()]
+        )
     plan = Plan.load(config)
 except BeamUQError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
@@ -19,12 +24,18 @@ except BeamUQError as error:
 
 
 # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node alike.
+# No job asks the hub: only the steps that fetch lift this, for themselves.
 shell.prefix(
-    f'set -euo pipefail; export PYTHONPATH="{workflow.basedir}/workflow:{plan.plugins_folder}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
+    f'set -euo pipefail; {plan.exports}; export PYTHONPATH="{workflow.basedir}/workflow:{plan.plugins_folder}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
 )
 
 
 started = time.monotonic()
+announce.at_exit(workflow, plan)
+
+
+onstart:
+    print(announce.opening(workflow, plan, sys.argv), flush=True)
 
 
 onsuccess:

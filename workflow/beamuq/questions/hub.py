@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError
-from beamuq.lock import locked_commit, verify_files
+from beamuq.lock import locked_commit, record, verify_files
 from beamuq.models import hub
+from beamuq.network import masked
 from beamuq.questions.adapter import Adapter, questions_of
 from beamuq.questions.raw import SOURCE, conform, source_of
 from beamuq.tables import atomic
@@ -43,6 +45,11 @@ def fetch_split(
     if not _is_whole(twin, wanted):
         if offline:
             raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
+        facts = hub.describe_dataset(repo_id, commit)
+        record(lock, "datasets", repo_id, facts)
+        size = facts["sizes"].get(config or "default")
+        told = hub.readable(size) + " to download" if size else f"size {hub.UNKNOWN}"
+        print(f"{where} at {commit}: {told}, {hub.told_of(facts)}", file=sys.stderr, flush=True)
         table = _load(repo_id, config, split, commit, where)
         places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
         questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
@@ -76,9 +83,10 @@ def _load(repo_id: str, config: str | None, split: str, commit: str, where: str)
         return loaded.with_format("arrow")[:]
     except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BeamUQError(f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root") from error
+        told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
+        raise BeamUQError(masked(told)) from error
     except (OSError, datasets.exceptions.DatasetsError) as error:
-        raise BeamUQError(hub.explain(repo_id, error)) from error
+        raise BeamUQError(hub.explain(repo_id, error, "datasets")) from error
 
 
 def _rows(table: pa.Table) -> Any:

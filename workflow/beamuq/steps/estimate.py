@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import estimate
-from beamuq.errors import BeamUQError
+from beamuq import announce, estimate
+from beamuq.holdings import downloads
 from beamuq.plan import Plan
 from beamuq.steps.entry import run
 
@@ -20,36 +20,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, required=True, help="the folder of results of all studies")
     options = parser.parse_args(argv)
     plan = Plan.load(options.settings)
-    sample, jobs = _sample(options.results, plan.name)
-    told = json.loads((sample / "study.json").read_text(encoding="utf-8"))
-    titles = {key: model["title"] for key, model in told["models"].items()}
-    print("\n".join(report(plan, sample, jobs, titles)))
+    sample = estimate.sample_of(options.results, plan.name)
+    print("\n".join(_planned(plan) + (_predicted(plan, sample) if sample else [announce.NO_SAMPLE])))
 
 
-def _sample(results: Path, name: str) -> tuple[Path, list[estimate.Job]]:
-    """The measured study nearest to the one asked for: its own finished part, else the demo."""
-    for folder in (results / name, results / "demo"):
-        if (folder / "study.json").is_file():
-            jobs = estimate.measured(folder)
-            if any(job.rule == "candidates" for job in jobs):
-                return folder, jobs
-    raise BeamUQError(f"{results}/{name}: nothing is measured yet, nor in {results}/demo; run the demo study first")
-
-
-def report(plan: Plan, sample: Path, jobs: Sequence[estimate.Job], titles: Mapping[str, str]) -> list[str]:
-    """The lines to print."""
-    predictions = estimate.predict(plan, jobs, titles)
-    device = "/".join(sorted({job.device for job in jobs if job.device}))
+def _planned(plan: Plan) -> list[str]:
+    """What is known without a measurement: jobs, downloads, weights."""
     missing = [file for file in plan.fetched() if not Path(file).is_file()]
-    lines = [
+    return [
         f"Study {plan.name}: {len(plan.cells)} generations, {len(plan.tables())} tables, "
         f"{len(plan.drawn_figures())} figures. It would run here on {plan.device} in {plan.dtype}.",
         f"To fetch: {len(missing)} of {len(plan.fetched())} models and dataset splits{':' if missing else '.'}",
         *(f"  {file}" for file in missing),
+        *([f"Downloads: {announce.told(downloads(plan))}."] if missing else []),
         *_weights(plan),
         "",
-        f"PREDICTION, not a measurement: scaled from {len(jobs)} jobs of {sample}, run on {device}. It is what that",
-        "device would take; another device, batch or length of answers takes another time.",
+    ]
+
+
+def _predicted(plan: Plan, sample: estimate.Sample) -> list[str]:
+    """The prediction by rule, scaled from the sample."""
+    jobs, device = sample.jobs, sample.device
+    predictions = estimate.predict(plan, jobs, sample.titles)
+    lines = [
+        f"PREDICTION, not a measurement: scaled from {len(jobs)} jobs of {sample.folder}, run on {device}. It is what",
+        "that device would take; another device, batch or length of answers takes another time.",
         "",
         f"{'rule':<12}{'jobs':>6}{'tokens':>15}{'pairs':>14}{'hours':>10}{'CPU hours':>11}{'disk MB':>9}",
     ]

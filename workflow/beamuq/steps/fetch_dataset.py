@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq.errors import BeamUQError
+from beamuq.network import mask_output, open_for_fetching
 from beamuq.questions import adapter
 from beamuq.questions.hub import fetch_split
 from beamuq.steps.entry import run
@@ -36,9 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.split,
         adapter=adapter(name),
         lock=options.lock,
-        offline=options.offline,
+        offline=open_for_fetching(offline=options.offline),
     )
 
 
 if __name__ == "__main__":
+    mask_output()
     run(main)

@@ -9,6 +9,7 @@ from pathlib import Path
 from beamuq.errors import BeamUQError
 from beamuq.models.fetch import fetch_model
 from beamuq.models.manifest import MANIFEST
+from beamuq.network import mask_output, open_for_fetching
 from beamuq.steps.entry import run
 
 
@@ -22,8 +23,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     if options.model.name != MANIFEST:
         raise BeamUQError(f"--model {options.model}: must end in {MANIFEST}")
-    fetch_model(options.source, options.model.parent, lock=options.lock, offline=options.offline)
+    fetch_model(
+        options.source, options.model.parent, lock=options.lock, offline=open_for_fetching(offline=options.offline)
+    )
 
 
 if __name__ == "__main__":
+    mask_output()
     run(main)

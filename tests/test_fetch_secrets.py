@@ -1,0 +1,287 @@
+"""The real client against a hub on this machine: gates, broken downloads, and a token that must never be seen."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from beamuq.errors import BeamUQError
+from beamuq.network import FETCHING, SWITCHES, TELEMETRY, exports, is_offline, mask_output, masked, open_for_fetching
+from beamuq.study import ROOT, load_machine, load_study
+
+TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
+COMMIT = "c" * 40
+FILES = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": os.urandom(25_000_000)}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One model repository; ``gate`` refuses its files, ``cut`` breaks the first download of its weights."""
+
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        hub, path = self.server, urlsplit(self.path).path
+        if hub.gone:
+            return self.connection.close()
+        hub.asked.append((self.command, path, self.headers.get("Range", ""), self.headers.get("Authorization", "")))
+        if hub.gate and (hub.gate == 401 or not path.startswith("/api/")):
+            refused = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to org/name is restricted for {TOKEN}."}
+            return self.answer(hub.gate, f"no access with {TOKEN}".encode(), refused)
+        if "/tree/" in path:
+            listed = [{"type": "file", "path": n, "size": len(d), "oid": "0" * 40} for n, d in FILES.items()]
+            return self.answer(200, json.dumps(listed).encode(), {})
+        if path.startswith("/api/"):
+            siblings = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
+            facts = {"id": "org/name", "sha": COMMIT, "siblings": siblings, "gated": "manual", "tags": []}
+            return self.answer(200, json.dumps(facts | {"cardData": {"license": "mit"}}).encode(), {})
+        name = path.rpartition("/")[2]
+        begin = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0] or 0)
+        data = FILES[name][begin:]
+        told = {
+            "ETag": f'"{hashlib.sha256(FILES[name]).hexdigest()}"',
+            "X-Repo-Commit": COMMIT,
+            "Accept-Ranges": "bytes",
+        }
+        if begin:
+            told["Content-Range"] = f"bytes {begin}-{len(FILES[name]) - 1}/{len(FILES[name])}"
+        return self.answer(206 if begin else 200, data, told)
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            if self.server.cut and len(body) > self.server.cut:
+                self.server.gone = True
+                self.wfile.write(body[: self.server.cut])
+                self.wfile.flush()
+                self.connection.shutdown(2)
+                return
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub on this machine."""
+
+    gate, cut, gone = 0, 0, False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, str, str, str]] = []
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with Hub() as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def fetch(hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: str) -> subprocess.CompletedProcess[str]:
+    """The step as its rule starts it, with everything switched on that makes it talk."""
+    (folder / "site").mkdir(exist_ok=True)
+    (folder / "site/sitecustomize.py").write_text("import logging\nlogging.basicConfig(level=logging.DEBUG)\n")
+    talkative = {"HF_DEBUG": "1", "HF_HUB_VERBOSITY": "debug", "PYTHONPATH": f"{folder / 'site'}:{ROOT / 'workflow'}"}
+    home = {"HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1", FETCHING: "0", SWITCHES[0]: "1"}
+    address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+    options = ["--lock", str(folder / "own.lock.json")]
+    if step == "fetch_model":
+        options += ["--source", "hub:org/name", "--model", str(folder / "models/name/fetched.json")]
+    else:
+        settings = {"source": "hub:org/name", "config": None, "adapter": "web_questions"}
+        options += [
+            "--settings",
+            json.dumps(settings),
+            "--split-name",
+            "test",
+            "--split",
+            str(folder / "d/test.parquet"),
+        ]
+    return subprocess.run(
+        [sys.executable, "-m", f"beamuq.steps.{step}", *options],
+        env=os.environ | talkative | home | address | {"HF_TOKEN": TOKEN} | environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        check=False,
+    )
+
+
+def left_by(folder: Path) -> bytes:
+    """Everything that a fetch has written."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("step", ["fetch_model", "fetch_dataset"])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_gate_is_one_line_that_says_where_to_accept_and_no_token_is_seen(
+    status: int, step: str, hub: Hub, tmp_path: Path
+) -> None:
+    hub.gate = status
+    done = fetch(hub, tmp_path, step=step)
+    assert done.returncode == 2, done.stdout
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
+    page = "org/name" if step == "fetch_model" else "datasets/org/name"
+    assert f"accept its licence at https://huggingface.co/{page}, then log in with `hf auth login`" in told
+    assert "HF_TOKEN" in told
+    assert any(TOKEN in authorization for *_, authorization in hub.asked)
+    assert "httpcore" in done.stdout or "httpx" in done.stdout, "nothing was debugged"
+    assert TOKEN not in done.stdout
+    assert TOKEN.encode() not in left_by(tmp_path)
+
+
+def test_a_fetch_with_a_token_leaves_none_of_it(hub: Hub, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert any(TOKEN in authorization for *_, authorization in hub.asked)
+    assert TOKEN not in done.stdout
+    assert TOKEN.encode() not in left_by(tmp_path)
+    assert f"hub:org/name at {COMMIT}: 3 files, 25 MB, licence mit, gated, access by request" in done.stdout
+
+
+def test_the_tokens_own_file_is_as_secret(hub: Hub, tmp_path: Path) -> None:
+    kept = "an-odd-token-without-the-usual-beginning"
+    (tmp_path / "token").write_text(kept + "\n")
+    done = fetch(hub, tmp_path, HF_TOKEN="", HF_TOKEN_PATH=str(tmp_path / "token"))
+    assert done.returncode == 0, done.stdout
+    assert any(kept in authorization for *_, authorization in hub.asked)
+    assert kept not in done.stdout
+
+
+def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom beamuq.network import mask_output\nmask_output()\n"
+        f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer {TOKEN}')\n"
+    )
+    (tmp_path / "crash.py").write_text(program)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "crash.py"], env=environment, text=True, capture_output=True, check=False
+    )
+    told = done.stderr.splitlines()[-1]
+    assert told == "RuntimeError: GET https://***@hub/x?token=*** with Bearer ***"
+
+
+def test_an_address_with_a_password_is_not_repeated(tmp_path: Path) -> None:
+    class Nowhere:
+        server_port = 9
+
+    address = f"http://me:{PASSWORD}@127.0.0.1:9"
+    done = fetch(Nowhere(), tmp_path, HF_ENDPOINT=address)  # type: ignore[arg-type]
+    assert done.returncode == 2, done.stdout
+    assert "error: source hub:org/name: the hub did not answer" in done.stdout
+    assert PASSWORD not in done.stdout
+    assert TOKEN not in done.stdout
+
+
+def test_a_broken_download_goes_on_where_it_broke(hub: Hub, tmp_path: Path) -> None:
+    hub.cut = 11_000_000
+    first = fetch(hub, tmp_path)
+    assert first.returncode != 0, first.stdout
+    weights = "model.safetensors"
+    assert not (tmp_path / "models/name").exists()
+    hub.cut, hub.gone, seen = 0, False, len(hub.asked)
+    done = fetch(hub, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "models/name" / weights).read_bytes() == FILES[weights]
+    (again,) = [asked for asked in hub.asked[seen:] if asked[0] == "GET" and asked[1].endswith(weights)]
+    assert int(again[2].removeprefix("bytes=").rstrip("-")) >= 10_000_000
+
+
+def test_text_without_secrets_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    for text in ("hub:org/name at https://huggingface.co/org/name", "hf_hub_download failed" * 0, "a@b.c", "token=3"):
+        assert masked(text) == text
+
+
+def test_handlers_that_log_to_the_terminal_are_masked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stream)
+    mask_output()
+    handler.emit(logging.LogRecord("x", logging.DEBUG, "", 0, f"authorization: {TOKEN}", None, None))
+    assert stream.getvalue() == "authorization: ***\n"
+
+
+@pytest.mark.parametrize("key", ["token", "hf_token", "HF_TOKEN", "api_key", "password"])
+def test_a_secret_in_a_file_is_refused_and_not_repeated(key: str, tmp_path: Path) -> None:
+    study = tmp_path / "own.yaml"
+    study.write_text((ROOT / "studies/demo.yaml").read_text() + f"{key}: {PASSWORD}\n")
+    for load in (lambda: load_machine({key: PASSWORD}), lambda: load_study(study)):
+        with pytest.raises(BeamUQError, match=rf"{key}: a secret never stands in a file .* HF_TOKEN") as refused:
+            load()
+        assert PASSWORD not in str(refused.value)
+
+
+def test_a_token_as_another_keys_value_is_not_repeated() -> None:
+    with pytest.raises(BeamUQError, match=r'dtype: "\*\*\*": Input should be') as refused:
+        load_machine({"dtype": TOKEN})
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "offline"),
+    [
+        ({}, False),
+        ({"HF_HUB_OFFLINE": "1"}, True),
+        ({"TRANSFORMERS_OFFLINE": "yes"}, True),
+        ({FETCHING: "0", "HF_HUB_OFFLINE": "1"}, False),
+        ({FETCHING: "1"}, True),
+    ],
+)
+def test_the_workflows_word_on_fetching_counts_before_the_jobs_own_switch(
+    environment: dict[str, str], offline: bool
+) -> None:
+    assert is_offline(environment) == offline
+
+
+def test_only_fetching_lifts_the_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SWITCHES:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv(FETCHING, "0")
+    assert open_for_fetching(offline=False) is False
+    assert {os.environ[name] for name in SWITCHES} == {"0"}
+    monkeypatch.setenv(FETCHING, "1")
+    assert open_for_fetching(offline=False) is True
+    assert {os.environ[name] for name in SWITCHES} == {os.environ[TELEMETRY]} == {"1"}
+
+
+def test_a_job_that_asks_the_hub_fails_at_once(hub: Hub) -> None:
+    question = "import huggingface_hub as h; h.HfApi().model_info('org/name')"
+    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"}
+
+    def ask(program: str, before: str) -> subprocess.CompletedProcess[str]:
+        line = f'{before}; "{sys.executable}" -c "{program}"'
+        return subprocess.run(["bash", "-c", line], env=environment, text=True, capture_output=True, check=False)
+
+    assert ask(question, "true").returncode == 0
+    assert "/api/models/org/name" in {asked[1] for asked in hub.asked}
+    hub.asked.clear()
+    done = ask(question, exports(offline=False))
+    assert done.returncode != 0
+    assert "OfflineModeIsEnabled" in done.stderr
+    assert hub.asked == []

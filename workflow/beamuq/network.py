@@ -1,0 +1,93 @@
+"""Who may ask the network, and that no access token is ever printed.
+
+Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`exports`, in the shell prefix, so
+that no rule can forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
+FETCHING = "BEAMUQ_OFFLINE"
+TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
+
+_TRUE = ("1", "ON", "YES", "TRUE")
+_SECRETS = re.compile(
+    r"hf_\w{6,}"
+    r"|(?<=://)[^\s/@]+(?=@)"
+    r"|(?<=bearer )[^\s'\",}\]]+"
+    r"|(?<=[?&]token=)[^\s&'\"]+"
+    r"|(?<=[?&]access_token=)[^\s&'\"]+",
+    re.IGNORECASE,
+)
+
+
+def is_offline(environ: Mapping[str, str]) -> bool:
+    """Whether an environment forbids the hub; where the workflow started the job, its word counts for fetching."""
+    told = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
+    return told.upper() in _TRUE
+
+
+def exports(offline: bool) -> str:
+    """Shell text that forbids the hub to a job, and tells one that fetches whether it is meant as well."""
+    forbidden = " ".join(f"{name}=1" for name in (*SWITCHES, TELEMETRY))
+    return f"export {forbidden} {FETCHING}={int(offline or is_offline(os.environ))}"
+
+
+def open_for_fetching(*, offline: bool) -> bool:
+    """Let this process ask the hub, unless ``offline`` or its environment forbids it; returns whether it is offline.
+
+    To be called before the hub's libraries are imported, which read their switches then.
+    """
+    offline = offline or is_offline(os.environ)
+    os.environ.update(dict.fromkeys(SWITCHES, str(int(offline))) | {TELEMETRY: "1"})
+    return offline
+
+
+def masked(text: str) -> str:
+    """``text`` with every access token, and every credential inside an address, replaced by ``***``."""
+    for token in _tokens():
+        text = text.replace(token, "***")
+    return _SECRETS.sub("***", text)
+
+
+def _tokens() -> list[str]:
+    """The tokens that this process could use: from its environment and from the hub's own file."""
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    file = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
+    found = [os.environ.get("HF_TOKEN", ""), os.environ.get("HUGGING_FACE_HUB_TOKEN", "")]
+    if file.is_file() and os.access(file, os.R_OK):
+        found.append(file.read_text(encoding="utf-8", errors="replace"))
+    return [token for text in found if len(token := text.strip()) >= 6]
+
+
+class _Masked:
+    """A text stream that prints no token."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(masked(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def mask_output() -> None:
+    """From here on this process prints no token: not in progress, debug logs, warnings or the traceback of a crash."""
+    sys.stdout, sys.stderr = _Masked(sys.stdout), _Masked(sys.stderr)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+            handler.setStream(sys.stderr)
