@@ -114,6 +114,11 @@ def median(costs: Sequence[Cost]) -> Cost:
     )
 
 
+def left_padded(rows: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+    """The rows, with zeros in front: (rows, width)."""
+    return torch.tensor([[0] * (width - len(row)) + [*row] for row in rows])
+
+
 make_config: Any = transformers.GenerationConfig
 
 
@@ -134,8 +139,8 @@ class Generate:
         for first in range(0, len(prompts), batch):
             chunk = prompts[first : first + batch]
             longest = max(len(prompt.token_ids) for prompt in chunk)
-            ids = torch.tensor([[0] * (longest - len(p.token_ids)) + [*p.token_ids] for p in chunk])
-            mask = torch.tensor([[0] * (longest - len(p.token_ids)) + [1] * len(p.token_ids) for p in chunk])
+            ids = left_padded([prompt.token_ids for prompt in chunk], longest)
+            mask = left_padded([[1] * len(prompt.token_ids) for prompt in chunk], longest)
             with torch.inference_mode():
                 rows = self._model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
             each = len(rows) // len(chunk)
@@ -288,8 +293,20 @@ def matrix_rate(size: int = 8192, repeats: int = 20) -> float:
     return repeats * 2 * size**3 / (time.perf_counter() - started)
 
 
+def random_prompts(draw: random.Random, count: int, length: int, shared: int) -> list[Prompt]:
+    """Prompts of about ``length`` random tokens, of which they share the first ``shared``."""
+    own = length - shared
+    start = [draw.randrange(1000, 100000) for _ in range(shared)]
+    lengths = [draw.randint(own - own // 4, own + own // 4) for _ in range(count)]
+    ends = [[draw.randrange(1000, 100000) for _ in range(tokens)] for tokens in lengths]
+    return [Prompt(f"q{number}", (*start, *end)) for number, end in enumerate(ends)]
+
+
 def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """The engine alone, on random weights of real shapes: questions a second and share of the card's product rate."""
+    """The engine alone, on random weights of real shapes: questions a second and share of the card's product rate.
+
+    No wave repeats the prompts of another, nor their lengths: what a new shape costs is in every number.
+    """
     rate = matrix_rate()
     cells = []
     for shape in ("llama-8b", "gemma-4b"):
@@ -297,27 +314,30 @@ def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         matrices = sum(p.numel() for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n)
         head = model.get_output_embeddings().weight.numel()
         body = matrices - (head if any("lm_head" in name for name, _ in model.named_parameters()) else 0)
-        for length in arguments.lengths:
-            draw = random.Random(0)
-            prompts = [
-                Prompt(f"q{i}", tuple(draw.randrange(1000, 100000) for _ in range(length)))
-                for i in range(arguments.wave)
-            ]
-            options: dict[str, Any] = {"stop_ids": frozenset[int](), "seed": 0, "max_new_tokens": NEW_TOKENS}
+        options: dict[str, Any] = {"stop_ids": frozenset[int](), "seed": 0, "max_new_tokens": NEW_TOKENS}
+        draw = random.Random(0)
+        decode(model, random_prompts(draw, 2, 16, 0), POLICIES, **options)
+        # The second way is like few-shot prompts: all but 40 tokens are the same.
+        for length, shared in [(tokens, part) for tokens in arguments.lengths for part in (0, max(0, tokens - 40))]:
+            torch.cuda.reset_peak_memory_stats()
             works = []
             for _ in range(1 + arguments.repeats):
-                torch.cuda.reset_peak_memory_stats()
                 works.append(Work())
-                decode(model, prompts, POLICIES, work=works[-1], **options)
-            work = min(works[1:], key=lambda w: w.prefill_seconds + w.decode_seconds)
+                decode(model, random_prompts(draw, arguments.wave, length, shared), POLICIES, work=works[-1], **options)
+            rates = [w.prompts / (w.prefill_seconds + w.decode_seconds) for w in works]
+            work = works[1:][rates[1:].index(max(rates[1:]))]
             prefill = 2 * body * work.prompt_rows / work.prefill_seconds
             decoding = 2 * (body + head) * work.decoded_rows / work.decode_seconds
             cells.append(
                 {
                     "shape": shape,
                     "prompt tokens": length,
+                    "of them shared": shared,
                     "questions a wave": arguments.wave,
-                    "questions a second": work.prompts / (work.prefill_seconds + work.decode_seconds),
+                    "questions a second": max(rates[1:]),
+                    "questions a second, first wave": rates[0],
+                    "prefill seconds": work.prefill_seconds,
+                    "decode seconds": work.decode_seconds,
                     "prefill share of product rate": prefill / rate,
                     "decode share of product rate": decoding / rate,
                     "rows decoded": work.decoded_rows,

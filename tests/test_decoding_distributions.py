@@ -112,3 +112,24 @@ def test_look_ups_are_log_probabilities() -> None:
     with torch.inference_mode():
         found = _laws(50, set()).lookup(torch.from_numpy(logits.astype(np.float32)), [7, 3], 2)
     assert found == pytest.approx(_logprobs(logits)[:, [7, 3]], abs=1e-6)
+
+
+def test_logits_of_a_bfloat16_head_are_not_rounded_to_bfloat16() -> None:
+    head = torch.nn.Linear(64, 50, bias=False, dtype=torch.bfloat16)
+    head.weight.data = torch.randn(50, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+    model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
+    states = (3 * torch.randn(8, 64, generator=torch.Generator().manual_seed(1))).bfloat16()
+    with torch.inference_mode():
+        found = Laws(model, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
+        logits = states.double() @ head.weight.data.double().T
+    assert logits.abs().max() > 50
+    assert found == pytest.approx(torch.log_softmax(logits, dim=-1).numpy(), abs=1e-3)
+
+
+def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
+    logits = np.zeros((40, 30))
+    logits[1::2, 7] = 1.0
+    ask = Ask(np.arange(40), top=3)
+    _read(_laws(30, {0, 1, 2, 3, 4}), logits, ask)
+    assert (ask.tokens[::2, :6] == [0, 1, 2, 5, 6, 7]).all()
+    assert (ask.tokens[1::2, :5] == [7, 0, 1, 5, 6]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,8 @@ from beamuq.decoding import (
     stop_tokens,
     token_texts,
 )
+from beamuq.decoding.distributions import Ask
+from beamuq.decoding.runner import Statistics
 from beamuq.errors import BeamUQError
 from tiny import CONTEXT, KINDS, tiny_model, toy_model
 
@@ -90,6 +93,21 @@ def test_shared_prompt_tokens_and_equal_nodes_are_run_once() -> None:
     distinct = {prompt.token_ids[:end] for prompt in prompts for end in range(1, len(prompt.token_ids) + 1)}
     assert work.prompt_rows == len(distinct) < work.prompt_tokens == sum(len(prompt.token_ids) for prompt in prompts)
     assert 0 < work.decoded_rows < work.decoded_rows_unmerged
+
+
+def test_statistics_of_a_node_are_read_once_and_hold_real_alternatives_only() -> None:
+    def asked(nodes: list[int], entropy: float) -> Ask:
+        ask = Ask(np.array(nodes))
+        ask.entropies = np.full(len(nodes), entropy)
+        ask.top_tokens = np.tile([7, 8, 9], (len(nodes), 1))
+        ask.top_logprobs = np.tile([-0.5, -1.0, -np.inf], (len(nodes), 1)) - entropy
+        return ask
+
+    statistics = Statistics()
+    statistics.add(asked([3, 5], 1.0))
+    statistics.add(asked([5, 4], 2.0))
+    assert statistics.of(5) == statistics.of(3) == (1.0, (7, 8), (-1.5, -2.0))
+    assert statistics.of(4) == (2.0, (7, 8), (-2.5, -3.0))
 
 
 def test_two_questions_with_one_prompt_share_beams_but_not_draws() -> None:

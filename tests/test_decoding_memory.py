@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
+from beamuq import tables
 from beamuq.decoding import (
     Beam,
     Candidate,
@@ -20,13 +25,26 @@ from beamuq.decoding import (
     Prompt,
     Sample,
     Work,
+    attention,
     decode,
+    next_token_logprobs,
     runner,
     stop_tokens,
 )
+from beamuq.decoding.attention import (
+    Padded,
+    Pass,
+    PromptSpan,
+    TreeCache,
+    node_spans,
+    padded_nodes,
+    padded_prompts,
+)
 from beamuq.decoding.distributions import Laws
+from beamuq.decoding.runner import Runner
 from beamuq.errors import BeamUQError
-from tiny import KINDS, tiny_model
+from beamuq.steps import candidates
+from tiny import KINDS, build_tiny_model, tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
 TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
@@ -86,8 +104,87 @@ def test_running_out_of_memory_after_the_prompts_runs_no_node_twice_and_forgets_
 
 
 def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
-    with _room_for("llama", 0), pytest.raises(BeamUQError, match="out of memory with 4 questions a wave"):
+    with (
+        _room_for("llama", 0),
+        pytest.raises(BeamUQError, match="Question: Who': out of memory even alone and at 1 row"),
+    ):
         _decode("llama")
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_wave_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _decode("gemma3")
+    monkeypatch.setattr(runner, "pads", lambda _: padded)
+    monkeypatch.setattr(runner, "_FIRST_CAPACITY", 1)
+    widen = TreeCache._widen
+
+    def tight(self: TreeCache, capacity: int) -> None:
+        if len(self.lengths) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        widen(self, capacity)
+
+    monkeypatch.setattr(TreeCache, "_widen", tight)
+    work = Work()
+    _same(_decode("gemma3", work=work), expected)
+    assert work.pieces == [(2, runner.ROWS), (2, runner.ROWS)]
+    assert work.prompts == 4
+
+
+def test_states_that_do_not_fit_cut_the_wave_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = tiny_model("llama")
+    prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
+    free, expected = _decode("llama"), next_token_logprobs(model, prompts, [5, 6])
+    keep = Runner._keep
+
+    def tight(self: Runner, nodes: NDArray[np.int64], states: torch.Tensor) -> None:
+        if len(self._prompts) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        keep(self, nodes, states)
+
+    monkeypatch.setattr(Runner, "_keep", tight)
+    work = Work()
+    _same(_decode("llama", work=work), free)
+    assert work.pieces == [(1, runner.ROWS)] * 4
+    assert next_token_logprobs(model, prompts, [5, 6]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_wave_that_fits_is_one_piece() -> None:
+    work = Work()
+    for rows in (None, 7):
+        _decode("llama", rows=rows, work=work)
+        assert work.pieces == [(4, rows or runner.ROWS)]
+
+
+def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_tiny_model("llama", tmp_path / "model") / "config.json"
+    cell = {"model": "tiny", "dataset": "triviaqa", "recipe": "main"}
+    asked = [{"id": f"q{i}", "prompt": f"Question: Who wrote play {i}?\nAnswer:"} for i in range(10)]
+    tables.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
+    settings = {"cell": cell, "recipe": {"sample": {"size": 2}}, "questions": 10, "max_new_tokens": 4, "seed": 1}
+    settings |= {"wave": 4, "style": "base", "enable_thinking": None, "newline_stops": True, "one_ending": False}
+    given = ["--prompts", str(tmp_path / "prompts.parquet"), "--model", str(model), "--settings", json.dumps(settings)]
+
+    def made(name: str, *options: str) -> Path:
+        path = tmp_path / f"{name}.parquet"
+        candidates.main([*given, "--device", "cpu", "--candidates", str(path), *options])
+        return path
+
+    whole = tables.read(made("whole"), "candidates")
+    reserve = TreeCache.reserve
+
+    def tight(self: TreeCache, questions: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(self.lengths) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return reserve(self, questions)
+
+    monkeypatch.setattr(TreeCache, "reserve", tight)
+    path = made("cut")
+    cut = tables.read(path, "candidates")
+    halves = [[2, runner.ROWS], [2, runner.ROWS]]
+    assert cut.provenance == whole.provenance | {"memory_cuts": [{"wave": n, "pieces": halves} for n in (0, 1)]}
+    assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))
+    parts = [str(made(f"{n}", "--shard", f"{n}-of-2")) for n in (1, 2)]
+    assert made("joined", "--shards", *parts).read_bytes() == path.read_bytes()
 
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +217,118 @@ def test_padded_passes_equal_span_passes(kind: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runner, "pads", lambda _: True)
     _same(_decode(kind), expected)
     _same(_decode(kind, rows=7), expected)
+
+
+def _attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | None) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(1, 4, rows, 8, generator=draw)
+    keys, values = (torch.randn(len(cache.lengths), cache.capacity, 2, 8, generator=draw) for _ in range(2))
+    return Pass(cache, torch.empty(0), None, pieces).attend(query, keys, values, None, window)
+
+
+@pytest.mark.parametrize("window", [None, 3, 20])
+def test_padded_prompts_attend_like_unpadded_ones(window: int | None) -> None:
+    spans, rows = [], 0
+    starts = [
+        (0, 0, 12),
+        (3, 0, 30),
+        (7, 0, 2),
+        (1, 4, 40),
+        (1, 12, 14),
+        (1, 12, 14),
+        (5, 9, 11),
+        (0, 12, 15),
+        (6, 2, 3),
+    ]
+    for question, start, end in starts:
+        spans.append(PromptSpan(question, rows, rows + end - start, end, np.arange(start, end)))
+        rows += end - start
+    cache = TreeCache(np.full(8, 40), 48, True)
+    padded = padded_prompts(spans, torch.device("cpu"))
+    assert len(padded) < len(spans)
+    expected = _attended(spans, cache, rows, window)
+    assert (_attended(padded, cache, rows, window) - expected).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("questions", [[0, 0, 7], [2, 3, 3, 5], [4]])
+def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(questions: list[int]) -> None:
+    lengths = np.arange(10, 18)
+    own = np.array(questions)
+    visible = lengths[own][:, None] + np.arange(len(own))[:, None] * [1, 1] + [0, 1]
+    shape = own, lengths[own] + 1, lengths, visible
+    cache = TreeCache(lengths, 30, True)
+    padded = padded_nodes(*shape, torch.device("cpu"))
+    assert padded.size[0] <= 2 * len(set(questions))
+    for window in (None, 1, 5):
+        expected = _attended(node_spans(*shape), cache, len(own), window)
+        assert (_attended([padded], cache, len(own), window) - expected).abs().max() < 1e-5
+
+
+def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = tiny_model("llama")
+    prompts = [Prompt(str(i), (40, i + 8)) for i in range(32)]
+    monkeypatch.setattr(runner, "pads", lambda _: True)
+    most: list[int] = []
+
+    def noted(*arguments: Any) -> Padded:
+        piece = padded_nodes(*arguments)
+        most[-1] = max(most[-1], piece.size[0] * piece.size[1])
+        return piece
+
+    monkeypatch.setattr(runner, "padded_nodes", noted)
+    for rows in (4096, 64, 8):
+        most.append(0)
+        decode(model, prompts, [Sample(20)], stop_ids=frozenset({1}), seed=0, max_new_tokens=4, rows=rows)
+    whole, few, fewest = most
+    assert whole > 4 * few > 16 * fewest
+    assert fewest <= 2 * 8
+
+
+def test_prompts_that_share_a_beginning_are_attended_to_in_one_call_each_layer() -> None:
+    spans = [PromptSpan(0, 0, 100, 100, np.arange(100))]
+    for question in range(60):
+        first, own = spans[-1].last, 2 if question % 10 else 16
+        spans.append(PromptSpan(question, first, first + own, 100 + own, np.arange(100, 100 + own)))
+    root, leaves = padded_prompts(spans, torch.device("cpu"))
+    assert root is spans[0]
+    assert isinstance(leaves, Padded)
+    assert leaves.size == (60, 16, 116)
+
+
+def test_padding_of_very_unequal_prompts_is_bounded() -> None:
+    lengths = [2000, 1900, 300, 290, *range(20, 100), *[20] * 300, *[3] * 200]
+    spans, first = [], 0
+    for question, own in enumerate(lengths):
+        spans.append(PromptSpan(question, first, first + own, 50 + own, np.arange(50, 50 + own)))
+        first += own
+    pieces = padded_prompts(spans, torch.device("cpu"))
+    assert len(pieces) < 60
+    covered = np.concatenate([np.arange(first)[piece.rows] for piece in pieces])
+    assert sorted(covered.tolist()) == list(range(first))
+    real = {span.first: max(span.last - span.first, 16) * span.keys for span in spans}
+    for piece in pieces:
+        if isinstance(piece, Padded):
+            cells = int(np.prod(piece.size))
+            assert cells <= min(attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist()))
+
+
+def test_attention_on_a_gpu_plans_nothing_for_each_shape() -> None:
+    def hooked(device: str) -> AbstractContextManager[Any]:
+        parameters = [SimpleNamespace(device=torch.device(device))]
+        config = SimpleNamespace(_attn_implementation="sdpa")
+        decoder = SimpleNamespace(config=config, parameters=lambda: iter(parameters))
+        model: Any = SimpleNamespace(get_decoder=lambda: decoder)
+        return attention.hooked(model)
+
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    with hooked("cuda"):
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.flash_sdp_enabled()
+        assert torch.backends.cuda.mem_efficient_sdp_enabled()
+        assert torch.backends.cuda.math_sdp_enabled()
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    with hooked("cpu"):
+        assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 @pytest.mark.parametrize("padded", [False, True])

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,13 +81,13 @@ def _diverse_twin(
                     candidates.append((score + logprob - policy.penalty * used[token], (*tokens, token)))
             candidates.sort(key=lambda candidate: (-candidate[0], candidate[1][-1]))
             ends = [c for c in candidates[:width] if c[1][-1] in stops or step == steps]
-            goes_on = [c for c in candidates if c[1][-1] not in stops and step < steps][:width]
+            goes_on = [c for c in candidates if c[1][-1] not in stops][:width]
+            used.update(tokens[-1] for _, tokens in goes_on)
             pools[group] = sorted(pools[group] + ends, key=lambda c: -c[0])[:width]
             full = len(pools[group]) == width
             if full and goes_on and goes_on[0][0] <= pools[group][-1][0]:
                 goes_on = []
             running[group] = [(tokens, score) for score, tokens in goes_on]
-            used.update(tokens[-1] for _, tokens in goes_on)
     return [tokens for pool in pools for _, tokens in pool]
 
 
@@ -121,6 +122,20 @@ def test_one_group_is_plain_beam_search_and_no_penalty_repeats_it() -> None:
     assert [c.token_ids for c in _toy(DiverseBeam(6, 1, 0.7))] == beams
     halves = [c.token_ids for c in _toy(Beam(3))]
     assert sorted(c.token_ids for c in _toy(DiverseBeam(6, 2, 0.0))) == sorted(halves * 2)
+
+
+def test_tokens_of_another_model_are_refused_by_name() -> None:
+    options: dict[str, Any] = {"seed": 0, "max_new_tokens": 1}
+    with pytest.raises(BeamUQError, match=r"prompt 'far': holds a token id outside the model's 0 … 5"):
+        decode(toy_model(), [Prompt("far", (1, 6))], [Greedy()], stop_ids=frozenset(), **options)
+    with pytest.raises(BeamUQError, match=r"stop token lies outside the model's 0 … 5: 6"):
+        decode(toy_model(), [PROMPT], [Greedy()], stop_ids=frozenset({0, 6}), **options)
+
+
+def test_the_last_token_is_penalised_too() -> None:
+    options: dict[str, Any] = {"stop_ids": frozenset[int](), "seed": 0, "max_new_tokens": 1}
+    found = decode(toy_model(), [PROMPT], [DiverseBeam(4, 4, 100.0)], **options)
+    assert len({c.token_ids for c in found}) == 4
 
 
 def test_a_strong_penalty_makes_groups_begin_differently() -> None:

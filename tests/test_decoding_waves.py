@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ from beamuq.decoding import (
     compose_waves,
     decode,
     discard_parts,
+    parts,
     run_waves,
     stop_tokens,
     waves,
@@ -46,7 +48,7 @@ def _run(folder: Path, manifest: dict[str, object] | None = None, calls: list[in
             calls.append(len(wave))
         return _rows(wave)
 
-    return run_waves(WAVES, run, folder=folder, kind="quality", manifest=manifest or MANIFEST)
+    return run_waves(WAVES, run, folder=folder, kind="quality", manifest=manifest or MANIFEST)[0]
 
 
 def _fails_at(folder: Path, wave: int) -> None:
@@ -89,6 +91,47 @@ def test_a_part_says_what_it_is_and_what_happened(tmp_path: Path) -> None:
     part = tables.read(tmp_path / "part-00002.parquet", "quality")
     assert part.provenance["wave"] == 2
     assert part.provenance["note"] == {"rows at once": 4096}
+
+
+def test_notes_of_earlier_waves_are_not_lost(tmp_path: Path) -> None:
+    def run(wave: Sequence[Prompt]) -> WaveResult:
+        return WaveResult(_rows(wave).rows, 1, {"pieces": [(len(wave), 1)]})
+
+    def again(_: Sequence[Prompt]) -> WaveResult:
+        raise AssertionError("every wave is there")
+
+    for way in (run, again):
+        _, notes = run_waves(WAVES, way, folder=tmp_path, kind="quality", manifest=MANIFEST)
+        assert notes == [{"pieces": [[2, 1]]}] * 3 + [{"pieces": [[1, 1]]}]
+
+
+def test_content_is_the_values_not_their_layout(tmp_path: Path) -> None:
+    def content(texts: list[str], tops: list[list[int] | None], value: float | None = 1.0) -> str:
+        table = pa.table(
+            {
+                "texts": pa.array([texts] * len(tops), pa.list_(pa.string())),
+                "tops": pa.array(tops, pa.list_(pa.int64())),
+                "value": pa.array([value] * len(tops), pa.float64()),
+            }
+        )
+        pq.write_table(table, tmp_path / "t", row_group_size=2)
+        digest = parts._content(table)
+        assert parts._content(pq.read_table(tmp_path / "t")) == digest
+        assert parts._content(pa.concat_tables([table, table]).slice(len(tops))) == digest
+        return digest
+
+    found = [
+        content(["ab", "c"], [[1, 2], None, [3]]),
+        content(["a", "bc"], [[1, 2], None, [3]]),
+        content(["ab", "c"], [[1], None, [2, 3]]),
+        content(["ab", "c"], [[1, 2], [], [3]]),
+        content(["ab", "c"], [None, [1, 2], [3]]),
+        content(["ab", "c"], [[1, 2], None, [3]], -0.0),
+        content(["ab", "c"], [[1, 2], None, [3]], 0.0),
+        content(["ab", "c"], [[1, 2], None, [3]], None),
+        content(["ab", "c"], []),
+    ]
+    assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +257,7 @@ def _decode_all(folder: Path) -> None:
         time.sleep(0.15)
         return WaveResult([{"id": c.prompt_id, "produced": f"{c.rank}", "value": c.logprob} for c in found], 1)
 
-    table = run_waves(compose_waves(prompts, 2), run, folder=folder / "parts", kind="quality", manifest={})
+    table, _ = run_waves(compose_waves(prompts, 2), run, folder=folder / "parts", kind="quality", manifest={})
     tables.write(folder / "out.parquet", "quality", table)
 
 

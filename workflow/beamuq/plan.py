@@ -18,13 +18,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from beamuq import plugins, questions
+from beamuq import network, plugins, questions
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
+from beamuq.lock import Kind, entry_of
 from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.models.fetch import parse_source
 from beamuq.models.packaged import PACKAGED
 from beamuq.needs import Need, file_name
 from beamuq.published.declared import FILES, FOLDER
+from beamuq.questions.raw import source_of
 from beamuq.sources import step_sources
 from beamuq.steps import comparison
 from beamuq.study import (
@@ -44,7 +47,7 @@ CCP, P_TRUE, SAR = STATISTICS
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
-FORMATS = {"questions": 1, "prompts": 1, "candidates": 1, "statistics": 1, "similarity": 1, "quality": 1}
+FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 1, "similarity": 1, "quality": 1}
 
 
 class Wildcards(Protocol):
@@ -100,6 +103,7 @@ class Plan:
         plan._check_methods()
         plan._check_exhibits()
         plan._check_files()
+        plan._check_revisions()
         return plan
 
     # -- where things lie ----------------------------------------------------------------------------------------
@@ -115,6 +119,13 @@ class Plan:
     @property
     def lock(self) -> str:
         return os.path.relpath(self.path.with_suffix(".lock.json"))
+
+    def lock_option(self, wildcards: Wildcards, output: Any) -> str:  # noqa: ARG002  (Snakemake calls it so)
+        """The lock file, for the fetch rules. It asks for the output because Snakemake compares no parameter that does.
+
+        Studies share what is fetched: a run of another one must not count as a change, which would decode again.
+        """
+        return self.lock
 
     def file(self, need: Need) -> str:
         return f"{self.results}/{need.path}"
@@ -180,11 +191,12 @@ class Plan:
         """Every model, scorer and dataset that has to be brought here."""
         files = [self.model_manifest(source) for source in self._sources() if not source.startswith("folder:")]
         for cell in self.cells.values():
-            if self._from_hub(self.study.datasets[cell.dataset]):
+            if self.from_hub(self.study.datasets[cell.dataset]):
                 files += self.questions_inputs_of(cell.dataset).values()
         return sorted(set(files))
 
-    def _from_hub(self, dataset: Dataset) -> bool:
+    def from_hub(self, dataset: Dataset) -> bool:
+        """Whether the fetch rule brings a dataset's splits."""
         return dataset.source.startswith("hub:") and self.machine.data_root is None
 
     def exhibits(self, kind: str) -> list[str]:
@@ -337,14 +349,55 @@ class Plan:
 
     @property
     def overview_inputs(self) -> dict[str, list[str]]:
-        """Every table of questions and candidates of the grid, and the manifests of what was fetched."""
-        used = {cell.dataset: None for cell in self.cells.values()}
+        """Every table of the grid up to its evaluations, and the manifests of what was fetched."""
+        used = {(self.study.models[cell.model].style, cell.dataset) for cell in self.cells.values()}
         manifests = (self.model_manifest(source) for source in self._sources() if not source.startswith("folder:"))
+        prompts = [self.file(Need("prompts", style=style, dataset=dataset)) for style, dataset in sorted(used)]
+        made = [self.file(need) for need in self.measured if need.kind != "candidates"]
         return {
-            "questions": [self.file(Need("questions", dataset=key)) for key in used],
+            "questions": [
+                self.file(Need("questions", dataset=key))
+                for key in {cell.dataset: None for cell in self.cells.values()}
+            ],
             "candidates": self.generations(),
+            "tables": prompts + made,
             "manifests": sorted(set(manifests)),
         }
+
+    @cached_property
+    def measured(self) -> list[Need]:
+        """The table of every job whose time and memory is measured."""
+        found: list[Need] = []
+        for cell in self.cells.values():
+            names = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe}
+            found += [Need("candidates", **names), Need("quality", metric=self.study.quality.metric, **names)]
+            found += [Need("statistics", **names)] if self._asked(cell.recipe) else []
+            found += [Need("similarity", scorer=scorer, **names) for scorer in sorted(self.scorers_of(cell))]
+            found += [
+                Need(kind, scorer=scorer, **names) for kind in ("scores", "evaluation") for scorer in cell.scorers
+            ]
+        return found
+
+    def ledger_inputs(self, wildcards: Wildcards) -> dict[str, list[str]]:  # noqa: ARG002  (Snakemake calls it so)
+        """Measured tables and their benchmarks, so that whatever runs again is summed again.
+
+        A benchmark that is not beside its table is none of them: to ask for it would run its job again, on a GPU
+        perhaps, where results came without.
+        """
+        files = [self.file(need) for need in self.measured]
+        benchmarks = {file: self.benchmark(need) for file, need in zip(files, self.measured, strict=True)}
+        return {
+            "tables": files,
+            "benchmarks": [
+                benchmark
+                for file, benchmark in benchmarks.items()
+                if Path(benchmark).exists() or not Path(file).exists()
+            ],
+        }
+
+    def benchmark(self, need: Need) -> str:
+        """Where Snakemake writes what the job of a table took."""
+        return str(Path(self.results, "benchmarks", need.path).with_suffix(".tsv"))
 
     @property
     def comparison_inputs(self) -> list[str]:
@@ -551,8 +604,9 @@ class Plan:
         return int(self.machine.memory_gb * 1000) * attempt
 
     @property
-    def offline(self) -> str:
-        return "--offline" if self.machine.offline else ""
+    def exports(self) -> str:
+        """How every job's shell starts. No setting of a job: going offline after fetching must rerun nothing."""
+        return network.exports(self.machine.offline)
 
     def scorer_model_option(self, wildcards: Wildcards) -> str:
         source = self.study.scorers[wildcards.scorer].source
@@ -619,7 +673,7 @@ class Plan:
 
     def _check_files(self) -> None:
         for key in sorted({cell.dataset for cell in self.cells.values()}):
-            if self._from_hub(self.study.datasets[key]):
+            if self.from_hub(self.study.datasets[key]):
                 continue
             for file in self.questions_inputs_of(key).values():
                 if not Path(file).is_file():
@@ -638,10 +692,48 @@ class Plan:
 
     def _sources(self) -> list[str]:
         """Where every model that this study loads comes from."""
-        quality = self.study.quality
-        loaded = [self.study.models[name].source for name in {cell.model: None for cell in self.cells.values()}]
-        loaded += [scorer.source for scorer in self.study.scorers.values() if scorer.source]
-        return loaded + [source for source in (quality.source, quality.backbone) if source]
+        return list(self.uses())
+
+    def _check_revisions(self) -> None:
+        """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
+        lock = Path(self.lock)
+        held: dict[Path, tuple[Kind, str, str | None]] = {
+            file: ("models", parse_source(source).name, _revision(file))
+            for source in self._sources()
+            if source.startswith("hub:") and (file := Path(self.model_manifest(source))).is_file()
+        }
+        for key in {cell.dataset: None for cell in self.cells.values()}:
+            dataset = self.study.datasets[key]
+            if self.from_hub(dataset):
+                for file in map(Path, self.questions_inputs_of(key).values()):
+                    if file.is_file() and (known := source_of(file)):
+                        held[file] = ("datasets", dataset.source.removeprefix("hub:"), known.get("revision"))
+        for file, (kind, repository, revision) in held.items():
+            locked = entry_of(lock, kind, repository).get("commit")
+            if locked and revision and locked != revision:
+                raise BeamUQError(
+                    f"{file}: is of commit {revision}, {lock} names {locked} for {repository}; delete this file and it "
+                    "is fetched anew, or give the study folders of its own (models_root, datasets_root)"
+                )
+
+    def uses(self) -> dict[str, str]:
+        """Every source of a model that this study loads, and what for."""
+        study, quality = self.study, self.study.quality
+        loaded = [(study.models[name].source, f"model {name}") for name in {c.model: None for c in self.cells.values()}]
+        loaded += [(scorer.source, f"scorer {key}") for key, scorer in study.scorers.items() if scorer.source]
+        loaded += [(source, f"quality {quality.metric}") for source in (quality.source, quality.backbone) if source]
+        named: dict[str, list[str]] = {}
+        for source, use in loaded:
+            named.setdefault(source, []).append(use)
+        return {source: ", ".join(dict.fromkeys(uses)) for source, uses in named.items()}
+
+
+def _revision(file: Path) -> str | None:
+    """The revision that a model's manifest names."""
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["revision"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BeamUQError(f"{file}: not a readable manifest; delete it and fetch the model again") from error
 
 
 def _split_files(folder: Path, split: str) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from beamuq import tables
 from beamuq.errors import BeamUQError
 
 _NAME = re.compile(r"(\d+)-of-(\d+)")
+CUTS = "memory_cuts"
 Wave = TypeVar("Wave")
 
 
@@ -32,7 +33,7 @@ def waves_of(shard: str, waves: Sequence[Wave]) -> list[Wave]:
 
 
 def merged(files: Sequence[Path], ids: Sequence[str]) -> tuple[pa.Table, dict[str, Any]]:
-    """The rows of all shards of one cell, not yet in order, and the provenance that they share.
+    """The rows of all shards of one cell, not yet in order, and the provenance that they share, with all memory cuts.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def merged(files: Sequence[Path], ids: Sequence[str]) -> tuple[pa.Table, dict[st
     found = {part.provenance.get("shard") for _, part in parts}
     if found != wanted:
         raise BeamUQError(f"{files[0].parent}: holds the shards {sorted(map(str, found))}, not {sorted(wanted)}")
-    made = [{key: value for key, value in part.provenance.items() if key != "shard"} for _, part in parts]
+    made = [{key: value for key, value in part.provenance.items() if key not in ("shard", CUTS)} for _, part in parts]
     for (file, _), provenance in zip(parts, made, strict=True):
         if provenance != made[0]:
             differing = sorted(key for key in {*provenance, *made[0]} if provenance.get(key) != made[0].get(key))
@@ -52,4 +53,14 @@ def merged(files: Sequence[Path], ids: Sequence[str]) -> tuple[pa.Table, dict[st
     held = [key for _, part in parts for key in part.table.column("id").unique().to_pylist()]
     if sorted(held) != sorted(ids):
         raise BeamUQError(f"{files[0].parent}: the shards do not hold each question once; delete them and run again")
-    return pa.concat_tables([part.table for _, part in parts]), made[0]
+    cuts = (cut for _, part in parts for cut in part.provenance.get(CUTS, []))
+    return pa.concat_tables([part.table for _, part in parts]), made[0] | memory_cuts(cuts)
+
+
+def memory_cuts(cuts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What a table of candidates says of waves that did not fit into memory whole: nothing where all did.
+
+    Each cut is a ``wave``, numbered over the whole cell, and its ``pieces``: pairs of questions and rows at once.
+    """
+    ordered = sorted(cuts, key=lambda cut: int(cut["wave"]))
+    return {CUTS: ordered} if ordered else {}

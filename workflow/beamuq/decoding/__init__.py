@@ -9,11 +9,12 @@ from __future__ import annotations
 from beamuq.decoding.engine import decode, next_token_logprobs
 from beamuq.decoding.parts import discard_parts
 from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
-from beamuq.decoding.runner import Work
+from beamuq.decoding.runner import ROWS, Work
 from beamuq.decoding.text import bare_stops, candidate_text, stop_tokens, token_texts
 from beamuq.decoding.waves import WaveResult, compose_waves, run_waves
 
 __all__ = [
+    "ROWS",
     "Beam",
     "Candidate",
     "DiverseBeam",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
 
 NAME = "beamuq_tree"
+_CELLS = 1 << 22
+"""Rows times keys, padding included, that one call for spans of prompts may have: enough to fill a GPU."""
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -42,6 +46,31 @@ class Span(ABC):
     keys: int
     positions: Ints
     _masks: dict[int | None, tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.first, self.last)
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
+    ) -> torch.Tensor:
+        """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
+        low, mask = self.mask(window, query)
+        key, value = (buffer[self.question, low : self.keys].transpose(0, 1)[None] for buffer in (keys, values))
+        if mask is not None and query.is_cuda:
+            # The fused kernel that takes masks does not share key heads among query heads.
+            group = query.shape[1] // keys.shape[2]
+            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
+        result = functional.scaled_dot_product_attention(
+            query[:, :, self.rows],
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=mask is None,
+            scale=scaling,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )
+        return result[0].transpose(0, 1)
 
     def mask(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
         """The first key worth reading, and what to add to the scores of the keys from there on (None: causal)."""
@@ -94,7 +123,7 @@ def seen_by_nodes(keys: int, prompt: Ints | int, positions: Ints, visible: Ints,
 
 
 @dataclass
-class Pass(ABC):
+class Pass:
     """One forward pass over rows, and where their keys and values go.
 
     Row ``source[i]`` is written to flat position ``target[i]`` of the buffers; ``source`` None means row i.
@@ -103,96 +132,163 @@ class Pass(ABC):
     cache: TreeCache
     target: torch.Tensor
     source: torch.Tensor | None
+    pieces: Sequence[Span | Padded]
 
-    @abstractmethod
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
     ) -> torch.Tensor:
         """Attention of query (1, heads, rows, d) to the buffers of a layer: (rows, heads, d)."""
-
-
-@dataclass
-class SpanPass(Pass):
-    """A question at a time, with no padding: prompts everywhere, and nodes on a CPU."""
-
-    spans: Sequence[Span]
-
-    def attend(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
-    ) -> torch.Tensor:
         out = query.new_empty(query.shape[2], query.shape[1], values.shape[3])
-        group = query.shape[1] // keys.shape[2]
-        for span in self.spans:
-            low, mask = span.mask(window, query)
-            key, value = (buffer[span.question, low : span.keys].transpose(0, 1)[None] for buffer in (keys, values))
-            if mask is not None and query.is_cuda:
-                # The fused kernel that takes masks does not share key heads among query heads.
-                key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-            result = functional.scaled_dot_product_attention(
-                query[:, :, span.first : span.last],
-                key,
-                value,
-                attn_mask=mask,
-                is_causal=mask is None,
-                scale=scaling,
-                enable_gqa=key.shape[1] != query.shape[1],
-            )
-            out[span.first : span.last] = result[0].transpose(0, 1)
+        for piece in self.pieces:
+            out[piece.rows] = piece.attend(query, keys, values, scaling, window)
         return out
 
 
-@dataclass
-class PaddedPass(Pass):
-    """All questions in one kernel call, padded to the most rows and keys that one of them has: nodes on a GPU.
+class Padded:
+    """Several spans in one kernel call, padded to the most rows and keys that one of them has: on a GPU.
 
-    Row i is a node of ``questions[i]`` (sorted) at ``positions[i]``; ``visible`` (rows, depth) are the keys of its
-    path. Rows that share a key head lie side by side as query rows of that head.
+    Parameters
+    ----------
+    rows
+        The rows of the pass, all of a span together.
+    spans
+        Which span each row belongs to: 0, 0, 1, 1, 1, 2 …
+    questions
+        Whose keys each span reads.
+    prompts, positions, visible
+        Of each row: it sees the ``prompts`` first keys and ``visible`` (rows, depth), from ``positions`` backwards.
+    causal
+        Whether each span is the beginning of a prompt.
     """
 
-    questions: Ints
-    positions: Ints
-    visible: Ints
-    _masks: dict[int | None, torch.Tensor] = field(default_factory=dict)
+    def __init__(
+        self,
+        rows: Ints,
+        spans: Ints,
+        questions: Ints,
+        prompts: Ints,
+        positions: Ints,
+        visible: Ints,
+        *,
+        causal: bool,
+        device: torch.device,
+    ) -> None:
+        rank = np.arange(len(spans)) - np.searchsorted(spans, spans, side="left")
+        self._height = int(rank.max()) + 1
+        self._keys = int(visible.max()) + 1
+        self._seen = prompts, positions, visible
+        self._causal = causal
+        low, lanes = int(questions[0]), int(questions[-1] - questions[0]) + 1
+        # Reading a few questions that have no rows is cheaper than a copy of the others' keys.
+        dense = bool((np.diff(questions) > 0).all()) and lanes <= 2 * len(questions)
+        self._lanes = lanes if dense else len(questions)
+        self._questions = slice(low, low + lanes) if dense else torch.from_numpy(questions).to(device)
+        self._lane = questions[spans] - low if dense else spans
+        self._rank = rank
+        self.rows = torch.from_numpy(rows).to(device)
+        self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
+        self._masks: dict[int | None, torch.Tensor] = {}
 
-    def __post_init__(self) -> None:
-        first = np.searchsorted(self.questions, self.questions, side="left")
-        self._rank = np.arange(len(self.questions)) - first
-        self._rows = int(self._rank.max()) + 1
-        self._keys = int(self.cache.used.max())
-        self._where = tuple(torch.from_numpy(i).to(self.target.device) for i in (self.questions, self._rank))
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Spans, rows and keys of the call, padding included."""
+        return self._lanes, self._height, self._keys
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
     ) -> torch.Tensor:
-        questions, heads, width = keys.shape[0], query.shape[1], query.shape[3]
-        shared = keys.shape[2]
-        padded = query.new_zeros(questions, self._rows, heads, width)
-        padded[self._where] = query[0].transpose(0, 1)
-        split = padded.view(questions, self._rows, shared, heads // shared, width).permute(0, 2, 3, 1, 4)
-        if window not in self._masks:
-            self._masks[window] = self._mask(window, query).repeat(1, 1, heads // shared, 1)
-        result = functional.scaled_dot_product_attention(
-            split.reshape(questions, shared, -1, width),
-            keys[:, : self._keys].transpose(1, 2),
-            values[:, : self._keys].transpose(1, 2),
-            attn_mask=self._masks[window],
-            scale=scaling,
-        )
-        joined = result.view(questions, shared, heads // shared, self._rows, -1).permute(0, 3, 1, 2, 4)
-        return joined.reshape(questions, self._rows, heads, -1)[self._where]
+        """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
+        heads, shared = query.shape[1], keys.shape[2]
+        padded = query.new_zeros(self._lanes, self._height, heads, query.shape[3])
+        padded[self._where] = query[0, :, self.rows].transpose(0, 1)
+        key, value = (buffer[:, : self._keys][self._questions].transpose(1, 2) for buffer in (keys, values))
+        if self._causal and (window is None or self._height <= window):
+            result = functional.scaled_dot_product_attention(
+                padded.transpose(1, 2), key, value, is_causal=True, scale=scaling, enable_gqa=heads != shared
+            ).transpose(1, 2)
+        else:
+            # The fused kernel that takes masks does not share key heads among query heads: these lie side by side
+            # as query rows of their key head.
+            group = heads // shared
+            if window not in self._masks:
+                self._masks[window] = self._mask(window, query, group)
+            split = padded.view(self._lanes, self._height, shared, group, -1).permute(0, 2, 3, 1, 4)
+            joined = functional.scaled_dot_product_attention(
+                split.reshape(self._lanes, shared, group * self._height, -1),
+                key,
+                value,
+                attn_mask=self._masks[window],
+                scale=scaling,
+            )
+            result = joined.view(self._lanes, shared, group, self._height, -1).permute(0, 3, 1, 2, 4).flatten(2, 3)
+        return result[self._where]
 
-    def _mask(self, window: int | None, like: torch.Tensor) -> torch.Tensor:
-        """What to add to the scores: (questions, 1, rows, keys). What padded rows see does not matter."""
-        spread = np.zeros((len(self.cache.lengths), self._rows, self._keys), dtype=bool)
-        spread[self.questions, self._rank] = seen_by_nodes(
-            self._keys, self.cache.lengths[self.questions], self.positions, self.visible, window
-        )
+    def _mask(self, window: int | None, like: torch.Tensor, group: int) -> torch.Tensor:
+        """What to add to the scores: (lanes, 1, group x rows, keys). What padded rows see does not matter."""
+        prompts, positions, visible = self._seen
+        # The kernel copies masks whose rows do not begin at multiples of eight.
+        spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
+        spread[self._lane, self._rank, : self._keys] = seen_by_nodes(self._keys, prompts, positions, visible, window)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
-        return bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)[:, None]
+        bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
+        return bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
+
+
+def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints, device: torch.device) -> Padded:
+    """Nodes in one piece; the arguments are those of `node_spans`."""
+    found, spans = np.unique(questions, return_inverse=True)
+    rows, prompts = np.arange(len(questions)), lengths[questions]
+    return Padded(rows, spans, found, prompts, positions, visible, causal=False, device=device)
+
+
+def padded_prompts(spans: Sequence[PromptSpan], device: torch.device) -> list[Span | Padded]:
+    """Spans of prompts in as few pieces as keep padding below the real work and masks within bounds."""
+    pieces: list[Span | Padded] = []
+    for causal in (True, False):
+        for alike in _alike([span for span in spans if (span.positions[0] == 0) == causal]):
+            if len(alike) == 1:
+                pieces += alike
+                continue
+            alike.sort(key=lambda span: span.question)
+            rows = np.concatenate([np.arange(span.first, span.last) for span in alike])
+            positions = np.concatenate([span.positions for span in alike])
+            numbers = np.repeat(np.arange(len(alike)), [span.last - span.first for span in alike])
+            questions = np.array([span.question for span in alike])
+            pieces.append(
+                Padded(
+                    rows,
+                    numbers,
+                    questions,
+                    positions + 1,
+                    positions,
+                    positions[:, None],
+                    causal=causal,
+                    device=device,
+                )
+            )
+    return pieces
+
+
+def _alike(spans: Sequence[PromptSpan]) -> Iterator[list[PromptSpan]]:
+    """Spans put together, longest first, while at least half of their padded rows times keys are real."""
+    alike: list[PromptSpan] = []
+    real = height = keys = 0
+    for span in sorted(spans, key=lambda span: span.first - span.last):
+        # A kernel takes sixteen rows at once, whether they are there or not.
+        rows = max(span.last - span.first, 16)
+        wide = max(keys, span.keys)
+        cells = (len(alike) + 1) * max(height, rows) * wide
+        if alike and (cells > _CELLS or cells > 2 * (real + rows * span.keys)):
+            yield alike
+            alike, real, height, wide = [], 0, 0, span.keys
+        alike.append(span)
+        real, height, keys = real + rows * span.keys, max(height, rows), wide
+    if alike:
+        yield alike
 
 
 def pads(device: torch.device) -> bool:
-    """Whether nodes are better run by `PaddedPass` there: few large kernels rather than many small ones."""
+    """Whether rows are better run by `Padded` there: few large kernels rather than many small ones."""
     return device.type != "cpu"
 
 
@@ -217,7 +313,7 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
 class TreeCache:
     """Keys and values of a wave: per layer a buffer of shape (questions, capacity, key heads, d).
 
-    ``padded`` says that nodes are run by `PaddedPass`.
+    ``padded`` says that passes are made of `Padded` pieces.
     """
 
     def __init__(self, lengths: Ints, capacity: int, padded: bool) -> None:
@@ -292,6 +388,17 @@ def hooked(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
     before = config._attn_implementation
     config._attn_implementation = NAME
     try:
-        yield decoder
+        with _kernels(next(decoder.parameters()).device):
+            yield decoder
     finally:
         config._attn_implementation = before
+
+
+def _kernels(device: torch.device) -> AbstractContextManager[None]:
+    """On a GPU, attention without cuDNN: it plans anew, on the host, for every shape, and decoding changes shapes."""
+    if device.type != "cuda":
+        return nullcontext()
+    allowed: AbstractContextManager[None] = sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
+    return allowed

@@ -43,16 +43,18 @@ class BeamWalk:
     def advance(self, asked: Ask, penalties: Floats) -> Ints:
         """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and what it loses from its score.
 
-        Returns the tokens of the beams that go on, shape (questions, width), -1 where there is none.
+        Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in group beam search:
+        (questions, width), -1 where there is none.
         """
         self._length += 1
         tokens, logprobs, parents, scores = self._candidates(asked, penalties)
         width = self.policy.width
-        ending = self._setting.stops[tokens] | (self._length == self._setting.steps)
+        last = self._length == self._setting.steps
         possible = scores > -np.inf
-        finishing = possible & ending & (np.arange(scores.shape[1]) < width)
-        going = possible & ~ending
-        going &= going.cumsum(axis=1) <= width
+        onward = possible & ~self._setting.stops[tokens]
+        onward &= onward.cumsum(axis=1) <= width
+        finishing = possible & (self._setting.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
+        going = onward & (not last)
         grown = np.full(tokens.shape, -1)
         chosen = finishing | going
         grown[chosen] = self._setting.trie.grow(parents[chosen], tokens[chosen], logprobs[chosen])
@@ -64,13 +66,13 @@ class BeamWalk:
         self._pool = np.take_along_axis(np.concatenate([self._pool, grown], axis=1), best, axis=1)
 
         going &= ~self._done(np.where(going, scores, -np.inf).max(axis=1, initial=-np.inf))[:, None]
-        best = np.argsort(~going, axis=1, kind="stable")[:, :width]
-        alive = np.zeros(self._running.shape, dtype=bool)
-        alive[:, : best.shape[1]] = np.take_along_axis(going, best, axis=1)
-        best = np.pad(best, ((0, 0), (0, width - best.shape[1])))
+        best = np.argsort(~onward, axis=1, kind="stable")[:, :width]
+        best = np.pad(best, ((0, 0), (0, width - best.shape[1])), mode="edge")
+        first = np.arange(width) < onward.sum(axis=1, keepdims=True)
+        alive = first & np.take_along_axis(going, best, axis=1)
         self._running = np.where(alive, np.take_along_axis(grown, best, axis=1), -1)
         self._scores = np.where(alive, np.take_along_axis(scores, best, axis=1), -np.inf)
-        return np.where(alive, np.take_along_axis(tokens, best, axis=1), -1)
+        return np.where(first, np.take_along_axis(tokens, best, axis=1), -1)
 
     def _candidates(self, asked: Ask, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
         """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams x list).

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from beamuq.errors import BeamUQError
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 ALTERNATIVES = 10
 _BLOCK = 256
-_CHUNK = 1 << 25
+_CHUNK = {"cpu": 1 << 25, "cuda": 1 << 27}  # logits at once; on a card each chunk costs host round trips
 _CACHED = 1 << 19
 _NEVER = torch.finfo(torch.float32).min
 
@@ -76,11 +78,16 @@ class Laws:
         self._weight: torch.Tensor = head.weight
         self._bias: torch.Tensor | None = None if head.bias is None else head.bias.float()
         self._cap: float | None = getattr(model.config, "final_logit_softcapping", None)
-        if not self._weight.is_cuda:
+        # Once here, and not a chunk at a time, where the device cannot multiply into float32.
+        self._fused = self._weight.is_cuda and _multiplies_into_float32(self._weight)
+        if not self._fused:
             self._weight = self._weight.float()
-        self._fused = _multiplies_into_float32(self._weight)
         self.vocabulary = self._weight.shape[0]
-        self.most_rows = max(1, _CHUNK // self.vocabulary)
+        if stop_ids and not 0 <= min(stop_ids) <= max(stop_ids) < self.vocabulary:
+            raise BeamUQError(
+                f"a stop token lies outside the model's 0 … {self.vocabulary - 1}: {sorted(stop_ids)[-1]}"
+            )
+        self.most_rows = max(1, _CHUNK["cuda" if self._weight.is_cuda else "cpu"] // self.vocabulary)
         self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
         self._merged = torch.tensor(sorted(one_ending), dtype=torch.long, device=self._weight.device)
 
@@ -162,12 +169,10 @@ class Laws:
                 yield first + start, law
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        if self._weight.dtype == torch.float32:
-            logits = functional.linear(states.float(), self._weight)
-        elif self._fused:
+        if self._fused:
             logits = torch.mm(states, self._weight.t(), out_dtype=torch.float32)
         else:
-            logits = functional.linear(states.float(), self._weight.float())
+            logits = functional.linear(states.float(), self._weight)
         if self._bias is not None:
             logits += self._bias
         if self._cap is not None:
@@ -191,16 +196,21 @@ class Laws:
             if len(self._stops) > top:
                 doubtful |= (~torch.isin(tokens[:, :width], self._stops)).sum(dim=-1) < top
         values, tokens = values[:, :width].clone(), tokens[:, :width].clone()
-        for row in doubtful.nonzero()[:, 0].tolist():
-            ordered, ids = law[row].sort(descending=True, stable=True)
-            going = ~torch.isin(ids, self._stops)
-            kept = (torch.arange(len(ids), device=ids.device) < top) | (going & (going.cumsum(0) <= top))
-            kept = kept.nonzero()[:width, 0]
-            values[row], tokens[row] = _NEVER, 0
-            values[row, : len(kept)], tokens[row, : len(kept)] = ordered[kept], ids[kept]
+        rows = doubtful.nonzero()[:, 0]
+        if len(rows):
+            values[rows], tokens[rows] = self._sorted(law[rows], top, width)
         found = values.double().cpu().numpy()
         found[found <= _NEVER] = -np.inf
         return tokens.cpu().numpy(), found
+
+    def _sorted(self, law: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The lists of `_top` from the whole distributions."""
+        ordered, ids = law.sort(dim=-1, descending=True, stable=True)
+        going = ~torch.isin(ids, self._stops)
+        kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (going & (going.cumsum(dim=-1) <= top))
+        first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
+        beyond = ~kept.gather(1, first)
+        return ordered.gather(1, first).masked_fill(beyond, _NEVER), ids.gather(1, first).masked_fill(beyond, 0)
 
 
 def _multiplies_into_float32(weight: torch.Tensor) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,9 +30,10 @@ from beamuq.decoding.policies import (
 )
 from beamuq.decoding.runner import ROWS, Runner, Statistics, Work, out_of_memory
 from beamuq.decoding.trie import Trie
-from beamuq.decoding.walks import GreedyWalk, SampleWalk, Setting, Walk
+from beamuq.decoding.walks import GreedyWalk, OwnWalk, SampleWalk, Setting, Walk
 from beamuq.errors import BeamUQError
 
+Found = TypeVar("Found")
 SUPPORTED = ("llama", "qwen3", "gemma3", "gemma3_text")
 
 
@@ -57,7 +60,8 @@ def decode(
     max_new_tokens
         An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
     rows
-        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on.
+        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the wave
+        itself is too large, its halves are decoded one after the other.
     one_ending
         Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
     work
@@ -66,24 +70,30 @@ def decode(
     Raises
     ------
     BeamUQError
-        If the model is of an unknown kind, or a prompt is empty, repeated, or too long for the model's context.
+        If the model is of an unknown kind, or a prompt is empty, repeated, too long for the model's context, or does
+        not fit into memory alone.
     """
     _check_policies(policies, stop_ids, max_new_tokens, one_ending)
+    _check_prompts(model, prompts, max_new_tokens)
     work = Work() if work is None else work
-    with _opened(model, prompts, max_new_tokens, rows, work) as (runner, trie):
-        laws = Laws(model, stop_ids, one_ending)
-        stops = np.zeros(laws.vocabulary, dtype=bool)
-        stops[list(stop_ids)] = True
-        setting = Setting(prompts, stops, max_new_tokens, seed, trie)
-        walks = [_walk(policy, setting) for policy in policies]
-        runner.prefill()
-        statistics = runner.follow(walks, laws)
-    return [
-        _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
-        for index, prompt in enumerate(prompts)
-        for walk in walks
-        for rank, (node, logprob) in enumerate(walk.found(index))
-    ]
+
+    def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
+        with _opened(model, piece, rows, work) as (runner, trie):
+            laws = Laws(model, stop_ids, one_ending)
+            stops = np.zeros(laws.vocabulary, dtype=bool)
+            stops[list(stop_ids)] = True
+            setting = Setting(piece, stops, max_new_tokens, seed, trie)
+            walks = [_walk(policy, setting) for policy in policies]
+            runner.prefill()
+            statistics = runner.follow(walks, laws)
+        return [
+            _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
+            for index, prompt in enumerate(piece)
+            for walk in walks
+            for rank, (node, logprob) in enumerate(walk.found(index))
+        ]
+
+    return [candidate for found in _in_pieces(prompts, decoded, work) for candidate in found]
 
 
 def next_token_logprobs(
@@ -98,29 +108,55 @@ def next_token_logprobs(
 
     ``rows``, ``work`` and the errors raised are those of `decode`.
     """
-    with _opened(model, prompts, 1, rows, Work() if work is None else work) as (runner, _):
-        runner.prefill()
-        return runner.lookup(Laws(model, frozenset(), frozenset()), token_ids)
+    _check_prompts(model, prompts, 1)
+    work = Work() if work is None else work
+
+    def looked_up(piece: Sequence[Prompt]) -> NDArray[np.float64]:
+        with _opened(model, piece, rows, work) as (runner, _):
+            runner.prefill()
+            return runner.lookup(Laws(model, frozenset(), frozenset()), token_ids)
+
+    return np.concatenate(_in_pieces(prompts, looked_up, work))
+
+
+def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Found], work: Work) -> list[Found]:
+    """What ``run`` finds for a wave, or, where that is too large for the memory, for its halves one after the other."""
+    work.pieces = []
+    waiting = [prompts]
+    found = []
+    while waiting:
+        piece = waiting.pop()
+        try:
+            found.append(run(piece))
+            continue
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            if len(piece) == 1:
+                raise BeamUQError(
+                    f"prompt {piece[0].id!r}: out of memory even alone and at {work.rows_at_once} rows at once; "
+                    "use a smaller dtype or a larger card"
+                ) from error
+        # Not sooner: the error held the tensors of the piece.
+        gc.collect()
+        torch.cuda.empty_cache()
+        middle = len(piece) // 2
+        waiting += [piece[middle:], piece[:middle]]
+    return found
 
 
 @contextmanager
 def _opened(
-    model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int, rows: int | None, work: Work
+    model: PreTrainedModel, prompts: Sequence[Prompt], rows: int | None, work: Work
 ) -> Iterator[tuple[Runner, Trie]]:
-    """A wave on ``model``, whose attention is the tree's for the time of the block."""
-    _check_prompts(model, prompts, new_tokens)
+    """A wave, or a piece of it, on ``model``, whose attention is the tree's for the time of the block."""
     work.rows_at_once = ROWS if rows is None else rows
     trie = Trie(len(prompts))
-    try:
-        with torch.inference_mode(), hooked(model) as decoder:
-            yield Runner(decoder, prompts, trie, work), trie
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-        raise BeamUQError(
-            f"out of memory with {len(prompts)} questions a wave, at {work.rows_at_once} rows at once; "
-            "decode fewer questions a wave or use a smaller dtype"
-        ) from error
+    with torch.inference_mode(), hooked(model) as decoder:
+        yield Runner(decoder, prompts, trie, work), trie
+    work.prompts += len(prompts)
+    work.prompt_tokens += sum(len(prompt.token_ids) for prompt in prompts)
+    work.pieces.append((len(prompts), work.rows_at_once))
 
 
 def _candidate(
@@ -138,10 +174,10 @@ def _candidate(
     entropies = top_ids = top_logprobs = None
     if isinstance(policy, Greedy | Beam | Shipped) and rank == 0:
         above = trie.parent[path].tolist()
-        entropies = np.array([statistics.entropies[parent] for parent in above])
+        read = [statistics.of(parent) for parent in above]
+        entropies = np.array([entropy for entropy, _, _ in read])
         tops = []
-        for parent, token, logprob in zip(above, tokens.tolist(), trie.logprob[path].tolist(), strict=True):
-            ids, logprobs = statistics.alternatives[parent]
+        for (_, ids, logprobs), token, logprob in zip(read, tokens.tolist(), trie.logprob[path].tolist(), strict=True):
             tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
         top_ids, top_logprobs = tuple(top[0] for top in tops), tuple(top[1] for top in tops)
     return Candidate(
@@ -162,7 +198,7 @@ def _candidate(
 def _walk(policy: Policy, setting: Setting) -> Walk:
     match policy:
         case OwnPolicy():  # before Beam(): it may be a subclass
-            return policy.walk(setting)
+            return OwnWalk(policy, setting)
         case Greedy():
             return GreedyWalk(policy, setting)
         case Sample() | Shipped():
@@ -195,6 +231,8 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
         raise ValueError("a wave needs at least one prompt")
     seen: set[str] = set()
     limit = model.config.get_text_config().max_position_embeddings
+    known: Any = model
+    vocabulary = known.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
         length = len(prompt.token_ids)
         if not length:
@@ -205,5 +243,10 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
             raise BeamUQError(
                 f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "
                 f"{limit} tokens; shorten the prompt or leave the question out"
+            )
+        if not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
+            raise BeamUQError(
+                f"prompt {prompt.id!r}: holds a token id outside the model's 0 … {vocabulary - 1}; the tokenizer is "
+                "another model's"
             )
         seen.add(prompt.id)

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamuq import tables
 from beamuq.errors import BeamUQError
@@ -32,8 +34,8 @@ class Parts:
         self._identity = identity
         self._waves = waves
 
-    def finished(self) -> dict[int, pa.Table]:
-        """The tables of finished waves by number, every one of them checked.
+    def finished(self) -> dict[int, tables.Loaded]:
+        """The parts of finished waves by number, every one of them checked.
 
         Raises
         ------
@@ -50,15 +52,15 @@ class Parts:
             found[int(match[1])] = self._checked(path, int(match[1]))
         return found
 
-    def write(self, wave: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> pa.Table:
+    def write(self, wave: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> tables.Loaded:
         """Write the part of ``wave`` (temporary name, fsync, rename) and return it as read back."""
         path = self._folder / f"part-{wave:05}.parquet"
-        content = _content(pa.Table.from_pylist(rows, schema=tables.SCHEMAS[self._kind]))
-        provenance = {"manifest": self._identity, "wave": wave, "content": content, "note": dict(note)}
-        tables.write(path, self._kind, rows, provenance=provenance)
+        table = pa.Table.from_pylist(rows, schema=tables.SCHEMAS[self._kind])
+        provenance = {"manifest": self._identity, "wave": wave, "content": _content(table), "note": dict(note)}
+        tables.write(path, self._kind, table, provenance=provenance)
         return self._checked(path, wave)
 
-    def _checked(self, path: Path, wave: int) -> pa.Table:
+    def _checked(self, path: Path, wave: int) -> tables.Loaded:
         part = tables.read(path, self._kind)
         said = part.provenance
         if said.get("manifest") != self._identity:
@@ -68,7 +70,7 @@ class Parts:
             )
         if said.get("wave") != wave or said.get("content") != _content(part.table):
             raise BeamUQError(f"{path}: its content is not what was written; delete it and run again")
-        return part.table
+        return part
 
 
 @contextmanager
@@ -117,5 +119,22 @@ def _compare(folder: Path, manifest: dict[str, Json]) -> None:
 
 
 def _content(table: pa.Table) -> str:
-    rows = json.dumps(table.to_pylist(), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(rows.encode()).hexdigest()
+    digest = hashlib.sha256()
+    for column in table.columns:
+        _digest(pa.concat_arrays(column.chunks or [pa.array([], column.type)]), digest)
+    return digest.hexdigest()
+
+
+def _digest(values: pa.Array, digest: Any) -> None:
+    """Add the values to the digest, however Arrow lays them out: nulls and offsets differ between equal tables."""
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    digest.update(len(there).to_bytes(8, "little") + np.packbits(there).tobytes())
+    values = values.drop_null()
+    if pa.types.is_list(values.type):
+        digest.update(pc.list_value_length(values).to_numpy().tobytes())
+        _digest(values.flatten(), digest)
+    elif pa.types.is_string(values.type):
+        digest.update(pc.binary_length(values).to_numpy().tobytes())
+        digest.update("".join(values.to_pylist()).encode())
+    else:
+        digest.update(values.to_numpy(zero_copy_only=False).tobytes())

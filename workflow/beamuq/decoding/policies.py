@@ -30,6 +30,11 @@ _OTHER_WARPERS = {
     "begin_suppress_tokens": None,
     "bad_words_ids": None,
     "num_beams": 1,
+    "sequence_bias": None,
+    "guidance_scale": 1.0,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "exponential_decay_length_penalty": None,
 }
 EarlyStopping = Literal["never"] | bool
 
@@ -74,7 +79,8 @@ class Beam:
     The defaults rank by log p and stop exactly, when no running beam can enter the best ``width`` (D3).
     ``length_penalty`` divides a finished hypothesis' log p by its length to that power, terminator included;
     ``early_stopping`` is ``generate``'s: ``True`` stops at ``width`` finished hypotheses, ``False`` compares the best
-    running one at its present length, ``"never"`` at the length that flatters it most.
+    running one at its present length, ``"never"`` at the length that flatters it most. A width of 1 is greedy decoding
+    as long as ``length_penalty`` is 0; ``generate`` ignores the penalty there.
     """
 
     width: int
@@ -188,13 +194,33 @@ class Shipped:
 
 @runtime_checkable
 class OwnPolicy(Protocol):
-    """A policy from outside the package, which brings its own walk."""
+    """A policy from outside the package, which brings its own walk: a search, in which each outcome stands once."""
 
     @property
     def strategy(self) -> str: ...
 
     def walk(self, setting: Setting) -> Walk:
         """The policy under way on a wave."""
+
+
+def check_own(name: str, policy: object) -> None:
+    """Refuse what a study names as its own strategy and is no search; ``name`` is how the study calls it.
+
+    Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
+
+    Raises
+    ------
+    BeamUQError
+        If it draws, or has neither a walk nor one of the package's.
+    """
+    for kind in (Sample, Hybrid, Shipped):
+        if isinstance(policy, kind):
+            raise BeamUQError(
+                f"policy {name!r}: a {kind.__name__} draws; a strategy of your own must be a search, each outcome once "
+                "(weights by probability would count a draw twice); use the recipe's sample or hybrid"
+            )
+    if not isinstance(policy, OwnPolicy | Greedy | Beam | DiverseBeam):
+        raise BeamUQError(f"policy {name!r}: a {type(policy).__name__} has no strategy and walk(setting); add both")
 
 
 Policy = Greedy | Sample | Beam | DiverseBeam | Hybrid | Shipped | OwnPolicy

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from beamuq.decoding.attention import PaddedPass, Pass, PromptSpan, Span, SpanPass, TreeCache, node_spans, pads
+from beamuq.decoding.attention import (
+    Pass,
+    PromptSpan,
+    TreeCache,
+    node_spans,
+    padded_nodes,
+    padded_prompts,
+    pads,
+)
 from beamuq.decoding.distributions import Ask, Laws
 from beamuq.decoding.policies import Prompt
 from beamuq.decoding.prefix import Edge, batches, radix_edges
@@ -22,11 +30,16 @@ ROWS = 4096
 _FIRST_CAPACITY = 128
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass
 class Work:
-    """What decoding cost, added up over waves. Rows are forward passes of one token."""
+    """What decoding cost, added up over waves. Rows are forward passes of one token.
+
+    ``pieces`` are the questions and the rows at once of each piece that the last wave was run in: one, of all its
+    questions and all rows, unless memory ran out.
+    """
 
     prompts: int = 0
     prompt_tokens: int = 0
@@ -34,28 +47,30 @@ class Work:
     decoded_rows: int = 0
     decoded_rows_unmerged: int = 0
     rows_at_once: int = ROWS
+    pieces: list[tuple[int, int]] = field(default_factory=list)
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
 
 
-@dataclass
 class Statistics:
     """Entropies and alternatives of the nodes whose distributions a search has read."""
 
-    entropies: dict[int, float]
-    alternatives: dict[int, tuple[tuple[int, ...], tuple[float, ...]]]
+    def __init__(self) -> None:
+        self._read: dict[int, tuple[int, Floats, Ints, Floats]] = {}
 
     def add(self, ask: Ask) -> None:
-        for node, entropy, tokens, logprobs in zip(
-            ask.nodes.tolist(),
-            ask.entropies.tolist(),
-            ask.top_tokens.tolist(),
-            ask.top_logprobs.tolist(),
-            strict=True,
-        ):
-            real = sum(logprob > -np.inf for logprob in logprobs)
-            self.entropies[node] = entropy
-            self.alternatives[node] = (tuple(tokens[:real]), tuple(logprobs[:real]))
+        nodes = ask.nodes.tolist()
+        # Most nodes were read by another search before.
+        fresh = [row for row, node in enumerate(nodes) if node not in self._read]
+        if fresh:
+            read = ask.entropies[fresh], ask.top_tokens[fresh], ask.top_logprobs[fresh]
+            self._read |= {nodes[row]: (place, *read) for place, row in enumerate(fresh)}
+
+    def of(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
+        """The entropy after ``node`` in nats, the most probable tokens there and their log-probabilities."""
+        place, entropies, tokens, logprobs = self._read[node]
+        real = int((logprobs[place] > -np.inf).sum())
+        return float(entropies[place]), tuple(tokens[place, :real].tolist()), tuple(logprobs[place, :real].tolist())
 
 
 class Runner:
@@ -78,8 +93,6 @@ class Runner:
         """Run every edge of the prompts' radix tree once; the roots of the trie get their hidden states."""
         started = time.perf_counter()
         edges = radix_edges(self._prompts)
-        self._work.prompts += len(self._prompts)
-        self._work.prompt_tokens += int(self._lengths.sum())
         self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
         self._prefill(edges)
         if self._device.type == "cuda":
@@ -91,7 +104,7 @@ class Runner:
             for smaller in batches(batch, self._work.rows_at_once):
                 self._prefill(smaller)
             return
-        spans: list[Span] = []
+        spans: list[PromptSpan] = []
         tokens: list[int] = []
         positions: list[int] = []
         target: list[int] = []
@@ -108,7 +121,8 @@ class Runner:
                 target.extend(range(row + edge.start, row + end))
                 source.extend(range(first, last))
             ends.extend((member, last - 1) for member in edge.ends)
-        run = SpanPass(self._cache, self._tensor(target), self._tensor(source), spans)
+        pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
+        run = Pass(self._cache, self._tensor(target), self._tensor(source), pieces)
         states = self._forward(tokens, positions, run)
         if states is None:
             self._prefill(batch)
@@ -123,7 +137,7 @@ class Runner:
     def follow(self, walks: Sequence[Walk], laws: Laws) -> Statistics:
         """Let the walks choose tokens until all are done, running every node once."""
         started = time.perf_counter()
-        statistics = Statistics({}, {})
+        statistics = Statistics()
         while True:
             asks = [walk.ask() for walk in walks]
             nodes = np.unique(np.concatenate([ask.nodes for ask in asks]))
@@ -171,11 +185,9 @@ class Runner:
         positions = self._lengths[questions] + self._trie.depth[nodes] - 1
         visible = self._place[self._trie.ancestors(nodes)]
         target = self._tensor(questions * self._cache.capacity + self._place[nodes])
-        run: Pass
-        if self._cache.padded:
-            run = PaddedPass(self._cache, target, None, questions, positions, visible)
-        else:
-            run = SpanPass(self._cache, target, None, node_spans(questions, positions, self._lengths, visible))
+        shape = questions, positions, self._lengths, visible
+        pieces = [padded_nodes(*shape, self._device)] if self._cache.padded else node_spans(*shape)
+        run = Pass(self._cache, target, None, pieces)
         states = self._forward(self._trie.token[nodes], positions, run)
         if states is not None:
             self._keep(nodes, states)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.decoding.distributions import Ask
-from beamuq.decoding.policies import Greedy, Policy, Prompt, Sample, Shipped
+from beamuq.decoding.policies import Greedy, OwnPolicy, Policy, Prompt, Sample, Shipped
 from beamuq.decoding.trie import Trie
 from beamuq.decoding.uniforms import uniforms
+from beamuq.errors import BeamUQError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,6 +49,44 @@ class Walk(Protocol):
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
         """The final nodes of one question in order of rank, with the log-probability under the policy's law."""
+
+
+class OwnWalk:
+    """A walk from outside the package, held to being a search: its candidates are weighed by their probability.
+
+    Raises
+    ------
+    BeamUQError
+        If it draws, or finds the same tokens twice for a question.
+    """
+
+    def __init__(self, policy: OwnPolicy, setting: Setting) -> None:
+        self.policy = policy
+        self._walk = policy.walk(setting)
+        self._prompts = setting.prompts
+
+    def ask(self) -> Ask:
+        asked = self._walk.ask()
+        if asked.uniforms is not None:
+            raise self._refused("asks for draws")
+        return asked
+
+    def step(self, asked: Ask) -> None:
+        self._walk.step(asked)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        found = self._walk.found(question)
+        if any(law is not None for _, law in found):
+            raise self._refused("gives candidates a law that they were drawn from")
+        if len({node for node, _ in found}) < len(found):
+            raise self._refused(f"finds the same tokens twice for {self._prompts[question].id!r}")
+        return found
+
+    def _refused(self, what: str) -> BeamUQError:
+        return BeamUQError(
+            f"strategy {self.policy.strategy!r}: {what}; a strategy of your own must be a search, each outcome once "
+            "(weights by probability would count a draw twice)"
+        )
 
 
 class GreedyWalk:

@@ -22,8 +22,8 @@ from beamuq import tables
 from beamuq.decoding.parts import open_parts
 from beamuq.decoding.policies import Prompt
 
-FORMAT = 1
-"""Raised by hand whenever the engine's numbers change: parts of an older engine are then refused."""
+FORMAT = 2
+"""Raised by hand whenever the engine's numbers or its parts change: parts of an older engine are then refused."""
 TERMINATED = 143
 
 Json = Any
@@ -54,8 +54,10 @@ def run_waves(
     folder: Path,
     kind: str,
     manifest: Mapping[str, Json],
-) -> pa.Table:
-    """The rows of all waves, in their order, as a table of ``kind``; waves that ``folder`` holds are not run again.
+) -> tuple[pa.Table, list[dict[str, Json]]]:
+    """The rows of all waves, in their order, as a table of ``kind``, and the waves' notes.
+
+    Waves that ``folder`` holds are not run again.
 
     ``manifest`` says what else decides the rows: model revision, tokenizer, recipe, seed, dtype, … The composition of
     the waves, their prompts' tokens and the engine's format are added to it. Parts stay until `discard_parts`. On
@@ -85,7 +87,9 @@ def run_waves(
                         print("stopped as asked; this wave is kept and the next run goes on after it", file=sys.stderr)
                         raise SystemExit(TERMINATED)
     nothing = tables.SCHEMAS[kind].empty_table()
-    return pa.concat_tables([nothing, *(done[number] for number in range(len(waves)))])
+    parts_in_order = [done[number] for number in range(len(waves))]
+    table = pa.concat_tables([nothing, *(part.table for part in parts_in_order)])
+    return table, [part.provenance["note"] for part in parts_in_order]
 
 
 @contextmanager

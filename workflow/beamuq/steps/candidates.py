@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +76,27 @@ def main(argv: Sequence[str] | None = None) -> None:
             one_ending=one_ending,
             work=work,
         )
-        rows = [_row(candidate, tokenizer, stops) for candidate in found]
-        note = {"rows_at_once": work.rows_at_once}
+        text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
+        rows = [_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
+        note = {} if work.pieces == [(len(wave), decoding.ROWS)] else {"pieces": work.pieces}
         return decoding.WaveResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     parts = options.candidates.with_suffix(".parts")
     waves = decoding.compose_waves([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["wave"])
-    table = decoding.run_waves(
-        shards.waves_of(options.shard, waves) if options.shard else waves,
+    numbers: Sequence[int] = range(len(waves))
+    if options.shard:
+        numbers = shards.waves_of(options.shard, numbers)
+    table, notes = decoding.run_waves(
+        [waves[number] for number in numbers],
         run_wave,
         folder=parts / hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16],
         kind="candidates",
         manifest=made,
     )
     table = _in_order_of(table, list(tokens))
+    made |= shards.memory_cuts(
+        {"wave": n, "pieces": note["pieces"]} for n, note in zip(numbers, notes, strict=True) if note
+    )
     part = {"shard": options.shard} if options.shard else {}
     tables.write(options.candidates, "candidates", table, cell=cell, provenance=made | part)
     decoding.discard_parts(parts)
@@ -102,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
     from beamuq.decoding import Beam, DiverseBeam, Greedy, Hybrid, Sample, Shipped
+    from beamuq.decoding.policies import check_own
 
     policies: list[Any] = [Greedy()]
     if recipe.sample:
@@ -115,7 +124,12 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     if recipe.hybrid:
         policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
     for own in recipe.own or ():
-        policy = plugins.load("policy", own.policy)(**own.options)
+        make = plugins.load("policy", own.policy)
+        try:
+            policy = make(**own.options)
+        except (TypeError, ValueError) as error:
+            raise BeamUQError(f"policy {own.policy!r}: {error}; correct the strategy's options") from error
+        check_own(own.policy, policy)
         if policy.strategy != own.strategy:
             raise BeamUQError(f"policy {own.policy!r}: calls itself {policy.strategy!r}, the study {own.strategy!r}")
         policies.append(policy)
@@ -139,15 +153,15 @@ def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[i
     return causal.plain_prompt_ids(tokenizer, prompt)
 
 
-def _row(candidate: Any, tokenizer: Any, stops: frozenset[int]) -> dict[str, Any]:
-    from beamuq.decoding import candidate_text, token_texts
+def _row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
+    from beamuq.decoding import token_texts
 
     tops = candidate.top_ids
     return {
         "id": candidate.prompt_id,
         "strategy": candidate.strategy,
         "rank": candidate.rank,
-        "text": clean(candidate_text(tokenizer, candidate.token_ids, stops)),
+        "text": text,
         "token_ids": list(candidate.token_ids),
         "token_texts": token_texts(tokenizer, candidate.token_ids),
         "token_logprobs": candidate.token_logprobs.tolist(),
