@@ -22,6 +22,7 @@ lint: $(STAMP)
 	snakemake --lint
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
+	python tools/sync_docs.py --check
 
 unit: $(STAMP) models
 	pytest

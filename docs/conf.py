@@ -1,4 +1,4 @@
-"""Sphinx: Markdown pages, the reference from docstrings, the configuration keys from the typed models."""
+"""Sphinx: Markdown pages, and the docstrings of ``reference/python.md``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent / "workflow")]
-
-import generated  # noqa: E402
+sys.path.insert(0, str(DOCS.parent / "workflow"))
 
 import beamuq  # noqa: E402
 
@@ -34,10 +32,6 @@ python_use_unqualified_type_names = True
 suppress_warnings = ["config.cache"]
 
 
-def _fill(_: Sphinx, page: str, source: list[str]) -> None:
-    source[0] = generated.fill(page, source[0])
-
-
 def _plain_bars(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
     """A bar in a formula of a docstring, p(y|x), is a bar and not a substitution; literals stay as they are."""
     for number, line in enumerate(lines):
@@ -48,6 +42,5 @@ def _plain_bars(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines
 
 
 def setup(app: Sphinx) -> None:
-    """What stands as ``@@name@@`` in a page is written by ``generated.py``."""
-    app.connect("source-read", _fill)
+    """Docstrings say ``p(y|x)``."""
     app.connect("autodoc-process-docstring", _plain_bars)

@@ -1,12 +1,20 @@
-"""The parts of the pages that are written from the code: methods, configuration keys, row schema, table schemas."""
+"""The parts of the pages that are written from the code: methods, options, configuration keys, row and table schemas.
+
+They stand in the pages, between ``<!-- generated: NAME -->`` and ``<!-- end -->``, so that a page reads the same on a
+code host as in the built site; ``tools/sync_docs.py`` writes them, and ``--check`` compares.
+"""
 
 from __future__ import annotations
 
+import argparse
+import ast
+import importlib
 import inspect
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -14,13 +22,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import study, tables
-from beamuq.methods import consistency, information, lexical, semantic, spectral
+from beamuq import study, tables, theorem
+from beamuq.methods import consistency, information, lexical, semantic, spectral, weights
 from beamuq.methods.registry import METHODS, Method
-from beamuq.practice import facts, given
+from beamuq.practice import facts, given, options
 from beamuq.practice.scoring import REASONS
 
-DOCS = Path(__file__).resolve().parent
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Prob": (information.prob,),
     "MTE": (information.mean_token_entropy,),
@@ -51,24 +58,56 @@ LOOKS_AT = {
 }
 
 
+PART = re.compile(r"^<!-- generated: ([\w-]+) -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
 def fill(page: str, text: str) -> str:
-    """``text`` with every ``@@name@@`` replaced; an unknown name is an error."""
+    """``text`` of a page with each generated part written anew.
+
+    Raises
+    ------
+    KeyError
+        For a part of an unknown name, or one without an end.
+    """
     parts: dict[str, Callable[[], str]] = {
-        "methods": methods,
+        "ask-options": lambda: command(options.ask_parser()),
+        "score-options": lambda: command(options.score_parser()),
         "methods-table": methods_table,
+        "methods": methods,
+        "weights": lambda: functions(weights),
+        "theorem": lambda: functions(theorem),
         "config": lambda: keys(study.Machine, "###"),
         "study": lambda: keys(study.Study, "###"),
         "row": lambda: keys(given.Given, "####"),
-        "performance": lambda: "performance" if (DOCS / "performance.md").is_file() else "",
         "tables": schemas,
+        "python": lambda: index(text),
     }
 
     def part(match: re.Match[str]) -> str:
         if match[1] not in parts:
-            raise KeyError(f"{page}: no generated part {match[1]!r}")
-        return parts[match[1]]()
+            raise KeyError(f"{page}: no generated part {match[1]!r}; known: {', '.join(parts)}")
+        return f"<!-- generated: {match[1]} -->\n\n{parts[match[1]]()}\n\n<!-- end -->"
 
-    return re.sub(r"^@@([\w-]+)@@$", part, text, flags=re.MULTILINE)
+    found, count = PART.subn(part, text)
+    if count != text.count("<!-- generated:"):
+        raise KeyError(f"{page}: a generated part has no end; write <!-- end --> after it")
+    return found
+
+
+def command(parser: argparse.ArgumentParser) -> str:
+    """Every option of a command line."""
+    rows = ["| option | default | |", "| --- | --- | --- |"]
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction) or not action.option_strings:
+            continue
+        value = action.metavar or ("" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-"))
+        values = ", ".join(f"`{choice}`" for choice in action.choices or ())
+        default = "" if action.default is None or action.default is False else f"`{action.default}`"
+        told = "; ".join(filter(None, (values, action.help)))
+        rows.append(
+            f"| `{' '.join(filter(None, (action.option_strings[-1], str(value))))}` | {default} | {_cell(told)} |"
+        )
+    return "\n".join(rows)
 
 
 def methods_table() -> str:
@@ -95,17 +134,59 @@ def _method(name: str, method: Method) -> str:
         f"- further reading as setting `{reading}`, range {facts.range_of(name, reading)}"
         for reading in method.readings
     ]
-    lines += [""]
-    for function in FUNCTIONS[name]:
-        where = f"{function.__module__}.{inspect.unwrap(function).__name__}"
-        lines += [
-            "```{eval-rst}",
-            f".. autofunction:: {where}",
-            "   :no-index:" if name == "CocoaPPL" else "",
-            "```",
-            "",
-        ]
-    return "\n".join(lines)
+    return "\n\n".join(["\n".join(lines), *(_function(function) for function in FUNCTIONS[name])])
+
+
+def functions(module: ModuleType) -> str:
+    """A module's text, then its public functions and classes."""
+    public = [
+        item
+        for name, item in vars(module).items()
+        if (inspect.isfunction(item) or inspect.isclass(item))
+        and item.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+    return "\n\n".join([markdown(inspect.getdoc(module) or ""), *(_function(item) for item in public)])
+
+
+def _function(function: Callable[..., Any]) -> str:
+    function = inspect.unwrap(function)
+    names = ", ".join(inspect.signature(function).parameters)
+    return f"`{function.__module__}.{function.__name__}({names})`\n\n{markdown(inspect.getdoc(function) or '')}"
+
+
+def markdown(doc: str) -> str:
+    """A docstring as Markdown: literals, references and numpy's sections; asterisks, as in y*, stand for themselves."""
+    doc = re.sub(r":\w+:`~?([^`]+)`", lambda match: f"`{match[1].removeprefix('beamuq.')}`", doc)
+    doc = re.sub(r"<(?=\w)", r"\\<", doc.replace("``", "`").replace("*", r"\*"))
+    doc = re.sub(r"^(\w+)\n-{3,}$", r"**\1**\n", doc, flags=re.MULTILINE)
+    doc = re.sub(r"^(\w[\w, ]*)\n((?: {4}.*\n?)+)", _entry, doc, flags=re.MULTILINE)
+    return doc.strip()
+
+
+def _entry(match: re.Match[str]) -> str:
+    return f"- `{match[1]}`: {' '.join(match[2].split())}\n"
+
+
+def index(page: str) -> str:
+    """What a page documents from docstrings: first sentence and source file, readable before the site is built."""
+    rows = ["| name | | source |", "| --- | --- | --- |"]
+    for name in re.findall(r"^\.\. auto\w+:: ([\w.]+)$", page, re.MULTILINE):
+        item = _named(name)
+        told = (inspect.getdoc(item) or "").split("\n\n")[0]
+        sentence = re.split(r"(?<=[.:]) ", markdown(" ".join(told.split())))[0].rstrip(":.")
+        source = Path(inspect.getsourcefile(item) or "").relative_to(study.ROOT).as_posix()
+        short = name.removeprefix("beamuq.")
+        rows.append(f"| `{short}` | {_cell(sentence)} | [{source}](../../{source}) |")
+    return "\n".join(rows)
+
+
+def _named(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return getattr(importlib.import_module(module), attribute)
 
 
 def keys(model: type[BaseModel], heading: str) -> str:
@@ -116,7 +197,7 @@ def keys(model: type[BaseModel], heading: str) -> str:
         if of in done:
             continue
         done.add(of)
-        rows = [f"{heading} {of.__name__}", "", " ".join((inspect.getdoc(of) or "").split()), ""]
+        rows = [f"{heading} {of.__name__}", "", markdown(" ".join((inspect.getdoc(of) or "").split())), ""]
         rows += ["| key | type | default | |", "| --- | --- | --- | --- |"]
         for name, field in of.model_fields.items():
             rows.append(f"| `{name}` | {_cell(_type(field.annotation))} | {_default(field)} | {_cell(_notes(field))} |")
@@ -156,7 +237,7 @@ def _default(field: FieldInfo) -> str:
         return ""
     if field.default is None:
         return "`null`"
-    return "see below" if isinstance(field.default, BaseModel) else f"`{field.default}`"
+    return "see below" if isinstance(field.default, BaseModel) else f"`{json.dumps(field.default)}`"
 
 
 def _notes(field: FieldInfo) -> str:
@@ -168,7 +249,7 @@ def _notes(field: FieldInfo) -> str:
         ]
         told += ["not empty"] if isinstance(item, MinLen) and item.min_length == 1 else []
         told += [f"at most {item.max_length}"] if isinstance(item, MaxLen) else []
-    return "; ".join(told)
+    return re.sub(r"<(?=\w)", r"\\<", "; ".join(told))
 
 
 def _cell(text: str) -> str:
@@ -176,10 +257,34 @@ def _cell(text: str) -> str:
 
 
 def schemas() -> str:
-    """Every Parquet schema, from ``beamuq.tables``."""
-    parts = []
+    """Every Parquet schema with its comments, from ``beamuq.tables``."""
+    told, parts = _comments(), []
     for kind, schema in tables.SCHEMAS.items():
         rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]
-        rows += [f"| `{f.name}` | `{_cell(str(f.type))}` | {'may be null' if f.nullable else ''} |" for f in schema]
+        for field in schema:
+            notes = ["may be null"] if field.nullable else []
+            notes += [told[kind, field.name]] if (kind, field.name) in told else []
+            rows.append(f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell('; '.join(notes))} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
+
+
+def _comments() -> dict[tuple[str, str], str]:
+    """What the source says behind each column."""
+    source = inspect.getsource(tables)
+    lines, found = source.splitlines(), {}
+    calls: dict[str, ast.expr] = {}
+    named: dict[str, ast.expr] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named[node.targets[0].id] = node.value
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            calls = {ast.literal_eval(key): value for key, value in pairs if key is not None}
+    for kind, call in calls.items():
+        call = named[call.id] if isinstance(call, ast.Name) else call
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            _, _, comment = lines[(keyword.end_lineno or 1) - 1].partition("  # ")
+            if comment:
+                found[kind, str(keyword.arg)] = comment.replace("*", r"\*")
+    return found

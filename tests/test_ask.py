@@ -96,6 +96,7 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
         ({"style": "chat"}, "style 'chat': choose from auto, base, instruct"),
         ({"width": 0}, "width: 0: must be at least 1"),
         ({"shots": [{"question": "Who?"}]}, "shots: example 1: give 'question'"),
+        ({"shots": "no-such.jsonl"}, r"shots: no-such\.jsonl: no such file; give JSON Lines .*, or none"),
         ({"prompt_template": "no-such.txt"}, "no-such.txt: no such template"),
         ({"max_new_tokens": 100_000}, "exceed the model's context"),
     ],
@@ -111,8 +112,14 @@ def test_models_are_found_by_folder_and_refused_by_name() -> None:
     assert model_folder(f"folder:{ROOT}") == ROOT
     with pytest.raises(BeamUQError, match=r"'\./nothing': no such folder; give a folder, a hub id"):
         model_folder("./nothing")
-    with pytest.raises(BeamUQError, match="packaged:nothing: unknown; the packaged models are"):
+    with pytest.raises(
+        BeamUQError, match="'packaged:nothing': unknown; known: smollm2-135m-instruct, all-minilm-l6-v2"
+    ):
         model_folder("packaged:nothing")
+    with pytest.raises(BeamUQError, match="did you mean 'smollm2-135m-instruct'"):
+        model_folder("packaged:smollm2-135m")
+    with pytest.raises(BeamUQError, match="'hub:gpt2': write hub:ORG/NAME"):
+        model_folder("hub:gpt2")
 
 
 def test_the_module_is_the_function_too_and_prints_json(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import inspect
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +19,16 @@ import pytest
 import synthetic
 from beamuq import ask, score, tables
 from beamuq.methods.registry import METHODS
+from beamuq.practice import asking, scoring
+from beamuq.practice.options import ask_parser, score_parser
 from beamuq.study import ROOT
 from docs_blocks import DOCS, follow
+
+_spec = importlib.util.spec_from_file_location("generated", DOCS / "generated.py")
+assert _spec is not None
+assert _spec.loader is not None
+generated = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(generated)
 
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
 
@@ -66,9 +79,44 @@ def test_the_reference_holds_every_key(site: Path) -> None:
         assert f">{key}<" in text, key
 
 
-def test_nothing_generated_is_left_unfilled(site: Path) -> None:
-    for page in site.glob("**/*.html"):
-        assert "@@" not in page.read_text(encoding="utf-8"), page
+@pytest.mark.parametrize("page", PAGES)
+def test_generated_parts_stand_in_the_page_and_are_in_step_with_the_code(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert "@@" not in text
+    assert generated.fill(page, text) == text, "run python tools/sync_docs.py"
+
+
+def test_a_generated_part_that_is_unknown_or_has_no_end_is_refused() -> None:
+    with pytest.raises(KeyError, match=r"p\.md: no generated part 'nothing'; known: ask-options"):
+        generated.fill("p.md", "<!-- generated: nothing -->\n<!-- end -->\n")
+    with pytest.raises(KeyError, match="has no end"):
+        generated.fill("p.md", "<!-- generated: row -->\n")
+
+
+def test_the_check_tells_a_page_that_is_out_of_step(tmp_path: Path) -> None:
+    copy = tmp_path / "docs"
+    shutil.copytree(DOCS, copy)
+    (tmp_path / "tools").mkdir()
+    tool = shutil.copy(ROOT / "tools/sync_docs.py", tmp_path / "tools")
+    page = copy / "reference/config.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("| `shards` |", "| `shard` |"), encoding="utf-8")
+    told = []
+    for options in (["--check"], [], ["--check"]):
+        done = subprocess.run([sys.executable, tool, *options], text=True, capture_output=True, check=False)
+        told.append((done.returncode, done.stderr))
+    assert told == [
+        (1, "docs/reference/config.md is out of step with the code; run python tools/sync_docs.py\n"),
+        *[(0, "")] * 2,
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_reads_without_being_built(page: str) -> None:
+    """A code host shows no text for an empty link and a role by its braces."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert not re.findall(r"\[\]\(|\{\w+\}`", text)
+    for target in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", text):
+        assert ((DOCS / page).parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", ["use.md", "meaning.md"])
@@ -116,12 +164,24 @@ def test_options_that_the_page_names_are_those_of_the_commands(
     assert callable(main)
     with pytest.raises(SystemExit):
         main(["--help"])
-    known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out)) - {"--help"}
     page = (DOCS / "use.md").read_text(encoding="utf-8")
     asking, scoring = page.split("## Score your own candidates")
-    named = set(re.findall(r"--[a-z][a-z-]+", asking if main is ask.main else scoring))
-    assert named
-    assert named <= known
+    part = asking if main is ask.main else scoring
+    assert {"--similarity", "--epsilon", "--alpha", "--device", "--dtype", "--threads"} <= known
+    assert set(re.findall(r"^\| `(--[a-z-]+)", part, re.MULTILINE)) == known
+    assert set(re.findall(r"--[a-z][a-z-]+", part)) == known
+
+
+@pytest.mark.parametrize(("parser", "function"), [(ask_parser, asking.ask), (score_parser, scoring.score)])
+def test_defaults_are_the_same_from_the_command_line_and_from_python(
+    parser: Callable[[], argparse.ArgumentParser], function: Callable[..., object]
+) -> None:
+    keywords = {"template": "prompt_template", "file": "rows"}
+    given = {keywords.get(action.dest, action.dest): action.default for action in parser()._actions}
+    wanted = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    assert wanted.keys() - given.keys() == set()
+    assert {name for name, value in wanted.items() if value not in (inspect.Parameter.empty, given[name])} == set()
 
 
 def test_no_page_quotes_a_number_of_the_demo() -> None:

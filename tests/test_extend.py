@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +12,19 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import torch
 import yaml
 
-from beamuq import questions
+from beamuq import decoding, questions
+from beamuq.decoding.distributions import Ask
+from beamuq.decoding.policies import Sample
+from beamuq.decoding.walks import SampleWalk, Setting, Walk
 from beamuq.errors import BeamUQError
+from beamuq.models.causal import load_causal, plain_prompt_ids
 from beamuq.plan import Plan
 from beamuq.questions.raw import read_questions
-from beamuq.study import ROOT
+from beamuq.steps.candidates import policies_of
+from beamuq.study import ROOT, Recipe
 from docs_blocks import blocks, follow
 from tiny import build_tiny_model
 
@@ -29,10 +34,12 @@ class Extended:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        config = build_tiny_model("llama", folder / "my-model") / "config.json"
+        model = build_tiny_model("llama", folder.with_name("models") / "some-model")
+        config = model / "config.json"
         config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
-        shutil.copy(ROOT / "config.yaml", folder)
-        self.printed = follow("extend.md", folder)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MODEL", str(model))
+            self.printed = [told for told in follow("extend.md", folder) if told]  # a link says nothing
 
     def frame(self, path: str) -> pd.DataFrame:
         return pq.read_table(self.folder / "results/study" / path).to_pandas()
@@ -108,10 +115,92 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
     assert not counted & {"questions", "prompts", "candidates", "statistics", "similarity", "quality"}
 
 
+class Drawn:
+    """The naive strategy: draws, from a walk of the package or its own; ``way`` says how it hides it."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.strategy = f"{way} M=3"
+
+    def walk(self, setting: Setting) -> Walk:
+        return DrawnWalk(self.way, setting)
+
+
+class DrawnWalk(SampleWalk):
+    def __init__(self, way: str, setting: Setting) -> None:
+        super().__init__(Sample(3), setting)
+        self.way = way
+
+    def ask(self) -> Ask:
+        asked = super().ask()
+        if self.way != "openly":  # draws from a list of its own making, here always the first
+            asked.top, asked.uniforms = 1, None
+        return asked
+
+    def step(self, asked: Ask) -> None:
+        if self.way != "openly":
+            asked.tokens, asked.logprobs = asked.tokens[:, 0], asked.logprobs[:, 0]
+            asked.policy_logprobs = asked.logprobs
+        super().step(asked)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        found = super().found(question)
+        return found if self.way == "lawful" else [(node, None) for node, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [("openly", "asks for draws"), ("lawful", "a law that they were drawn from"), ("secretly", "same tokens twice")],
+)
+def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extended) -> None:
+    model, tokenizer = load_causal(extended.folder / "my-model", dtype=torch.float32, device=torch.device("cpu"))
+    prompts = [decoding.Prompt("a1", tuple(plain_prompt_ids(tokenizer, "Who?")))]
+    with pytest.raises(BeamUQError, match=f"strategy '{way} M=3': .*{told}.*must be a search") as caught:
+        decoding.decode(model, prompts, [Drawn(way)], stop_ids=frozenset({2}), seed=1, max_new_tokens=3)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "told"),
+    [
+        ("beamuq.decoding.policies:Sample", {"size": 4}, "a Sample draws; a strategy of your own must be a search"),
+        ("beamuq.decoding.policies:Beam", {"with": 4}, "unexpected keyword argument 'with'"),
+        ("beamuq.decoding.policies:Beam", {"width": 0}, "width must be positive"),
+        ("pathlib:Path", {}, r"a \w*Path has no strategy and walk\(setting\)"),
+        ("beamuq.decoding.policies:Bean", {}, "has no 'Bean'\\); did you mean 'Beam'"),
+    ],
+)
+def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: dict[str, int], told: str) -> None:
+    recipe = Recipe.model_validate({"own": [{"strategy": "mine M=4", "policy": policy, "options": options}]})
+    with pytest.raises(BeamUQError, match=told) as caught:
+        policies_of(recipe, None)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
         ("quality", {"metric": "no_such:thing", "title": "t"}, "quality.metric: 'no_such:thing': no module 'no_such'"),
+        (
+            "quality",
+            {"metric": "my_qality:starts_alike", "title": "t"},
+            "no module 'my_qality'; did you mean 'my_quality'",
+        ),
+        (
+            "quality",
+            {"metric": "my_quality:start_alike", "title": "t"},
+            r"quality\.metric: .*my_quality\.py has no 'start_alike'; did you mean 'starts_alike'",
+        ),
+        (
+            "recipes",
+            {"main": {"sample": {"size": 4}, "own": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
+            "own.0..policy: .*did you mean 'Wide'",
+        ),
+        (
+            "scoring",
+            {"main": {"methods": ["my_method:METHD"]}},
+            r"scoring.main.methods\[0\]: .*did you mean 'METHOD'",
+        ),
         ("main", {"recipe": "main", "scorer": "words", "beam": "beam M=10"}, "main.beam"),
     ],
 )

@@ -228,6 +228,18 @@ def test_parquet_and_json_lines_say_the_same(tmp_path: Path) -> None:
     assert read_given(parquet)[1].beams == []
 
 
+def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:
+    mappings = [FULL, BARE | {"id": 7}]
+    frame = pd.DataFrame(mappings)  # BARE has no beams: a hole
+    frame["samples"] = [np.array(samples, dtype=object) for samples in frame["samples"]]
+    told = FULL["answer"] | {"token_logprobs": np.array([-0.3, -0.1]), "p_true_logprob": np.float64(-0.2)}
+    frame.at[0, "answer"] = told
+    assert read_given(frame) == read_given(mappings)
+    assert [item.id for item in read_given(frame)] == ["q1", "7"]
+    with pytest.raises(BeamUQError, match="rows: a single mapping; give a list"):
+        read_given(FULL)  # type: ignore[arg-type]
+
+
 def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
     frame = score([FULL], similarity=f"nli:{build_nli(tmp_path / 'nli')}", device="cpu")
     assert set(frame.similarity) == {f"nli:{tmp_path / 'nli'}"}
@@ -237,15 +249,21 @@ def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ({"samples": ["a"]}, "row 1: answer: .*required"),
-        ({"answer": {"text": "a", "logprob": 0.7}}, "row 1: answer.logprob: 0.7: .*less than or equal"),
-        ({"answer": {"text": "a", "logprob": float("nan")}}, "row 1: answer.logprob: nan: .*finite"),
+        ({"samples": ["a"]}, "row 1: answer: missing; give the produced answer"),
+        ({"answer": None}, "row 1: answer: None: give a text, or an object with 'text'"),
+        ({"answer": "a", "samples": "b"}, "row 1: samples: 'b': must be a list"),
+        ({"answer": {"text": "a", "logprob": 0.7}}, "row 1: answer.logprob: 0.7: .*natural logarithm .*at most 0"),
+        ({"answer": {"text": "a", "logprob": math.nan}}, "row 1: answer.logprob: nan: must be a finite"),
+        ({"answer": "a", "beams": [{"text": "a", "logprob": -math.inf}]}, r"beams\.0\.logprob: -inf: must be a finite"),
+        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"token_logprobs\.1: 0\.2: .*at most 0"),
+        ({"answer": "\ud800"}, "row 1: answer.text: .*half of a surrogate pair"),
         (
             {"answer": {"text": "a", "logprob": -1.0, "token_logprobs": [-0.2, -0.2]}},
             "is not the sum of token_logprobs",
         ),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "lengths disagree"),
-        ({"answer": {"text": "a", "log_prob": -0.2}}, "row 1: answer.log_prob: "),
+        ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
+        ({"answer": "a", "beams": [{"text": "a", "entropy": 1}]}, "beams.0.entropy: .*known: text, logprob"),
         ({"answer": "a", "sample": ["b"]}, "row 1: sample: unknown column; did you mean 'samples'?"),
         (
             {"answer": "a", "beams": [{"text": "b", "logprob": -0.1}, {"text": "c", "logprob": -0.2}]},
@@ -275,10 +293,16 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"similarity": "lexicon"}, "lexicon"),
+        ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
+        ({"similarity": "minilmm"}, "did you mean 'minilm'"),
+        ({"similarity": "nlli:my-model"}, "unknown name 'nlli:my-model'; did you mean 'nli'"),
+        ({"similarity": "bleu"}, "known: auto, minilm, nli, .*, or module:attribute"),
+        ({"similarity": "no_such:thing"}, "No module named 'no_such'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
         ({"similarity": "nli:no-such"}, "no such folder"),
-        ({"methods": ["Disimilarity"]}, "unknown name 'Disimilarity'"),
+        ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
+        ({"methods": "Prob,ccp"}, "unknown name 'ccp'; did you mean 'CCP'"),
+        ({"methods": []}, "methods: none named"),
         ({"temperature": 0.0}, "temperature: 0.0: must be above 0"),
         ({"same_meaning": 1.5}, "same_meaning: 1.5"),
     ],

@@ -47,6 +47,23 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "unknown exhibit": (lambda s: s["exhibits"].append("qa_mean_pr"), ["exhibits[27]", "qa_mean_pr", "qa_mean_prr"]),
     "unknown method": (lambda s: s["scoring"]["main"]["methods"].append("Probb"), ["methods[16]", "Probb", "Prob"]),
     "exhibit without its cells": (lambda s: s["grid"][0]["datasets"].remove("triviaqa"), ["exhibits[", "grid"]),
+    "unknown kind of scorer": (
+        lambda s: s["scorers"]["embedding"].update(kind="embeding"),
+        ["scorers.embedding.kind", "\"embeding\": unknown name; did you mean 'embedding'?"],
+    ),
+    "unknown metric of quality": (
+        lambda s: s["quality"].update(metric="f1"),
+        ["quality.metric", '"f1": unknown name; known: alignscore, answer_f1', "module:attribute"],
+    ),
+    "policy without a module": (
+        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=4", "policy": "Wide"}]),
+        ["recipes.main.own[0].policy", '"Wide": write module:attribute'],
+    ),
+    "strategy outside the grammar": (
+        lambda s: s["recipes"]["main"].update(own=[{"strategy": "Wide-4", "policy": "mine:Wide"}]),
+        ["recipes.main.own[0].strategy", '"Wide-4": write a word and key=number pairs'],
+    ),
+    "unknown main strategy": (lambda s: s["main"].update(beam="beam M=1O"), ["main.beam", "did you mean 'beam M=10'"]),
     "unknown adapter": (
         lambda s: s["datasets"]["coqa"].update(adapter="coca"),
         ["coqa.adapter", "mean 'coqa'"],
@@ -56,6 +73,14 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "temperature zero": (lambda s: s["recipes"]["main"]["sample"].update(temperatures=[0.0]), ["temperatures[0]"]),
     "few-shot without a block": (lambda s: s["datasets"]["coqa"].update(few_shot=3), ["few_shot", "write few_shot: 0"]),
     "prefix longer than the dataset": (lambda s: s["grid"][0].update(questions=99), ["grid[0].questions", "99", "24"]),
+    "budget that is not decoded": (
+        lambda s: s["scoring"]["widths"]["budgets"].append(16),
+        ["scoring.widths.budgets", "16", "sample.size 15"],
+    ),
+    "own strategy of two points": (
+        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=1.2.3", "policy": "a:B"}]),
+        ["recipes.main.own[0].strategy", "wide M=1.2.3"],
+    ),
     "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[5]", "already in grid[0]"]),
     "label twice": (lambda s: s["models"]["smollm2-135m-chat"].update(label="smollm2"), ["label", "change one"]),
     "name unsafe in a path": (lambda s: s["models"].update({"../up": s["models"]["smollm2-135m-chat"]}), ["../up"]),

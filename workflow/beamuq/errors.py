@@ -1,6 +1,9 @@
-"""The one exception a user is meant to read."""
+"""The one exception a user is meant to read, and what it says of a name that nobody knows."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class BeamUQError(Exception):
@@ -8,3 +11,17 @@ class BeamUQError(Exception):
 
     Steps print the message and exit with status 2; no traceback is shown for it.
     """
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The one of ``choices`` that ``name`` may be meant to be, upper and lower case alike; None: nothing is near."""
+    spelled = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(name.lower(), spelled, n=1)
+    return spelled[near[0]] if near else None
+
+
+def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
+    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them and what ``beyond`` adds."""
+    choices = list(choices)
+    near = nearest(name, choices)
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"

@@ -7,17 +7,18 @@ line with file, key, value and fix. The JSON schemas in ``workflow/schemas`` are
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
+from beamuq.network import masked
 from beamuq.plugins import FORM
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +27,33 @@ DEMO_DATA = ROOT / "workflow" / "demo"
 PROMPTS = ROOT / "workflow" / "prompts"
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
+SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
 Positive = Annotated[int, Field(ge=1)]
 Produced = Literal["greedy", "top_beam", "shipped"]
+KINDS = ("nli", "cross_encoder", "embedding", "lexical")
+METRICS = ("alignscore", "answer_f1", "exact_match")
+
+
+def _named(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is told with the nearest of them."""
+
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
+            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+        return name
+
+    return BeforeValidator(check)
+
+
+def _shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is told what is meant, not the pattern."""
+
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(f"write {meaning}")
+        return text
+
+    return BeforeValidator(check)
 
 
 class _Strict(BaseModel):
@@ -136,17 +162,25 @@ class HybridStrategy(_Strict):
         return self
 
 
+OWN_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
+
+
 class OwnStrategy(_Strict):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
     strategy: Annotated[
         str,
         Field(
-            pattern=r"^[a-z]+(?: [A-Za-z]+=[0-9.]+)*$",
+            pattern=rf"^{OWN_NAME}$",
             description="its name in every table, as the policy's own `strategy` says it",
         ),
+        _shaped(OWN_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
     ]
-    policy: Annotated[str, Field(pattern=rf"^{FORM}$", description="module:attribute")]
+    policy: Annotated[
+        str,
+        Field(pattern=rf"^{FORM}$", description="module:attribute"),
+        _shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide"),
+    ]
     options: Annotated[dict[str, int | float | str | bool], Field(description="the policy's keyword arguments")] = {}
 
     @field_validator("strategy")
@@ -206,9 +240,10 @@ class Scorer(_Strict):
     kind: Annotated[
         str,
         Field(
-            pattern=rf"^(nli|cross_encoder|embedding|lexical|{FORM})$",
-            description="nli, cross_encoder, embedding, lexical, or module:attribute of one's own",
+            pattern=rf"^({'|'.join(KINDS)}|{FORM})$",
+            description=f"{', '.join(KINDS)}, or module:attribute of one's own",
         ),
+        _named(KINDS),
     ]
     title: Annotated[str, Field(min_length=1, description="as captions name it")]
     source: Annotated[
@@ -239,9 +274,10 @@ class Quality(_Strict):
     metric: Annotated[
         str,
         Field(
-            pattern=rf"^(alignscore|answer_f1|exact_match|{FORM})$",
-            description="alignscore, answer_f1, exact_match, or module:attribute of one's own",
+            pattern=rf"^({'|'.join(METRICS)}|{FORM})$",
+            description=f"{', '.join(METRICS)}, or module:attribute of one's own",
         ),
+        _named(METRICS),
     ]
     title: Annotated[str, Field(min_length=1)]
     source: Annotated[
@@ -353,6 +389,16 @@ class Study(_Strict):
         for recipe in {entry.recipe for entry in self.grid} | {self.main.recipe}:
             if recipe not in self.scoring:
                 raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        for name, scoring in self.scoring.items():
+            decoded = self.recipes[name]
+            drawn = decoded.sample.size if decoded.sample else 0
+            widths = decoded.beam.widths if decoded.beam else []
+            for budget in scoring.budgets:
+                if budget > drawn or budget not in widths:
+                    raise ValueError(
+                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
+                        f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
+                    )
         seen: dict[tuple[str, str, str], int] = {}
         for position, entry in enumerate(self.grid):
             for cell in ((m, d, entry.recipe) for m in entry.models for d in entry.datasets):
@@ -390,9 +436,7 @@ def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
     choices = list(choices)
     for name in names:
         if name not in choices:
-            near = difflib.get_close_matches(name, choices, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
-            raise ValueError(f"{key}: unknown name {name!r}; {hint}")
+            raise ValueError(f"{key}: unknown name {name!r}; {hint(name, choices)}")
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -428,13 +472,14 @@ def _one_line(path: Path | str, error: ValidationError, model: type[BaseModel]) 
     key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"]).replace(".[", "[")
     value, message = first["input"], first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        siblings = _siblings(model, first["loc"])
-        near = difflib.get_close_matches(str(first["loc"][-1]), siblings, n=1)
-        message = f"unknown key; {f'did you mean {near[0]!r}?' if near else 'known: ' + ', '.join(siblings)}"
+        message = f"unknown key; {hint(str(first['loc'][-1]), _siblings(model, first['loc']))}"
     elif first["type"] == "missing":
         return f"{path}: {key}: this key is missing; add it" + _more(problems)
+    if first["type"] == "extra_forbidden" and SECRET.fullmatch(str(first["loc"][-1])):
+        fix = "log in with `hf auth login`, or put it into the environment as HF_TOKEN"
+        return f"{path}: {key}: a secret never stands in a file or on the command line; remove it here, and {fix}"
     shown = "" if isinstance(value, (dict, list, BaseModel)) else f"{json.dumps(value, default=str)}: "
-    return f"{path}: {key + ': ' if key else ''}{shown}{message}" + _more(problems)
+    return masked(f"{path}: {key + ': ' if key else ''}{shown}{message}") + _more(problems)
 
 
 def _more(problems: list[Any]) -> str:
@@ -484,9 +529,14 @@ def load_study(path: Path) -> Study:
 
 
 def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
-    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line)."""
+    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line).
+
+    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in YAML.
+    """
+    scalars = {"true": True, "false": False, "null": None}
+    meant = {key: scalars.get(value, value) if isinstance(value, str) else value for key, value in content.items()}
     try:
-        return Machine.model_validate(content)
+        return Machine.model_validate(meant)
     except ValidationError as error:
         raise BeamUQError(_one_line(path, error, Machine)) from error
 
@@ -496,8 +546,7 @@ def study_path(name: str) -> Path:
     own = "/" in name or name.endswith((".yaml", ".yml"))
     path = Path(name) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
     if not path.is_file():
-        known = sorted(p.stem for p in STUDIES.glob("*.yaml"))
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}, or a path to your own file"
-        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {hint}")
+        there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
+        fix = hint(name, there, ", or a path to your own file")
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
     return path

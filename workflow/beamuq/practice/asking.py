@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.methods import weights
 from beamuq.practice.printing import number
 from beamuq.practice.scoring import score
@@ -74,7 +74,7 @@ class Asked:
         """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
         rows = self.uncertainties[self.uncertainties["method"] == method]
         if len(rows) != 1:
-            raise BeamUQError(f"method {method!r}: not scored here; known: {', '.join(self.uncertainties['method'])}")
+            raise BeamUQError(f"method {method!r}: not scored here; {hint(method, self.uncertainties['method'])}")
         return float(rows["value"].item())
 
     @property
@@ -161,10 +161,8 @@ def ask(
         A file as in ``workflow/prompts``; None: that of adapter ``jsonl`` in this style.
     width, max_new_tokens
         M of the beam search; an answer that has not ended after so many tokens is cut.
-    similarity, epsilon, alpha, device, dtype
-        As for :func:`beamuq.practice.scoring.score`.
-    threads
-        Of torch on a CPU.
+    similarity, epsilon, alpha, device, dtype, threads
+        As for :func:`beamuq.practice.scoring.score`; device, dtype and threads are the model's too.
 
     Raises
     ------
@@ -210,7 +208,7 @@ def ask(
         },
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
     }
-    scorer = open_similarity(similarity, device=device, dtype=dtype) if isinstance(similarity, str) else similarity
+    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     scores = score([row], similarity=scorer, methods=METHODS, epsilon=epsilon, alpha=alpha)
     return Asked(
         question=question,
@@ -253,6 +251,8 @@ def _prompt(
             dict(row) for row in read_questions(adapter("trivia_qa"), DEMO_DATA / "trivia_qa/train.jsonl")[:SHOTS]
         ]
     elif isinstance(shots, str | Path):
+        if not Path(shots).is_file():
+            raise BeamUQError(f"shots: {shots}: no such file; give JSON Lines with id, question, answers, or none")
         examples = [dict(row) for row in read_questions(adapter("jsonl"), Path(shots))]
     else:
         examples = [_example(number, shot) for number, shot in enumerate(shots, start=1)]

@@ -6,27 +6,51 @@ Log-probabilities are natural logs of whole sequences, the ending token included
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint, nearest
 
+ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
-Rows = str | Path | Iterable[Mapping[str, Any]]
+Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 
-LogProbability = Annotated[float, Field(le=1e-6)]
+
+def _at_most_zero(value: float) -> float:
+    if not -math.inf < value <= ABOVE_ZERO:
+        raise ValueError(
+            "must be a finite natural logarithm of a probability, so at most 0; leave out what is not known"
+        )
+    return value
+
+
+def _writable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"holds half of a surrogate pair at {error.start}, which no text may; mend it") from error
+    return text
 
 
 def _record(value: Any) -> Any:
-    return {"text": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"text": value}
+    if not isinstance(value, Mapping | BaseModel):
+        raise ValueError("give a text, or an object with 'text' and, where known, its log-probabilities")
+    return value
+
+
+def _whole_number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _none_is_empty(value: Any) -> Any:
@@ -37,10 +61,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+Text = Annotated[str, AfterValidator(_writable)]
+LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
+
+
 class Candidate(_Strict):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
-    text: Annotated[str, Field(description="as it is to be compared; surrounding space is dropped")]
+    text: Annotated[Text, Field(description="as it is to be compared; surrounding space is dropped")]
     logprob: Annotated[
         LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
     ] = None
@@ -106,7 +134,11 @@ Candidates = Annotated[list[Annotated[Candidate, BeforeValidator(_record)]], Bef
 class Given(_Strict):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
-    id: Annotated[str, Field(min_length=1, description="names the question; default: the row's number, from 1")] = ""
+    id: Annotated[
+        Text,
+        Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
+        BeforeValidator(_whole_number_as_text),
+    ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
     answer: Annotated[Answer, BeforeValidator(_record), Field(description="the produced answer")]
     samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
@@ -126,7 +158,7 @@ class Given(_Strict):
 
 
 def read_given(rows: Rows) -> list[Given]:
-    """The questions of a ``.jsonl`` or ``.parquet`` file, or of an iterable of mappings.
+    """The questions of a ``.jsonl`` or ``.parquet`` file, or of an iterable of mappings, or of a pandas frame.
 
     Raises
     ------
@@ -147,9 +179,9 @@ def read_given(rows: Rows) -> list[Given]:
 def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
     known = Given.model_fields
     for key in row:
-        near = [] if key in known else difflib.get_close_matches(str(key), known, n=1)
+        near = None if key in known else nearest(str(key), known)
         if near:
-            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near[0]!r}?")
+            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
     content = {key: value for key, value in row.items() if key in known}
     if content.get("id") is None:
         content["id"] = number
@@ -160,18 +192,31 @@ def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
         first = problems[0]
         key = ".".join(str(part) for part in first["loc"])
         value = first["input"]
-        shown = f"{value!r:.60}: " if isinstance(value, str | int | float) else ""
+        shown = f"{value!r:.60}: " if value is None or isinstance(value, str | int | float) else ""
         message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "missing":
+            message = "missing; give the produced answer" if key == "answer" else "missing; give it"
+        elif first["type"] == "list_type":
+            message = "must be a list"
+        elif first["type"] == "extra_forbidden":
+            fields = (Answer if first["loc"][0] == "answer" else Candidate).model_fields
+            message = f"unknown key; {hint(str(first['loc'][-1]), fields)}"
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise BeamUQError(f"{place}: {key + ': ' if key else ''}{shown}{message}{more}") from error
 
 
 def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(rows, Mapping):
+        raise BeamUQError("rows: a single mapping; give a list of them, one a question")
+    if isinstance(rows, pd.DataFrame):
+        rows = [
+            {str(key): value for key, value in row.items() if not _absent(value)} for row in rows.to_dict("records")
+        ]
     if not isinstance(rows, str | Path):
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, Mapping):
                 raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
-            yield f"row {number}", row
+            yield f"row {number}", _plain(row)
         return
     path = Path(rows)
     readers = {".jsonl": _json_lines, ".parquet": _parquet}
@@ -180,6 +225,20 @@ def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not path.is_file():
         raise BeamUQError(f"{path}: no such file")
     yield from readers[path.suffix](path)
+
+
+def _absent(value: Any) -> bool:
+    """Whether a frame says nothing here: it fills the holes of a column with None, NaN or NA."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, tuples and numpy's numbers, as a frame holds them, as lists and Python's numbers."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return _plain(value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -81,30 +81,36 @@ def score(
     rows: Rows,
     *,
     similarity: str | Similarity = "auto",
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     temperature: float = 1.0,
     epsilon: float = 0.0,
     alpha: float = 0.9,
     same_meaning: float = 0.8,
     device: str = "auto",
     dtype: str = "auto",
+    threads: int = 1,
 ) -> pd.DataFrame:
     """Score anyone's candidates with every method that what is known allows.
 
     Parameters
     ----------
     rows
-        A ``.jsonl`` or ``.parquet`` file, or mappings, one a question: the keys of ``beamuq.practice.given.Given``.
+        A ``.jsonl`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
+        ``beamuq.practice.given.Given``.
     similarity
         As :func:`beamuq.practice.sources.open_similarity` takes it.
     methods
-        Names of methods, ``module:attribute`` for one outside the package; None: all there are.
+        Names of methods, in a list or in one text between commas, ``module:attribute`` for one outside the package;
+        None: all there are.
     temperature
         At which the samples were drawn. Their weights are p^(1 − 1/T), so 1/M each at 1.
     epsilon, alpha
         Mass floor of the beams' weights; eigenvalue threshold of Eccentricity and EigVecDissimilarity.
     same_meaning
         From which similarity on two texts mean the same, in (0, 1], for a similarity without NLI classes.
+    device, dtype, threads
+        What a similarity that is a model runs on: ``auto``, ``cpu`` or ``cuda``; ``auto``, ``float32`` or ``bfloat16``;
+        threads of torch on a CPU.
 
     Returns
     -------
@@ -126,9 +132,9 @@ def score(
             raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
     if not 0 <= epsilon <= 1:
         raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
-    chosen = [resolve(name) for name in (METHODS if methods is None else methods)]
+    chosen = _chosen(methods)
     given = read_given(rows)
-    scorer = open_similarity(similarity, device=device, dtype=dtype) if isinstance(similarity, str) else similarity
+    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     strategy = f"{SAMPLE} T={float(temperature)}"
     candidates = pa.Table.from_pylist([row for item in given for row in _candidates(item, strategy)], CANDIDATES)
     pairs = _similarities(candidates, scorer)
@@ -150,6 +156,17 @@ def score(
                 for each in scored
             ]
     return _frame({item.id: found[item.id] for item in given}, scorer.name)
+
+
+def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
+    """The methods asked for, each once, in the order named."""
+    if methods is None:
+        return list(METHODS.values())
+    names = methods.split(",") if isinstance(methods, str) else methods
+    found = {method.name: method for name in names if name.strip() for method in [resolve(name.strip())]}
+    if not found:
+        raise BeamUQError(f"methods: none named; choose from {', '.join(METHODS)}, or leave the option out for all")
+    return list(found.values())
 
 
 CANDIDATES = pa.schema([field.with_nullable(True) for field in SCHEMAS["candidates"]])

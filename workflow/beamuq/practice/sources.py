@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint, nearest
 from beamuq.study import ROOT, Machine, load_machine
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def model_folder(source: str) -> Path:
     """
     from beamuq.models.fetch import fetch_model, parse_source
     from beamuq.models.manifest import MANIFEST
+    from beamuq.models.packaged import PACKAGED
 
     local = Path(source.removeprefix("folder:")).expanduser()
     if source.startswith("folder:") or local.is_dir():
@@ -53,6 +54,10 @@ def model_folder(source: str) -> Path:
             raise BeamUQError(f"model {source!r}: no such folder; give a folder, a hub id ORG/NAME or packaged:NAME")
         source = f"hub:{source}"
     parsed = parse_source(source)
+    if parsed.kind == "packaged" and parsed.name not in PACKAGED:
+        raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
+    if parsed.kind == "hub" and "/" not in parsed.name:
+        raise BeamUQError(f"model {source!r}: write hub:ORG/NAME")
     root = ROOT / machine().models_root
     folder = root / parsed.name.replace("/", "--")
     if not (folder / MANIFEST).is_file():
@@ -69,8 +74,10 @@ class Similarity:
     scorer: Scorer
 
 
-def open_similarity(name: str, *, device: str = "auto", dtype: str = "auto") -> Similarity:
-    """A similarity by name.
+def open_similarity(
+    name: str | Similarity, *, device: str = "auto", dtype: str = "auto", threads: int = 1
+) -> Similarity:
+    """A similarity by name; one that is open already is given back.
 
     Parameters
     ----------
@@ -84,6 +91,8 @@ def open_similarity(name: str, *, device: str = "auto", dtype: str = "auto") -> 
     BeamUQError
         If the name or the model is unknown.
     """
+    if isinstance(name, Similarity):
+        return name
     if name == "auto":
         folder = ROOT / machine().models_root / "all-minilm-l6-v2"
         there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
@@ -97,11 +106,14 @@ def open_similarity(name: str, *, device: str = "auto", dtype: str = "auto") -> 
 
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:
+        if not source or (nearest(kind, SCORERS) and importlib.util.find_spec(kind) is None):
+            fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
+            raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
         return Similarity(name, load_scorer(name))
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:ORG/NAME")
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    on, precision = devices.resolve(device, dtype)
+    on, precision = devices.prepare(device, dtype, threads)
     return Similarity(name, load_scorer(kind, model_folder(source), dtype=precision, device=on))

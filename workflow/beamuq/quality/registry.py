@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq import plugins
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.quality.alignscore import AlignScore, best_over_references
 from beamuq.quality.answer_f1 import Normalizer, answer_f1, exact_match
 from beamuq.text import normalize_coqa, normalize_squad, normalize_triviaqa
@@ -77,7 +77,7 @@ def quality_values(
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:
-        raise BeamUQError(f"quality normalizer {normalizer!r}: unknown; choose from {', '.join(NORMALIZERS)}")
+        raise BeamUQError(f"quality normalizer: unknown name {normalizer!r}; {hint(normalizer, NORMALIZERS)}")
     if not all(references):
         raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
     values = measure(answers, references, NORMALIZERS[normalizer], learned or Learned())

@@ -9,24 +9,33 @@ import pyarrow as pa
 from beamuq.errors import BeamUQError
 
 
-def produced_texts(candidates: pa.Table, produced: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
-    """The produced answers: ``{produced: {question id: text}}``, in the file's order of questions.
-
-    ``greedy`` and ``shipped`` are the strategies of those names; ``top_beam`` is the first beam of strategy ``beam``.
+def strategy_of(produced: str, beam: str | None) -> str:
+    """The strategy whose first candidate is a produced answer; ``beam`` is the main search, None where there is none.
 
     Raises
     ------
     BeamUQError
-        If a name is unknown, or a question has no such candidate.
+        If there is no such produced answer.
+    """
+    strategy = {"greedy": "greedy", "shipped": "shipped", "top_beam": beam}.get(produced)
+    if strategy is None:
+        raise BeamUQError(f"produced: {produced!r} is not greedy, shipped or, with a main beam, top_beam; correct it")
+    return strategy
+
+
+def produced_texts(candidates: pa.Table, produced: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
+    """The produced answers: ``{produced: {question id: text}}``, in the file's order of questions.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`strategy_of`, or if a question has no such candidate.
     """
     ids, strategies, ranks, texts = _columns(candidates)
     questions = list(dict.fromkeys(ids))
-    sources = {"greedy": "greedy", "shipped": "shipped", "top_beam": beam}
     found: dict[str, dict[str, str]] = {}
     for name in produced:
-        strategy = sources.get(name)
-        if strategy is None:
-            raise BeamUQError(f"produced: {name!r} is not greedy, shipped or, with a main beam, top_beam; correct it")
+        strategy = strategy_of(name, beam)
         first = {
             question: text
             for question, each, rank, text in zip(ids, strategies, ranks, texts, strict=True)

@@ -17,7 +17,7 @@ from beamuq import tables
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.provenance import provenance
-from beamuq.similarity.pairs import produced_texts
+from beamuq.similarity.pairs import produced_texts, strategy_of
 from beamuq.similarity.registry import WITHOUT_MODEL, CountingScorer, load_scorer
 from beamuq.statistics import p_true_prompt
 from beamuq.statistics.ccp import ccp_labels
@@ -133,7 +133,7 @@ def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tu
     """
     texts = produced_texts(table, settings.produced, settings.beam)
     judged = [name for name in (settings.sample, settings.beam) if name and settings.relevance]
-    sources = {"greedy": "greedy", "shipped": "shipped", "top_beam": settings.beam}
+    sources = {name: strategy_of(name, settings.beam) for name in settings.produced}
     wanted = pa.array([*sources.values(), *judged], pa.string())
     rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=wanted)).to_pylist()
     others = [row for row in rows if row["strategy"] in judged]
