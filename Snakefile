@@ -48,6 +48,7 @@ rule all:
         plan.drawn_figures(),
         plan.evaluations(),
         "<results>/overview.html",
+        "<results>/ledger.html",
         "<results>/comparison.html",
 
 
@@ -69,8 +70,3 @@ rule evaluations:
 rule generations:
     input:
         plan.generations(),
-
-
-rule fetched:
-    input:
-        plan.fetched(),

@@ -198,18 +198,18 @@ def test_the_ledger_follows_the_last_run_of_a_job_alone(workplace: Workplace) ->
     before = (workplace.folder / f"results/micro/{quality}.parquet").read_bytes()
     workplace.run("--force", f"results/micro/{quality}.parquet")
     assert (workplace.folder / f"results/micro/{quality}.parquet").read_bytes() == before
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
     assert "Nothing to be done" in workplace.run()
 
 
 def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(workplace: Workplace) -> None:
     benchmarks, away = workplace.folder / "results/micro/benchmarks", workplace.folder / "away"
     benchmarks.rename(away)
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
     page = (workplace.folder / "results/micro/ledger.html").read_text()
     assert "No benchmark is beside the tables of: candidates (7 of 7 jobs), " in page
     away.rename(benchmarks)
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger"]
+    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
     assert "No benchmark" not in (workplace.folder / "results/micro/ledger.html").read_text()
 
 
@@ -227,14 +227,13 @@ def test_the_same_study_gives_the_same_bytes(workplace: Workplace) -> None:
     assert path.read_bytes() == first
 
 
-@pytest.mark.browser
-def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no headless Chromium")
-    workplace.run("--report", "report.zip")
-    shutil.unpack_archive(workplace.folder / "report.zip", workplace.folder / "unpacked")
-    page = next((workplace.folder / "unpacked").rglob("report.html"))
+# What Chromium asks for whatever page it opens. Hosts by name: fonts.googleapis.com would be the page's own.
+OF_THE_BROWSER = {"update.googleapis.com", "clients2.google.com", "accounts.google.com"}
+
+
+def opened(browser: str, page: Path, folder: Path) -> tuple[str, set[str]]:
+    """A page as headless Chromium renders it, and the hosts that it asked for something."""
+    log = folder / f"{page.stem}.netlog.json"
     rendered = subprocess.run(
         [
             browser,
@@ -243,8 +242,11 @@ def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) 
             "--disable-gpu",
             "--disable-background-networking",
             "--disable-component-update",
+            "--disable-sync",
+            "--no-first-run",
             "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={workplace.folder / 'profile'}",
+            f"--user-data-dir={folder / 'profile'}",
+            f"--log-net-log={log}",
             "--virtual-time-budget=8000",
             "--dump-dom",
             page.as_uri(),
@@ -254,9 +256,62 @@ def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) 
         timeout=120,
         check=True,
     ).stdout
+    hosts = set(re.findall(r'"url":"(?:https?|wss?|ftp)://([^/":]+)', log.read_text()))
+    return rendered, hosts - OF_THE_BROWSER
+
+
+@pytest.mark.browser
+def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no headless Chromium")
+    workplace.run("--report", "report.zip")
+    shutil.unpack_archive(workplace.folder / "report.zip", workplace.folder / "unpacked")
+    asking = workplace.folder / "asking.html"
+    asking.write_text('<!DOCTYPE html><title>x</title><img src="https://example.org/x.png">')
+    assert opened(browser, asking, workplace.folder)[1] == {"example.org"}
+    page = next((workplace.folder / "unpacked").rglob("report.html"))
+    rendered, asked = opened(browser, page, workplace.folder)
+    assert asked == set()
     for category in ("0 Study", "1 Tables", "2 Figures"):
         assert category in rendered
     kept = [path.name for path in (workplace.folder / "unpacked").rglob("*") if path.is_file()]
-    assert {"overview.html", "redundancy.png"} <= set(kept)
+    assert {"overview.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     styles = [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")]
     assert styles == [2, 2]  # the paper's and the house style
+    source = page.read_text()
+    for name, headings in {
+        "overview.html": ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy"),
+        "ledger.html": ("By rule",),
+    }.items():
+        (file,) = (workplace.folder / "unpacked").rglob(name)
+        assert str(file.relative_to(page.parent)) in source  # what the report's link leads to
+        rendered, asked = opened(browser, file, workplace.folder)
+        assert asked == set()
+        assert [heading for heading in headings if f"<h2>{heading}</h2>" not in rendered] == []
+
+
+def test_the_ledger_sums_every_rule(workplace: Workplace) -> None:
+    frame = pd.read_csv(workplace.folder / "results/micro/ledger.csv").set_index("rule")
+    assert list(frame.index) == ["candidates", "statistics", "similarity", "quality", "scores", "evaluation", "total"]
+    assert (frame["jobs"] == frame["tables"]).all()
+    tokens = sum(
+        len(ids)
+        for path in workplace.folder.glob("results/micro/candidates/*/*/*.parquet")
+        for ids in pq.read_table(path)["token_ids"].to_pylist()
+    )
+    assert frame.loc["total", "tokens"] == tokens
+    assert frame.loc["total", "gpu_seconds"] == 0
+
+
+def test_the_overview_counts_what_the_tables_hold(workplace: Workplace) -> None:
+    found = pd.read_csv(workplace.folder / "results/micro/answers.csv", keep_default_na=False)
+    listed = pd.read_csv(workplace.folder / "results/micro/answers_listed.csv")
+    produced = found[found["produced"] != ""]
+    assert (produced["dropped"] == 0).all()
+    for what in ("empty", "cut"):
+        assert produced[what].sum() == (listed["what"] == what).sum()
+    assert produced["cut"].sum() > 0  # a random model seldom stops
+    page = (workplace.folder / "results/micro/overview.html").read_text()
+    assert "not recorded" not in page
+    assert str(workplace.folder) not in page

@@ -1,10 +1,17 @@
 rule ledger:
     input:
-        plan.evaluations(),
+        unpack(plan.ledger_inputs),
+        study="<results>/study.json",
         code=step_sources("ledger"),
     output:
         csv="<results>/ledger.csv",
         markdown="<results>/ledger.md",
+        html=report(
+            "<results>/ledger.html",
+            caption="../report/ledger.rst",
+            category="0 Study",
+            labels={"page": "what it cost"},
+        ),
     log:
         "<logs>/ledger.log",
     conda:
@@ -14,7 +21,8 @@ rule ledger:
         mem_mb=4000,
         runtime=20,
     shell:
-        "python -m beamuq.steps.ledger --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
+        "python -m beamuq.steps.ledger --study {input.study} --tables {input.tables} --csv {output.csv}"
+        " --markdown {output.markdown} --html {output.html} > {log} 2>&1"
 
 
 rule estimate:

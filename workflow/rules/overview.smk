@@ -11,6 +11,12 @@ rule overview:
             labels={"page": "what the study was made of"},
         ),
         csv="<results>/answers.csv",
+        listed=report(
+            "<results>/answers_listed.csv",
+            caption="../report/answers.rst",
+            category="0 Study",
+            labels={"page": "dropped, empty and cut answers by question"},
+        ),
     log:
         "<logs>/overview.log",
     conda:
@@ -21,5 +27,5 @@ rule overview:
         runtime=20,
     shell:
         "python -m beamuq.steps.overview --study {input.study} --questions {input.questions}"
-        " --candidates {input.candidates} --manifests {input.manifests} --html {output.html} --csv {output.csv}"
-        " > {log} 2>&1"
+        " --candidates {input.candidates} --tables {input.tables} --manifests {input.manifests}"
+        " --html {output.html} --csv {output.csv} --listed {output.listed} > {log} 2>&1"

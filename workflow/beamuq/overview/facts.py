@@ -1,101 +1,160 @@
-"""The facts that a reader of the exhibits needs beside them, out of footers, manifests and candidates."""
+"""The facts that a reader of the exhibits needs beside them, out of footers and manifests."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
+from beamuq.overview.footers import Footer, Json
+from beamuq.overview.page import NONE
 from beamuq.study import Study
 from beamuq.tables import Loaded
 
-Json = Any
+UNKNOWN = "not known here"
+
+
+def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
+    """What the study fixes for every cell, as name and value; the wave is that of the tables."""
+    main, evaluation, quality = study.main, study.evaluation, study.quality
+    waves = sorted({loaded.provenance["settings"]["wave"] for loaded in candidates})
+    said = {
+        "seed of subsets, samples and bootstrap": study.seed,
+        "questions decoded together (wave)": ", ".join(map(str, waves)),
+        "a newline ends an answer": study.newline_stops,
+        "all bare stop tokens are one ending": study.one_ending,
+        "produced answers": ", ".join(study.produced),
+        "candidates of the main tables": f"{main.sample}; {main.beam}",
+        "similarity of the main tables": study.scorers[main.scorer].title,
+        "quality; correct above": f"{quality.title}; {quality.threshold:g}",
+        "bootstrap": f"{evaluation.resamples:,} resamples, {evaluation.confidence:.0%} intervals",
+    }
+    text = {True: "yes", False: "no"}
+    values = [text[value] if isinstance(value, bool) else str(value) for value in said.values()]
+    return pd.DataFrame({"setting": list(said), "value": values})
 
 
 def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
-    """One row a model: where it came from, its revision and licence, and on what it ran.
+    """One row a model, and one more for each further revision, device or dtype that decoded some of its cells.
 
     ``manifests`` is by source; a model read from a folder has none, and its licence is then not known.
     """
-    rows = {}
+    cells: Counter[tuple[str, ...]] = Counter()
     for loaded in candidates:
-        key = loaded.cell["model"]
-        found, source = loaded.provenance["models"]["model"], study.models[key].source
-        rows[key] = {
-            "model": study.models[key].title,
-            "source": source.split("/")[-1] if source.startswith("folder:") else source,
-            "revision": found["revision"][:12],
-            "licence": manifests.get(source, {}).get("licence") or "not known here",
-            "dtype": loaded.provenance["dtype"],
-            "device": loaded.provenance["device"],
-        }
-    return pd.DataFrame(rows.values())
+        model, found = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
+        made = loaded.provenance["device"], loaded.provenance["dtype"]
+        cells[model.title, model.style, *_origin(model.source, found, manifests), *made] += 1
+    columns = ["model", "prompts", *_ORIGIN, "device", "dtype"]
+    return _counted(cells, columns, "cells")
 
 
-def scorers(study: Study, manifests: Mapping[str, Json]) -> pd.DataFrame:
-    """One row a similarity scorer or learned quality: title, source, revision, licence, what it stands in for."""
+def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
+    """One row a similarity scorer or learned quality and its backbone; ``made`` are footers of all tables."""
     quality = study.quality
-    named = [(scorer.title, scorer.source, scorer.stand_in_for) for scorer in study.scorers.values()]
-    named.append((quality.title, quality.source, quality.stand_in_for))
-    return pd.DataFrame(
-        {
-            "scorer": title,
-            "source": source or "no model",
-            "revision": str(manifests.get(source or "", {}).get("revision", "–"))[:12],
-            "licence": manifests.get(source or "", {}).get("licence") or "–",
-            "stand-in for": stand_in or "–",
-        }
-        for title, source, stand_in in named
-    )
+    used: Counter[tuple[str, ...]] = Counter()
+    for footer in made:
+        loaded, ran = footer.provenance.get("models", {}), _ran(footer.provenance)
+        if footer.kind == "similarity":
+            scorer = study.scorers[footer.cell["scorer"]]
+            named = [(scorer.title, scorer.source, "model", scorer.stand_in_for)]
+        elif footer.kind == "quality":
+            named = [(quality.title, quality.source, "model", quality.stand_in_for)]
+            named += [(f"{quality.title}: backbone", quality.backbone, "backbone", None)] if quality.backbone else []
+        else:
+            continue
+        for title, source, role, stand_in in named:
+            origin = _origin(source, loaded.get(role, {}), manifests)
+            used[footer.kind, title, *origin, *ran, stand_in or NONE] += 1
+    return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "stand-in for"], "tables")
+
+
+_ORIGIN = ("source", "revision", "licence", "sha256", "tokenizer sha256")
+
+
+def _origin(source: str | None, found: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
+    """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
+    if source is None:
+        return ("no model", NONE, NONE, NONE, NONE)
+    name = f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
+    licence = manifests.get(source, {}).get("licence") or UNKNOWN
+    hashes = (found.get(key, UNKNOWN) for key in ("content", "tokenizer"))
+    return (name, _short(found.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
+
+
+def _ran(provenance: Mapping[str, Json]) -> tuple[str, str]:
+    return str(provenance.get("device") or NONE), str(provenance.get("dtype") or NONE)
+
+
+def _short(digest: str) -> str:
+    return digest if digest == UNKNOWN else digest[:12]
 
 
 def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
-    """One row a dataset: source, licence, how many questions and groups, and the hash of the file read."""
+    """One row a dataset: source, revision, licence, the file read and its hash, groups of the bootstrap."""
     rows = []
     for loaded in questions:
         dataset = study.datasets[loaded.cell["dataset"]]
         file = loaded.provenance["files"]["split"]
+        fetched = file["fetched"] or {}
+        source = (
+            f"folder {dataset.source.rsplit('/', 1)[-1]}" if dataset.source.startswith("folder:") else dataset.source
+        )
         rows.append(
             {
                 "dataset": dataset.title,
-                "source": dataset.source,
+                "source": f"{source}, {dataset.config}" if dataset.config else source,
+                "revision": _short(str(fetched.get("revision") or NONE)),
                 "licence": dataset.licence,
-                "questions": loaded.table.num_rows,
-                "groups": len(set(loaded.table.column("group").to_pylist())),
                 "file": file["name"],
-                "sha256": file["sha256"][:12],
+                "sha256": _short(file["sha256"]),
+                "questions (n)": loaded.table.num_rows,
+                "groups (n)": len(set(loaded.table.column("group").to_pylist())),
+                "few-shot (n)": dataset.few_shot,
+                "new tokens, at most": dataset.max_new_tokens,
             }
         )
     return pd.DataFrame(rows)
 
 
-def answers(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
-    """One row a cell and strategy: candidates, the share of empty texts, and of those cut at the longest length."""
+def reading(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
+    """One row a dataset: what its split holds and what of it is asked; nothing else is left out."""
     rows = []
-    for loaded in candidates:
-        frame = loaded.table.select(["strategy", "text", "terminated"]).to_pandas()
-        for strategy, group in frame.groupby("strategy", sort=False):
-            rows.append(
-                {
-                    "model": study.models[loaded.cell["model"]].title,
-                    "dataset": study.datasets[loaded.cell["dataset"]].title,
-                    "recipe": loaded.cell["recipe"],
-                    "strategy": strategy,
-                    "candidates": len(group),
-                    "empty %": round(100 * float((group["text"] == "").mean()), 1),
-                    "cut %": round(100 * float((~group["terminated"]).mean()), 1),
-                }
-            )
+    for loaded in questions:
+        asked, read = loaded.table.num_rows, loaded.provenance.get("read")
+        rows.append(
+            {
+                "dataset": study.datasets[loaded.cell["dataset"]].title,
+                "questions in the split": read["questions"] if read else "not recorded",
+                "left out: row repeats an id": read["repeated_rows"] if read else "not recorded",
+                "left out: not in the seeded subset": read["questions"] - asked if read else "not recorded",
+                "asked": asked,
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def versions(candidates: Iterable[Loaded]) -> pd.DataFrame:
-    """Package versions that decoded, each with how many cells it decoded: more than one line a package is a warning."""
-    counted: dict[tuple[str, str], int] = {}
-    for loaded in candidates:
-        for package, version in loaded.provenance["versions"].items():
-            counted[package, version] = counted.get((package, version), 0) + 1
-    return pd.DataFrame(
-        [(*key, cells) for key, cells in sorted(counted.items())], columns=["package", "version", "cells"]
-    )
+def prompts(study: Study, made: Iterable[Footer]) -> pd.DataFrame:
+    """One row a style and dataset: the hash of the template."""
+    rows = [
+        (footer.cell["style"], study.datasets[footer.cell["dataset"]].title, footer.provenance["template_sha256"][:12])
+        for footer in made
+        if footer.kind == "prompts"
+    ]
+    return pd.DataFrame(rows, columns=["style", "dataset", "template sha256"])
+
+
+def versions(made: Iterable[Footer]) -> pd.DataFrame:
+    """Package versions, each with the tables it made: more than one line a package is a warning."""
+    counted: Counter[tuple[str, str]] = Counter()
+    kinds: dict[tuple[str, str], dict[str, None]] = {}
+    for footer in made:
+        for key in footer.provenance.get("versions", {}).items():
+            counted[key] += 1
+            kinds.setdefault(key, {})[footer.kind] = None
+    rows = [(*key, tables, ", ".join(kinds[key])) for key, tables in sorted(counted.items())]
+    return pd.DataFrame(rows, columns=["package", "version", "tables", "of"])
+
+
+def _counted(found: Mapping[tuple[str, ...], int], columns: list[str], unit: str) -> pd.DataFrame:
+    return pd.DataFrame([(*row, count) for row, count in found.items()], columns=[*columns, unit])

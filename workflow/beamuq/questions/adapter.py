@@ -124,8 +124,12 @@ def multiple_choice(row: Row) -> Question:
     return question(row["id"], row["question"], [texts[labels.index(key)]], options=texts)
 
 
-def questions_of(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> list[Question]:
+def questions_of(
+    adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str, repeated: list[str] | None = None
+) -> list[Question]:
     """Every question of a split in file order; ``rows`` are (place, row) pairs, a place being file and row.
+
+    The ids of rows that repeat an earlier one, and so are left out, are appended to ``repeated``.
 
     Raises
     ------
@@ -141,6 +145,8 @@ def questions_of(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) 
             raise BeamUQError(f"{place}: id {item['id']!r} stands twice; give each row its own")
         if first["question"] != item["question"]:
             raise BeamUQError(f"{place}: id {item['id']!r} already belongs to another question; give each its own")
+        if repeated is not None:
+            repeated.append(item["id"])
     return list(found.values())
 
 

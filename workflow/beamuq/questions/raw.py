@@ -22,15 +22,15 @@ _FIX = "use a file in the hub's schema of this dataset"
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
-def read_questions(adapter: Adapter, path: Path) -> list[Question]:
-    """Every question of a split's file, in file order.
+def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = None) -> list[Question]:
+    """Every question of a split's file, in file order; ids of rows left out as repeated go into ``repeated``.
 
     Raises
     ------
     BeamUQError
         If the file is missing, corrupt, foreign or empty, or any row is unusable.
     """
-    return questions_of(adapter, read_rows(path, adapter.columns), path.stem)
+    return questions_of(adapter, read_rows(path, adapter.columns), path.stem, repeated)
 
 
 def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:

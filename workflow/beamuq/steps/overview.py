@@ -1,4 +1,4 @@
-"""What the study was made of, as one page: models, scorers, datasets, versions, empty and cut answers."""
+"""What the study was made of, as one page: models, scorers, datasets, versions, dropped, empty and cut answers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from beamuq import tables
-from beamuq.exhibits import escape
+from beamuq.exhibits import naming
 from beamuq.exhibits.core import study_given
-from beamuq.overview import facts
+from beamuq.overview import answers, facts
+from beamuq.overview.footers import footers
+from beamuq.overview.page import Section, page
 from beamuq.steps.entry import run
-from beamuq.study import Study
+
+READING = (
+    "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
+    "the run with file and row; so does a prompt that leaves no room for its answer in a model's context.",
+)
+ANSWERS = (
+    "asked: questions put to the model. dropped: those of them without this answer. empty: nothing is left after "
+    "cleaning. cut: the largest number of new tokens came before a stop token. Empty and cut answers stay and are "
+    "scored.",
+)
+STRATEGIES = ("Every candidate, not only the produced answer; n is the column texts.",)
+VERSIONS = ("More than one version of a package means that some tables were made before an upgrade.",)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,51 +35,39 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--study", type=Path, required=True, help="study.json")
     parser.add_argument("--questions", type=Path, nargs="+", required=True)
     parser.add_argument("--candidates", type=Path, nargs="+", required=True)
+    parser.add_argument("--tables", type=Path, nargs="*", default=[], help="the others, of which footers are read")
     parser.add_argument("--manifests", type=Path, nargs="*", default=[], help="fetched.json of models and scorers")
     parser.add_argument("--html", type=Path, required=True)
-    parser.add_argument("--csv", type=Path, required=True, help="the table of empty and cut answers")
+    parser.add_argument("--csv", type=Path, required=True, help="counts of dropped, empty and cut answers")
+    parser.add_argument("--listed", type=Path, required=True, help="the questions with such an answer")
     options = parser.parse_args(argv)
 
     study = study_given(options.study)
     questions = [tables.read(path, "questions") for path in options.questions]
     candidates = [tables.read(path, "candidates") for path in options.candidates]
+    made = footers([*options.questions, *options.candidates, *options.tables])
     manifests = {said["source"]: said for said in map(_json, options.manifests)}
-    answers = facts.answers(study, candidates)
-    sections = {
-        "Models": facts.models(study, candidates, manifests),
-        "Similarity and quality": facts.scorers(study, manifests),
-        "Datasets": facts.datasets(study, questions),
-        "Versions": facts.versions(candidates),
-        "Empty answers and answers cut at the longest length": answers,
-    }
+    asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
+    counts, listed = answers.counts(study, asked, candidates), answers.listed(study, asked, candidates)
+    further = f"Questions by id; all of them are in {options.listed.name}, the counts in {options.csv.name}."
+    sections = [
+        Section("Settings", facts.settings(study, candidates)),
+        Section("Models", facts.models(study, candidates, manifests)),
+        Section("Similarity and quality", facts.scorers(study, made, manifests)),
+        Section("Datasets", facts.datasets(study, questions)),
+        Section("Questions read and left out", facts.reading(study, questions), READING),
+        Section("Dropped, empty and cut answers", answers.shown(study, counts, listed), (*ANSWERS, further)),
+        Section("Candidates by strategy", answers.by_strategy(study, counts), STRATEGIES, folded=True),
+        Section("Prompt templates", facts.prompts(study, made), folded=True),
+        Section("Versions", facts.versions(made), VERSIONS),
+    ]
+    opening = [naming.DEMO_WARNING] if study.demo else []
+    hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
     with tables.atomic(options.html) as temporary:
-        temporary.write_text(page(study, sections), encoding="utf-8")
-    with tables.atomic(options.csv) as temporary:
-        answers.to_csv(temporary, index=False, lineterminator="\n")
-
-
-def page(study: Study, sections: dict[str, pd.DataFrame]) -> str:
-    """One self-contained HTML page; every text is escaped."""
-    title = ("[demo] " if study.demo else "") + study.title
-    warning = "<p>A demo: its numbers show that the machinery works and are no results of the paper.</p>"
-    body = "".join(f"<h2>{escape.page(name)}</h2>{_table(frame)}" for name, frame in sections.items())
-    style = (
-        "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px 10px;text-align:left}"
-    )
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape.page(title)}</title>'
-        f"<style>{style}tr:nth-child(even){{background:#f4f4f4}}</style></head><body><h1>{escape.page(title)}</h1>"
-        f"{warning if study.demo else ''}<p>Seed {study.seed}.</p>{body}</body></html>\n"
-    )
-
-
-def _table(frame: pd.DataFrame) -> str:
-    head = "".join(f"<th>{escape.page(str(name))}</th>" for name in frame.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape.page(str(cell))}</td>" for cell in row) + "</tr>"
-        for row in frame.itertuples(index=False)
-    )
-    return f"<table><tr>{head}</tr>{rows}</table>"
+        temporary.write_text(page(naming.titled(study, study.title), [*opening, hashes], sections), encoding="utf-8")
+    for path, frame in ((options.csv, counts), (options.listed, listed)):
+        with tables.atomic(path) as temporary:
+            frame.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def _json(path: Path) -> dict[str, Any]:

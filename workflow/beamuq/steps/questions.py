@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = parse_settings(Settings, options.settings)
 
     reader = adapter(settings.adapter)
-    everything = read_questions(reader, options.split)
+    repeated: list[str] = []
+    everything = read_questions(reader, options.split, repeated)
     files = {"split": _describe(options.split)}
     chosen = choose_questions(everything, settings.questions, seed=settings.seed, dataset=settings.dataset)
     shots: list[Question] = []
@@ -60,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     provenance = {
         "settings": settings.model_dump(),
         "files": files,
+        "read": {"questions": len(everything), "repeated_rows": len(repeated)},
         "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
     }
     for path, kind, rows in ((options.questions, "questions", chosen), (options.shots, "shots", shots)):

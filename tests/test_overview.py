@@ -1,0 +1,173 @@
+"""The overview tells of every produced answer that is missing, empty or cut, and of what made the tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beamuq import tables
+from beamuq.errors import BeamUQError
+from beamuq.overview import answers, facts
+from beamuq.overview.footers import Footer, footers
+from beamuq.overview.page import Section, page
+from beamuq.plan import Plan
+from beamuq.questions import adapter
+from beamuq.questions.raw import read_questions
+from beamuq.study import Study
+from beamuq.tables import Loaded
+
+CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
+ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}
+MODEL = {"source": "packaged:smollm2-135m-instruct", "revision": "r" * 64, "content": "c" * 64, "tokenizer": "t" * 64}
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Plan.load({"study": "demo", "device": "cpu"}).study
+
+
+def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy", **provenance: Any) -> Loaded:
+    """A cell of five questions: (text, terminated) by rank and question."""
+    rows = [
+        {"id": key, "strategy": strategy, "rank": rank, "text": text, "terminated": terminated}
+        for key, ranked in texts.items()
+        for rank, (text, terminated) in enumerate(ranked)
+    ]
+    made = {"settings": {"questions": 5, "wave": 12}, "models": {"model": MODEL}, "device": "cpu", "dtype": "float32"}
+    return Loaded(pa.Table.from_pylist(rows), CELL, made | provenance)
+
+
+SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False)], "q5": [("in the", False)]})
+
+
+def test_each_produced_answer_is_counted(study: Study) -> None:
+    found = answers.counts(study, ASKED, [SOME]).set_index(["produced", "strategy"])
+    columns = ["asked", "dropped", "texts", "empty", "cut"]
+    assert found.loc[("greedy", "greedy"), columns].tolist() == [5, 1, 4, 2, 2]
+    assert found.loc[("top_beam", "beam M=10"), columns].tolist() == [5, 5, 0, 0, 0]
+    assert list(found.loc[""].index) == ["greedy", "sample T=1.0", "beam M=10"]
+
+
+def test_only_the_first_beam_is_the_produced_answer(study: Study) -> None:
+    beams = candidates({key: [("Rome", True), ("", False)] for key in ASKED["coqa"][:5]}, "beam M=10")
+    found = answers.counts(study, ASKED, [beams]).set_index(["produced", "strategy"])
+    assert found.loc[("top_beam", "beam M=10"), ["empty", "cut"]].tolist() == [0, 0]
+    assert found.loc[("", "beam M=10"), ["texts", "empty", "cut"]].tolist() == [10, 5, 5]
+    listed = answers.listed(study, ASKED, [beams])
+    assert set(listed["produced"]) == {"greedy"}
+
+
+def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
+    found = answers.listed(study, ASKED, [SOME])
+    greedy = found[found["produced"] == "greedy"]
+    assert list(zip(greedy["what"], greedy["id"], strict=True)) == [
+        ("dropped", "q4"),
+        ("empty", "q2"),
+        ("empty", "q3"),
+        ("cut", "q3"),
+        ("cut", "q5"),
+    ]
+
+
+def test_the_page_shows_the_first_ids(study: Study) -> None:
+    counts, listed = answers.counts(study, ASKED, [SOME]), answers.listed(study, ASKED, [SOME])
+    shown = answers.shown(study, counts, listed).set_index("produced")
+    assert shown.loc["greedy", "ids"] == "dropped: q4; empty: q2, q3; cut: q3, q5"
+    assert shown.loc["top_beam", "ids"] == "dropped: q1, q2, q3, …"
+    assert (shown.loc["greedy", "empty %"], shown.loc["greedy", "cut %"]) == (50.0, 50.0)
+
+
+def test_a_model_that_ran_in_two_ways_has_two_rows(study: Study) -> None:
+    on_card = replace(SOME, provenance=SOME.provenance | {"device": "cuda", "dtype": "bfloat16"})
+    found = facts.models(study, [SOME, on_card, SOME], {})
+    assert found[["device", "dtype", "cells"]].values.tolist() == [["cpu", "float32", 2], ["cuda", "bfloat16", 1]]
+    assert found["licence"].tolist() == ["not known here"] * 2
+
+
+def test_licences_come_from_the_manifest_and_hashes_from_the_tables(study: Study) -> None:
+    (row,) = facts.models(study, [SOME], {MODEL["source"]: {"licence": "Apache-2.0"}}).to_dict("records")
+    assert (row["licence"], row["revision"], row["sha256"], row["tokenizer sha256"]) == (
+        "Apache-2.0",
+        "r" * 12,
+        "c" * 12,
+        "t" * 12,
+    )
+
+
+def test_a_scorer_tells_what_it_stands_in_for(study: Study) -> None:
+    made = [
+        Footer("similarity", CELL | {"scorer": "embedding"}, {"models": {"model": MODEL}, "device": "cpu"}),
+        Footer("quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
+        Footer("scores", CELL, {}),
+    ]
+    found = facts.scorers(study, made, {})
+    assert found["stand-in for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
+    assert found["source"].tolist() == ["packaged:all-minilm-l6-v2", "no model"]
+
+
+def test_the_wave_is_that_of_the_tables(study: Study) -> None:
+    found = facts.settings(study.model_copy(update={"wave": 1}), [SOME]).set_index("setting")["value"]
+    assert found["questions decoded together (wave)"] == "12"
+
+
+def test_two_versions_of_a_package_are_two_rows() -> None:
+    made = [Footer("candidates", CELL, {"versions": {"torch": version}}) for version in ("2.12", "2.13", "2.13")]
+    rows = facts.versions(made).values.tolist()
+    assert rows == [["torch", "2.12", 1, "candidates"], ["torch", "2.13", 2, "candidates"]]
+
+
+def questions(read: dict[str, int] | None) -> Loaded:
+    provenance = {"files": {"split": {"name": "x.jsonl", "sha256": "d" * 64, "fetched": None}}}
+    table = pa.table({"id": ["q1", "q2"], "group": ["s", "s"]})
+    return Loaded(table, {"dataset": "coqa"}, provenance | ({"read": read} if read else {}))
+
+
+def test_what_was_left_out_at_reading_is_told(study: Study) -> None:
+    told = facts.reading(study, [questions({"questions": 7983, "repeated_rows": 4})])
+    assert told.values.tolist() == [["CoQA", 7983, 4, 7981, 2]]
+    older = facts.reading(study, [questions(None)])
+    assert older.values.tolist() == [["CoQA", *["not recorded"] * 3, 2]]
+
+
+def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
+    row = {"question": "Who?", "question_id": "a", "answer": {"value": "She", "aliases": []}}
+    lines = [json.dumps(row | {"question_id": key}) for key in "abab"]
+    (tmp_path / "validation.jsonl").write_text("\n".join(lines))
+    repeated: list[str] = []
+    assert len(read_questions(adapter("trivia_qa"), tmp_path / "validation.jsonl", repeated)) == 2
+    assert repeated == ["a", "b"]
+
+
+def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    tables.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
+    assert footers([path]) == [Footer("prompts", {"style": "base"}, {"seed": 1})]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):
+        footers([path])
+    with pytest.raises(BeamUQError, match=r"none\.parquet: no such file"):
+        footers([tmp_path / "none.parquet"])
+
+
+def test_a_page_escapes_and_loads_nothing() -> None:
+    frame = pd.DataFrame({"<i>": ["<script>x</script>", "total"], "n": [1234, 5], "share": [0.25, 50.0]})
+    text = page("a & b", ["1 < 2"], [Section("h", frame), Section("folded", frame, folded=True)])
+    assert "<script>" not in text
+    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in text
+    assert '<td class="number">1,234</td><td class="number">0.2</td>' in text
+    assert '<tr class="total"><td>total</td>' in text
+    assert "<details><summary>2 rows</summary>" in text
+    assert not any(word in text for word in ("src=", "href=", "url(", "@import"))
+    assert (
+        hashlib.sha256(text.encode()).digest()
+        == hashlib.sha256(
+            page("a & b", ["1 < 2"], [Section("h", frame), Section("folded", frame, folded=True)]).encode()
+        ).digest()
+    )
