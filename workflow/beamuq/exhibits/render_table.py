@@ -47,6 +47,7 @@ th[scope=row],th.stub{text-align:left;font-weight:normal}
 thead{border-bottom:1px solid #111}
 tr.rule>*{border-top:1px solid #888}
 th.heading{background:#eee;font-style:italic;font-weight:normal}
+td:not(.code){white-space:nowrap}
 td.code{text-align:left;white-space:pre-wrap;font:12px/1.4 ui-monospace,monospace}
 small{color:#444}"""
 
