@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -36,6 +37,12 @@ def test_the_conda_files_are_what_the_tool_writes() -> None:
     tool = [sys.executable, str(ROOT / "tools/sync_envs.py"), "--check"]
     done = subprocess.run(tool, text=True, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_pin_can_be_had_on_the_oldest_python_of_readme() -> None:
+    # Some packages exclude the first releases of 3.11, which Debian 12 still has.
+    found = {name: importlib.metadata.metadata(name)["Requires-Python"] for name in constraints()}
+    assert [name for name, said in found.items() if said and "3.11.0" not in SpecifierSet(said)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
