@@ -185,6 +185,7 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
         "p",
         "adjusted",
         "significant",
+        "n",
     ]
     sections.append(("Means over datasets, beam minus multinomial", [], means[[*shown, "note"]]))
     sections.append(("Claims", [] if found.study.demo else [_claims(found)], found.claims))
