@@ -1,6 +1,6 @@
 """The decoding engine against three ``generate`` calls on the same machine, in the same run, with the same threads.
 
-    python -m benchmarks.decoding                   # SmolLM2 on the CPU: every cell, about an hour and a half
+    python -m benchmarks.decoding                   # SmolLM2 on the CPU: every cell, two to three hours
     python -m benchmarks.decoding --quick           # two questions a cell, one repeat: minutes
     python -m benchmarks.decoding --gpu             # the engine alone, 8B and 4B shapes of random weights in bf16
 
