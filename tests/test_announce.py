@@ -182,16 +182,20 @@ def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: py
     assert downloads(plan) == Downloads(4, pinned + 321, (), 0.0)
 
 
-def test_what_another_study_fetched_at_another_commit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def nli_from_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty folder of the NLI model that the study own.yaml, in the working directory, takes from the hub."""
     monkeypatch.chdir(tmp_path)
     study = micro_study(build_models(tmp_path / "models"))
     study["scorers"]["nli"] |= {"source": "hub:org/nli"}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
     folder = tmp_path / "resources/models/org--nli"
     folder.mkdir(parents=True)
-    (folder / "fetched.json").write_text(json.dumps({"revision": "a" * 40, "files": {}}))
+    return folder
+
+
+def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path, nli_from_hub: Path) -> None:
+    (nli_from_hub / "fetched.json").write_text(json.dumps({"revision": "a" * 40, "files": {}}))
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
     Plan.load({"study": "own.yaml", "device": "cpu"})
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "b" * 40}}}))
@@ -201,19 +205,11 @@ def test_what_another_study_fetched_at_another_commit_is_refused(
         Plan.load({"study": "own.yaml", "device": "cpu"})
 
 
-def test_the_page_of_what_was_fetched_says_unknown_and_invents_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    study = micro_study(build_models(tmp_path / "models"))
-    study["scorers"]["nli"] |= {"source": "hub:org/nli"}
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
-    folder = tmp_path / "resources/models/org--nli"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
+def test_the_page_of_what_was_fetched_says_unknown_and_invents_nothing(tmp_path: Path, nli_from_hub: Path) -> None:
+    (nli_from_hub / "config.json").write_text("{}")
     entry = {"sha256": "0", "size": 2}
     manifest = {"revision": "a" * 40, "licence": "unknown", "files": {"config.json": entry}}
-    (folder / "fetched.json").write_text(json.dumps(manifest))
+    (nli_from_hub / "fetched.json").write_text(json.dumps(manifest))
     facts = {"commit": "a" * 40, "licence": "unknown", "gated": "manual", "sizes": {}}
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": facts}}))
     (tmp_path / "page").mkdir()

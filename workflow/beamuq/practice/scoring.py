@@ -25,7 +25,7 @@ from beamuq.methods.registry import METHODS, Method, compute, resolve
 from beamuq.practice.facts import DIRECTION, range_of
 from beamuq.practice.given import Candidate, Given, Rows, read_given
 from beamuq.practice.sources import Similarity, open_similarity
-from beamuq.similarity.pairs import needed_pairs
+from beamuq.similarity.pairs import needed_pairs, similarity_table
 from beamuq.tables import SCHEMAS
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")
@@ -189,19 +189,7 @@ def _candidate(key: str, strategy: str, rank: int, candidate: Candidate) -> dict
 def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
     needed = needed_pairs(candidates, [ANSWER], None)
     scores = similarity.scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
-    ids, premises, hypotheses = zip(*needed, strict=True)
-    nothing = [None] * len(needed)
-    return pa.table(
-        {
-            "id": ids,
-            "premise": premises,
-            "hypothesis": hypotheses,
-            "entail": scores.entail,
-            "neutral": nothing if scores.neutral is None else scores.neutral,
-            "contradict": nothing if scores.contradict is None else scores.contradict,
-        },
-        schema=SCHEMAS["similarity"],
-    )
+    return similarity_table(needed, scores)
 
 
 def _alike(given: Sequence[Given]) -> list[list[Given]]:

@@ -1,4 +1,4 @@
-"""Which pairs of texts a candidates file asks for."""
+"""Which pairs of texts a candidates file asks for, and the table of what a scorer says of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beamuq.errors import BeamUQError
+from beamuq.similarity.scores import PairScores
+from beamuq.tables import SCHEMAS
 
 
 def strategy_of(produced: str, beam: str | None) -> str:
@@ -73,6 +75,21 @@ def needed_pairs(candidates: pa.Table, produced: Sequence[str], beam: str | None
                 pairs.update(dict.fromkeys((premise, hypothesis) for premise in nodes for hypothesis in nodes))
         needed += [(question, premise, hypothesis) for premise, hypothesis in pairs]
     return needed
+
+
+def similarity_table(needed: Sequence[tuple[str, str, str]], scores: PairScores) -> pa.Table:
+    """The rows of a similarity table: ``needed`` pairs and what a scorer says of them, in the same order."""
+    ids, premises, hypotheses = zip(*needed, strict=True) if needed else ((), (), ())
+    nothing = [None] * len(needed)
+    rows = {
+        "id": ids,
+        "premise": premises,
+        "hypothesis": hypotheses,
+        "entail": scores.entail,
+        "neutral": nothing if scores.neutral is None else scores.neutral,
+        "contradict": nothing if scores.contradict is None else scores.contradict,
+    }
+    return pa.table(rows, schema=SCHEMAS["similarity"])
 
 
 def _columns(candidates: pa.Table) -> tuple[list[str], list[str], list[int], list[str]]:

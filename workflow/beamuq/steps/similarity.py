@@ -8,12 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from beamuq import tables
 from beamuq.models import devices
 from beamuq.models.provenance import provenance
-from beamuq.similarity.pairs import needed_pairs
+from beamuq.similarity.pairs import needed_pairs, similarity_table
 from beamuq.similarity.registry import load_scorer
 from beamuq.steps.entry import run
 
@@ -41,21 +39,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     counts = scorer.counts
     told = f"{len(needed)} pairs; of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
     print(f"{settings['name']}: {told}", file=sys.stderr)
-    ids, premises, hypotheses = zip(*needed, strict=True) if needed else ((), (), ())
-    nothing = [None] * len(needed)
-    rows = {
-        "id": ids,
-        "premise": premises,
-        "hypothesis": hypotheses,
-        "entail": scores.entail,
-        "neutral": nothing if scores.neutral is None else scores.neutral,
-        "contradict": nothing if scores.contradict is None else scores.contradict,
-    }
     facts = provenance(settings, {"candidates": options.candidates}, {"model": folder}, dtype=dtype, device=device)
     facts |= {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings["name"]}
-    table = pa.table(rows, schema=tables.SCHEMAS["similarity"])
-    tables.write(options.similarity, "similarity", table, cell=cell, provenance=facts)
+    tables.write(options.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=facts)
 
 
 if __name__ == "__main__":
