@@ -57,10 +57,6 @@ class Span(ABC):
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
         low, mask = self.mask(window, query)
         key, value = (buffer[self.question, low : self.keys].transpose(0, 1)[None] for buffer in (keys, values))
-        if mask is not None and query.is_cuda:
-            # The fused kernel that takes masks does not share key heads among query heads.
-            group = query.shape[1] // keys.shape[2]
-            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         result = functional.scaled_dot_product_attention(
             query[:, :, self.rows],
             key,
@@ -241,14 +237,11 @@ def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints,
     return Padded(rows, spans, found, prompts, positions, visible, causal=False, device=device)
 
 
-def padded_prompts(spans: Sequence[PromptSpan], device: torch.device) -> list[Span | Padded]:
+def padded_prompts(spans: Sequence[PromptSpan], device: torch.device) -> list[Padded]:
     """Spans of prompts in as few pieces as keep padding below the real work and masks within bounds."""
-    pieces: list[Span | Padded] = []
+    pieces = []
     for causal in (True, False):
         for alike in _alike([span for span in spans if (span.positions[0] == 0) == causal]):
-            if len(alike) == 1:
-                pieces += alike
-                continue
             alike.sort(key=lambda span: span.question)
             rows = np.concatenate([np.arange(span.first, span.last) for span in alike])
             positions = np.concatenate([span.positions for span in alike])
