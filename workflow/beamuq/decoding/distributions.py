@@ -66,6 +66,27 @@ class Ask:
     top_logprobs: Floats = field(init=False)
 
 
+class Answers:
+    """Numbers on their way from the device into arrays of the host, which waits for all of them once."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[NDArray[Any], Any, torch.Tensor]] = []
+
+    def add(self, array: NDArray[Any], place: Ints | slice, found: torch.Tensor) -> None:
+        """Let ``array[place]`` become ``found``; both hold integers or both floats, the array's of 64 bits."""
+        self._waiting.append((array, place, found.double() if found.is_floating_point() else found.long()))
+
+    def fetch(self) -> None:
+        """Fill the arrays."""
+        if not self._waiting:
+            return
+        bits = torch.cat([found.reshape(-1).view(torch.int64) for _, _, found in self._waiting]).cpu().numpy()
+        ends = np.cumsum([found.numel() for _, _, found in self._waiting])
+        for (array, place, found), part in zip(self._waiting, np.split(bits, ends[:-1]), strict=True):
+            array[place] = part.view(array.dtype).reshape(found.shape)
+        self._waiting = []
+
+
 class Laws:
     """The model's output layer, and what turns its logits into the law that policies see.
 
@@ -105,20 +126,28 @@ class Laws:
         top = min(top, self.vocabulary)
         width = min(self.vocabulary, top + min(top, len(self._stops)))
         tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
-        entropies = np.zeros(len(nodes))
+        entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
         for start, law in self._laws(states, rows_at_once):
-            here = slice(start, start + len(law))
-            if listed[here].any():
-                local = np.flatnonzero(listed[here])
-                tokens[start + local], logprobs[start + local] = self._top(_rows(law, local), top, width)
+            here, answers = slice(start, start + len(law)), Answers()
+            local = np.flatnonzero(listed[here])
+            if len(local):
+                listing = tokens, logprobs, doubtful
+                for array, found in zip(listing, self._top(_rows(law, local), top, width), strict=True):
+                    answers.add(array, start + local, found)
             probabilities = self._weights(law)
             if counted[here].any():
-                found = -torch.linalg.vecdot(probabilities[:, : self.vocabulary], law)
-                entropies[here] = found.double().cpu().numpy()
+                answers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], law))
             for ask, own in zip(asks, rows, strict=True):
                 inside = np.flatnonzero((own >= start) & (own < start + len(law)))
                 if len(inside) and (ask.uniforms is not None or ask.masses is not None):
-                    self._answer(ask, inside, own[inside] - start, law, probabilities)
+                    self._answer(ask, inside, own[inside] - start, law, probabilities, answers)
+            answers.fetch()
+            local = np.flatnonzero(doubtful[here])
+            if len(local):
+                for array, found in zip((tokens, logprobs), self._sorted(_rows(law, local), top, width), strict=True):
+                    answers.add(array, start + local, found)
+                answers.fetch()
+        logprobs[logprobs <= _NEVER] = -np.inf
         for ask, own in zip(asks, rows, strict=True):
             if ask.top:
                 ask.tokens, ask.logprobs = tokens[own], logprobs[own]
@@ -132,7 +161,9 @@ class Laws:
         found = [law[:, wanted].double().cpu().numpy() for _, law in self._laws(states, rows_at_once)]
         return np.concatenate(found)
 
-    def _answer(self, ask: Ask, inside: Ints, rows: Ints, law: torch.Tensor, probabilities: torch.Tensor) -> None:
+    def _answer(
+        self, ask: Ask, inside: Ints, rows: Ints, law: torch.Tensor, probabilities: torch.Tensor, answers: Answers
+    ) -> None:
         """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``law``."""
         distinct, row = np.unique(rows, return_inverse=True)
         if ask.edits is not None:
@@ -146,13 +177,13 @@ class Laws:
         if ask.edits is not None:
             weights = _edited(weights, ask.edits, inside)
         if ask.masses is not None:
-            ask.masses[inside] = weights.sum(dim=-1, dtype=torch.float64).cpu().numpy()
+            answers.add(ask.masses, inside, weights.sum(dim=-1, dtype=torch.float64))
         if ask.uniforms is not None:
             place = torch.from_numpy(row.astype(np.int64)).to(law.device)
             token = _draw(weights, place, torch.from_numpy(ask.uniforms[inside]).to(law.device))
-            ask.tokens[inside] = token.cpu().numpy()
-            ask.logprobs[inside] = plain[place, token].double().cpu().numpy()
-            ask.policy_logprobs[inside] = own[place, token].double().cpu().numpy()
+            answers.add(ask.tokens, inside, token)
+            answers.add(ask.logprobs, inside, plain[place, token])
+            answers.add(ask.policy_logprobs, inside, own[place, token])
 
     def _laws(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Log-probabilities of consecutive rows, few enough at a time to stay in a CPU's cache, and the first row."""
@@ -163,9 +194,9 @@ class Laws:
             for start in range(0, len(logits), few):
                 law = functional.log_softmax(logits[start : start + few], dim=-1)
                 if len(self._merged):
-                    together = law[:, self._merged].logsumexp(dim=-1)
+                    together = law[:, self._merged].logsumexp(dim=-1, keepdim=True)
                     law[:, self._merged] = _NEVER
-                    law[:, self._merged[0]] = together
+                    law[:, self._merged[:1]] = together
                 yield first + start, law
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -183,34 +214,30 @@ class Laws:
         """Probabilities, with zeros up to a whole number of blocks."""
         return functional.pad(law.exp(), (0, -self.vocabulary % _BLOCK))
 
-    def _top(self, law: torch.Tensor, top: int, width: int) -> tuple[Ints, Floats]:
-        """Lists of ``width`` tokens, by falling probability and then by id, as `Ask` promises them."""
+    def _top(self, law: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Lists of ``width`` tokens, by falling probability and then by id, and which rows of `_sorted` must replace.
+
+        Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd out the others.
+        """
         values, tokens = law.topk(min(width + 1, self.vocabulary))
         tokens, order = tokens.sort(dim=-1)
         values, order = values.gather(1, order).sort(dim=-1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
-        # Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd out the others.
         doubtful = torch.zeros(len(law), dtype=torch.bool, device=law.device)
         if values.shape[1] > width:
             doubtful |= values[:, -1] == values[:, -2]
             if len(self._stops) > top:
                 doubtful |= (~torch.isin(tokens[:, :width], self._stops)).sum(dim=-1) < top
-        values, tokens = values[:, :width].clone(), tokens[:, :width].clone()
-        rows = doubtful.nonzero()[:, 0]
-        if len(rows):
-            values[rows], tokens[rows] = self._sorted(law[rows], top, width)
-        found = values.double().cpu().numpy()
-        found[found <= _NEVER] = -np.inf
-        return tokens.cpu().numpy(), found
+        return tokens[:, :width], values[:, :width], doubtful
 
     def _sorted(self, law: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The lists of `_top` from the whole distributions."""
+        """Lists as `Ask` promises them, from the whole distributions."""
         ordered, ids = law.sort(dim=-1, descending=True, stable=True)
         going = ~torch.isin(ids, self._stops)
         kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (going & (going.cumsum(dim=-1) <= top))
         first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
         beyond = ~kept.gather(1, first)
-        return ordered.gather(1, first).masked_fill(beyond, _NEVER), ids.gather(1, first).masked_fill(beyond, 0)
+        return ids.gather(1, first).masked_fill(beyond, 0), ordered.gather(1, first).masked_fill(beyond, _NEVER)
 
 
 def _multiplies_into_float32(weight: torch.Tensor) -> bool:

@@ -1,0 +1,142 @@
+"""A GPU that is not there: tensors that say ``cuda:0`` and live on the CPU, so that a GPU's code paths run anywhere.
+
+As on a real card, an operation on tensors of two devices fails. What crosses between host and card is counted. Kernels
+are the CPU's: this finds tensors left on the wrong device and needless waiting; it says nothing of a card's numbers,
+speed or memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map, tree_map_only
+
+CARD = torch.device("cuda", 0)
+# A build without CUDA refuses to touch tensors of that device, so torch's own code is told of this one.
+_STAND_IN = torch.device("meta")
+aten = torch.ops.aten
+_MAKERS = {torch.tensor, torch.as_tensor, torch.asarray}
+_WAITS = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default, aten.masked_select.default}
+
+
+class _OnCard(torch.Tensor):
+    """A tensor of the pretended card; ``inner`` holds its numbers."""
+
+    inner: torch.Tensor
+    device = CARD
+    is_cuda = True
+    is_meta = False
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> _OnCard:
+        with torch.inference_mode():  # no view of it asks for a version counter, which only a real tensor has
+            made: _OnCard = torch.Tensor._make_wrapper_subclass(
+                cls,
+                inner.shape,
+                strides=inner.stride(),
+                storage_offset=inner.storage_offset(),
+                dtype=inner.dtype,
+                device=_STAND_IN,
+            )
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError(f"{func}: a tensor of the pretended card is used outside of it")
+
+
+class _Names(TorchFunctionMode):
+    """Lets the names of the card stand for the stand-in, before torch looks for a driver."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in _MAKERS and _is_card(kwargs.get("device")):
+            del kwargs["device"]
+            return func(*args, **kwargs).to(_STAND_IN)
+        if "device" in kwargs and _is_card(kwargs["device"]):
+            kwargs["device"] = _STAND_IN
+        if func is torch.Tensor.tolist:  # refused for every subclass
+            args = (args[0].cpu(),)
+        return func(*(_STAND_IN if isinstance(arg, torch.device) and _is_card(arg) else arg for arg in args), **kwargs)
+
+
+class PretendCard(TorchDispatchMode):
+    """The card while it is there.
+
+    ``uploads`` counts copies from the host; ``waits`` counts, by operation, how often the host waited for the card.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads = 0
+        self.waits: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.Tensor)]
+        there = [isinstance(tensor, _OnCard) for tensor in tensors]
+        named = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.device)]
+        on_card = named[0] == _STAND_IN if named else any(there)
+        if (on_card or any(there)) and func._can_decompose() and func is not aten.scaled_dot_product_attention.default:
+            # Under inference_mode, composite operations come whole; what they do to each device is in their parts.
+            with self:
+                return func.decompose(*args, **kwargs)
+        if func is aten.copy_.default:
+            self._crossed(there[1], there[0])
+        elif func is aten._to_copy.default:
+            self._crossed(there[0], on_card)
+        elif any(there):
+            strangers = [t for t, own in zip(tensors, there, strict=True) if not own and t.dim()]
+            assert not strangers, f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
+            picked = func in (aten.index.Tensor, aten.index_put_.default)
+            if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
+                self.waits[str(func)] += 1
+        args, kwargs = tree_map(_inner, args), tree_map(_inner, kwargs)
+        if func is aten.mm.dtype:  # which CPUs do not have
+            func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
+        found = func(*args, **kwargs)
+        return tree_map_only(torch.Tensor, _OnCard, found) if on_card else found
+
+    def _crossed(self, source: bool, target: bool) -> None:
+        self.uploads += target and not source
+        self.waits["copy to the host"] += source and not target
+
+    @torch.inference_mode()
+    def hold(self, module: torch.nn.Module) -> None:
+        """Move ``module`` to the card, for good."""
+        for part in module.modules():
+            for own in (part._parameters, part._buffers):
+                for name, value in own.items():
+                    if value is not None:
+                        there = value.detach().to(CARD)
+                        own[name] = torch.nn.Parameter(there, requires_grad=False) if own is part._parameters else there
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
+    return value.inner if isinstance(value, _OnCard) else value
+
+
+def _is_card(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "cuda"
+
+
+@contextmanager
+def pretend_card(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendCard]:
+    """A machine with one GPU for the time of the block."""
+    for name in ("_lazy_init", "empty_cache", "synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda _=None: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 0)
+    with PretendCard() as card, _Names():
+        yield card

@@ -1,0 +1,184 @@
+"""The GPU's code paths on a pretended card: no tensor on the wrong device, the CPU's answers, and little waiting."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+import tiny_scorers
+from beamuq.decoding import (
+    Beam,
+    Candidate,
+    DiverseBeam,
+    Greedy,
+    Hybrid,
+    Policy,
+    Prompt,
+    Sample,
+    decode,
+    next_token_logprobs,
+    stop_tokens,
+)
+from beamuq.decoding.distributions import Laws
+from beamuq.quality.alignscore import AlignScore
+from beamuq.similarity.registry import load_scorer
+from pretend_card import CARD, PretendCard, pretend_card
+from tiny import KINDS, tiny_model
+
+SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
+TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Sample(3, 0.5), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
+PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendCard]:
+    with pretend_card(monkeypatch) as card:
+        yield card
+
+
+def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    model = copy.deepcopy(tiny_model(kind)[0]).to(dtype)
+    card.hold(model)
+    return model
+
+
+def _prompts(kind: str) -> list[Prompt]:
+    return [Prompt(text, tuple(tiny_model(kind)[1](text)["input_ids"])) for text in TEXTS]
+
+
+def _decoded(kind: str, model: PreTrainedModel) -> list[Candidate]:
+    stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
+    return decode(model, _prompts(kind), POLICIES, stop_ids=stops, seed=5, max_new_tokens=10, one_ending=stops)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_strategy_finds_the_same_answers_on_a_card(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _decoded(kind, tiny_model(kind)[0])
+    with pretend_card(monkeypatch) as card:
+        found = _decoded(kind, _moved(kind, card))
+    assert [(c.prompt_id, c.strategy, c.rank, c.token_ids) for c in found] == [
+        (c.prompt_id, c.strategy, c.rank, c.token_ids) for c in expected
+    ]
+    assert [c.logprob for c in found] == pytest.approx([c.logprob for c in expected], abs=1e-4)
+
+
+def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, steps = Laws.read, []
+
+    def counted(*arguments: Any) -> None:
+        steps.append(read(*arguments))
+
+    monkeypatch.setattr(Laws, "read", counted)
+    model = _moved("gemma3", card)
+    card.waits.clear()
+    _decoded("gemma3", model)
+    assert card.waits == {"copy to the host": len(steps)}
+
+
+def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
+    model = _moved("llama", card)
+    card.waits.clear()
+    next_token_logprobs(model, _prompts("llama"), [7, 9])
+    assert card.waits == {"copy to the host": 1}
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_attention_has_forms_that_fused_kernels_take(
+    kind: str, card: PretendCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain kernel would write out every score: flash takes no mask, the memory-efficient one no shared heads."""
+    plain, forms = functional.scaled_dot_product_attention, Counter[str]()
+
+    def noted(query: Any, key: Any, value: Any, *, attn_mask: Any = None, is_causal: bool = False, **rest: Any) -> Any:
+        lies_well = all(tensor.stride(-1) == 1 for tensor in (query, key, value))
+        if attn_mask is None and is_causal and query.shape[2] == key.shape[2]:
+            form = "flash"
+        elif (
+            attn_mask is not None
+            and query.shape[1] == key.shape[1]
+            and attn_mask.stride()[-2:]
+            == (
+                8 * -(-key.shape[2] // 8),
+                1,
+            )
+        ):
+            form = "memory-efficient"
+        else:
+            form = "plain"
+        forms[form if lies_well else "plain"] += 1
+        return plain(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **rest)
+
+    model = _moved(kind, card, torch.bfloat16)
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", noted)
+    _decoded(kind, model)
+    assert set(forms) == {"flash", "memory-efficient"}
+
+
+def test_the_next_token_is_looked_up_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = next_token_logprobs(tiny_model("qwen3")[0], _prompts("qwen3"), [7, 9])
+    with pretend_card(monkeypatch) as card:
+        found = next_token_logprobs(_moved("qwen3", card), _prompts("qwen3"), [7, 9])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "build"),
+    [
+        ("nli", tiny_scorers.build_nli),
+        ("cross_encoder", tiny_scorers.build_cross_encoder),
+        ("embedding", tiny_scorers.build_embedder),
+    ],
+)
+def test_similarities_are_the_same_on_a_card(
+    kind: str, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer: Any = load_scorer(kind, build(tmp_path), **CPU)
+    expected = scorer.score(PAIRS).entail
+    with pretend_card(monkeypatch) as card:
+        card.hold(scorer.model)
+        scorer.device = CARD
+        found = scorer.score(PAIRS).entail
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_alignscore_is_the_same_on_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = AlignScore(*tiny_scorers.build_alignscore(tmp_path), **CPU)
+    contexts, claims = zip(*PAIRS, strict=True)
+    expected = scorer.score(contexts, claims)
+    with pretend_card(monkeypatch) as card:
+        card.hold(scorer.body)
+        card.hold(scorer.head)
+        scorer.device = CARD
+        found = scorer.score(contexts, claims)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("card")
+def test_the_pretended_card_refuses_what_a_card_refuses() -> None:
+    there, here = torch.ones(3, device=CARD), torch.ones(3)
+    assert (there.device, (there + there).cpu().tolist()) == (CARD, [2.0, 2.0, 2.0])
+    with pytest.raises(AssertionError, match="on the card and on the CPU"):
+        there + here
+    with pytest.raises(AssertionError, match="on the card and on the CPU"):
+        there[torch.tensor([0])]
+
+
+def test_the_pretended_card_counts_waits(card: PretendCard) -> None:
+    there = torch.arange(4, device=CARD)
+    assert not card.waits
+    assert int(there.sum()) == 6
+    assert len(there.nonzero()) == 3
+    assert there[there > 2].tolist() == [3]
+    assert card.waits.total() == 4
