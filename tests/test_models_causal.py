@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,25 @@ def test_thinking_is_passed_only_to_a_template_that_knows_it() -> None:
         causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
     tokenizer.chat_template = "{% if enable_thinking %}"
     assert causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
+
+
+def test_a_template_that_can_think_must_be_told_whether_to() -> None:
+    tokenizer = Tokenizer()
+    tokenizer.chat_template = "{% if enable_thinking %}"
+    with pytest.raises(BeamUQError, match="can think first; set enable_thinking: false"):
+        causal.chat_prompt_ids(tokenizer, "a")
+
+
+def test_a_prompt_does_not_depend_on_the_day() -> None:
+    _, tokenizer = tiny.tiny_model("llama")
+    dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    template = dated + "{{ date_string }} {{ messages[0]['content'] }}"
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.chat_template = template
+    assert tokenizer.decode(causal.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
+    tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
+    with pytest.raises(BeamUQError, match="writes today's date"):
+        causal.chat_prompt_ids(tokenizer, "hello")
 
 
 def test_a_model_without_chat_template_is_told_to_be_a_base_model() -> None:

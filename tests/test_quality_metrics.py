@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,16 @@ def test_code_in_a_checkpoint_never_runs(
     with pytest.raises(BeamUQError, match="not a readable AlignScore checkpoint"):
         AlignScore(tmp_path / "evil.ckpt", checkpoint[1], **CPU)
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_trainer_left_in_a_checkpoint_is_ignored(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+    stored = torch.load(checkpoint[0], weights_only=True)
+    left = {"callbacks": {"path": PurePosixPath("a/b"), "best": np.float64(0.5)}, "hparams": SimpleNamespace(lr=1)}
+    torch.save(stored | left, tmp_path / "left.ckpt")
+    torch.save(stored, tmp_path / "old.ckpt", _use_new_zipfile_serialization=False)
+    expected = AlignScore(*checkpoint, **CPU).score(["paris"], ["yes"])
+    for name in ("left.ckpt", "old.ckpt"):
+        assert AlignScore(tmp_path / name, checkpoint[1], **CPU).score(["paris"], ["yes"]) == expected
 
 
 def test_a_truncated_checkpoint_is_refused(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 import tiny_scorers
 from beamuq.errors import BeamUQError
 from beamuq.models import encoder
+from beamuq.models.causal import load_tokenizer
 from beamuq.models.memo import Memo
 from beamuq.similarity.registry import SCORERS, load_scorer
 
@@ -95,7 +97,85 @@ def test_no_memo_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path)
     remembered, counts = encoder.run(rows, forward, **options, memo=memo)
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(rows)
-    assert memo.known == {}
+    assert memo.find([row.key() for row in rows]) == {}
+
+
+def test_the_memo_still_serves_lengths_whose_places_are_alike(tmp_path: Path) -> None:
+    def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
+        place = torch.arange(len(ids)).unsqueeze(1) * (ids.shape[1] == 8)
+        return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
+
+    options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
+    short = [encoder.Row((number, 7)) for number in range(1, 40)]
+    long = [encoder.Row((number, *[7] * 10)) for number in range(1, 40)]
+    alone, _ = encoder.run(short + long, forward, **options)
+    encoder.run(long[:30], forward, **options, memo=(memo := Memo(tmp_path)))
+    memo.flush()
+    remembered, counts = encoder.run(short + long, forward, **options, memo=Memo(tmp_path))
+    assert remembered.tolist() == alone.tolist()
+    assert counts.scored == len(short) + 9
+
+
+def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(ids: torch.Tensor, _: torch.Tensor, __: torch.Tensor | None) -> torch.Tensor:
+        return torch.where(ids[:, :1] == 5, torch.nan, ids[:, :1].float())
+
+    monkeypatch.setattr("beamuq.models.memo.FLUSH_SECONDS", 0.0)
+    memo = Memo(tmp_path)
+    with pytest.raises(BeamUQError, match="not finite"):
+        encoder.run([encoder.Row((5,))], forward, pad=0, width=1, device=torch.device("cpu"), memo=memo)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_memo_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
+    keys = [encoder.Row((number,)).key() for number in range(300)]
+    values = np.arange(600, dtype=np.float32).reshape(300, 2)
+    for part in (slice(0, 100), slice(50, 200)):  # two jobs that scored some rows both
+        memo = Memo(tmp_path)
+        memo.add(keys[part], values[part])
+        memo.flush()
+    memo = Memo(tmp_path)
+    memo.add(keys[200:250], values[200:250])
+    found = memo.find(keys)
+    assert sorted(found) == list(range(250))
+    assert all((found[i] == values[i]).all() for i in found)
+    assert Memo(tmp_path / "empty").find(keys) == {}
+    assert memo.find([]) == {}
+
+
+def test_a_memo_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
+    rows = 100_000
+    draw = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "a.npz",
+        keys=draw.integers(0, 256, (rows, 16), dtype=np.uint8),
+        values=np.zeros((rows, 3), dtype=np.float32),
+    )
+    tracemalloc.start()
+    memo = Memo(tmp_path)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert memo.find([bytes(16)]) == {}
+    assert held < 40 * rows
+
+
+def test_deberta_joins_two_texts_by_one_separator_whatever_its_tokenizer_files(tmp_path: Path) -> None:
+    whole = tiny_scorers.build_nli(tmp_path / "whole")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).symlink_to(whole / name)
+    stored = json.loads((whole / "tokenizer.json").read_text())["model"]
+    (bare / "vocab.json").write_text(json.dumps(stored["vocab"]))
+    (bare / "merges.txt").write_text("\n".join(" ".join(pair) for pair in stored["merges"]))
+    (bare / "tokenizer_config.json").write_text(json.dumps({"model_max_length": tiny_scorers.LENGTH}))
+    tokenizer = load_tokenizer(bare)
+    assert type(tokenizer).__name__ == "DebertaTokenizer"
+    ids = tokenizer("yes", "no")["input_ids"]
+    assert ids.count(tokenizer.sep_token_id) == 2  # one between, one at the end: what it was trained on
+    assert ids == load_tokenizer(whole)("yes", "no")["input_ids"]
+    expected = load_scorer("nli", whole, **CPU).score(PAIRS).entail
+    assert load_scorer("nli", bare, **CPU).score(PAIRS).entail.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("body", ["deberta", "roberta"])

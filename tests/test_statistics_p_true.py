@@ -101,6 +101,13 @@ def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
     assert ask(style="instruct")[1].true_token() == bare  # behind the template's "assistant\n"
 
 
+def test_behind_a_special_token_true_has_no_space() -> None:
+    _, tokenizer = tiny_model("llama")
+    turn = tokenizer.convert_tokens_to_ids("<start_of_turn>")
+    bare = tokenizer("True", add_special_tokens=False).input_ids[0]
+    assert true_token(tokenizer, [*tokenizer("so", add_special_tokens=False).input_ids, turn]) == bare
+
+
 def test_a_tokenizer_that_joins_true_to_the_prompt_is_refused() -> None:
     class Joining:
         name_or_path = "joining"

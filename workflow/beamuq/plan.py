@@ -47,7 +47,7 @@ CCP, P_TRUE, SAR = STATISTICS
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
-FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 1, "similarity": 1, "quality": 1}
+FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 2, "similarity": 2, "quality": 1}
 
 
 class Wildcards(Protocol):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
 
 
+# The date that Llama's templates write where they are given none.
+DATE = "26 Jul 2024"
 # What the loaders raise for weights that are damaged, foreign, or code in the guise of weights.
 UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, pickle.UnpicklingError)
 
@@ -73,10 +75,13 @@ def load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a corrupt tokenizer.json raises a bare Exception from the Rust side
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BeamUQError(f"{folder}: its tokenizer cannot be loaded ({first}); fetch it again") from error
+    if type(tokenizer).__name__ == "DebertaTokenizer":
+        _join_as_trained(tokenizer)
+    return tokenizer
 
 
 def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
@@ -90,24 +95,40 @@ def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None =
     """Token ids of one user message in the model's chat template, up to where its answer begins.
 
     The template writes its own BOS; the tokenizer adds no second one. ``enable_thinking`` goes to a template that
-    knows it.
+    knows it, and a template that writes the date gets a fixed one, so that an answer does not depend on the day.
 
     Raises
     ------
     BeamUQError
-        If the tokenizer has no chat template, or thinking is set for a template that does not know it.
+        If the tokenizer has no chat template, thinking is set for a template that does not know it or not set for one
+        that does, or the template writes a date that cannot be fixed.
     """
     template = tokenizer.chat_template
     if not template:
         raise BeamUQError(f"{tokenizer.name_or_path}: has no chat template; use style: base for this model")
     options: dict[str, Any] = {}
     if enable_thinking is not None:
-        if "enable_thinking" not in str(template):
+        if not can_think(tokenizer):
             raise BeamUQError(f"{tokenizer.name_or_path}: its chat template knows no enable_thinking; remove the key")
         options["enable_thinking"] = enable_thinking
+    elif can_think(tokenizer):
+        # Left unset such a template lets the model think first: its answer would be the opening mark of a thought.
+        raise BeamUQError(f"{tokenizer.name_or_path}: its chat template can think first; set enable_thinking: false")
+    if "date_string" in str(template):
+        options["date_string"] = DATE
+    elif "strftime_now" in str(template):
+        raise BeamUQError(
+            f"{tokenizer.name_or_path}: its chat template writes today's date, so answers would change with the day; "
+            "put a fixed date into the template of a copy of the model"
+        )
     messages = [{"role": "user", "content": message}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
     return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def can_think(tokenizer: Any) -> bool:
+    """Whether the chat template has a switch for thinking before the answer (``enable_thinking``, as Qwen 3's has)."""
+    return "enable_thinking" in str(tokenizer.chat_template)
 
 
 def context_window(model: Any) -> int:
@@ -156,6 +177,18 @@ def model_identity(folder: Path) -> dict[str, str]:
         "content": content,
         "tokenizer": hashlib.sha256(json.dumps(tokenizer, sort_keys=True).encode()).hexdigest(),
     }
+
+
+def _join_as_trained(tokenizer: Any) -> None:
+    """Give DeBERTa back the one separator between two texts: transformers 5 writes two, whatever the files say."""
+    from tokenizers.processors import TemplateProcessing
+
+    first, last = tokenizer.cls_token, tokenizer.sep_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B {last}",
+        special_tokens=[(first, tokenizer.cls_token_id), (last, tokenizer.sep_token_id)],
+    )
 
 
 def _trailing(ids: list[int], bare: list[int]) -> int:

@@ -4,8 +4,8 @@ Rows (one text or one pair each, as token ids) are made distinct, sorted by leng
 follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
 two that fills the token budget, and places left over are copies of the first. The same row is then computed on the same
 shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch
-alike. Each batch checks that on its first row, which also has the last place; where it fails no memo is used, so that
-the same file gives the same bytes whatever was remembered.
+alike. Each batch checks that on its first row, which also has the last place; where it fails no memo is used for rows
+of that length, so that the same file gives the same bytes whatever was remembered.
 """
 
 from __future__ import annotations
@@ -154,6 +154,11 @@ def has_types(model: Any) -> bool:
     return int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
 
 
+def padding(tokenizer: Any) -> int:
+    """The token behind a row's end; any will do for a tokenizer that has none of its own, since it is masked."""
+    return int(tokenizer.pad_token_id or 0)
+
+
 def run(
     rows: Sequence[Row],
     forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor],
@@ -181,39 +186,51 @@ def run(
         float32 of shape (len(rows), width).
     counts
         Rows asked for, distinct, and run (not in the memo).
+
+    Raises
+    ------
+    BeamUQError
+        If the model gives a value that is not finite.
     """
     import torch
 
     distinct = list(dict.fromkeys(rows))
     keys = [row.key() for row in distinct]
-    known = memo.known if memo is not None else {}
-    missing = [i for i, key in enumerate(keys) if key not in known]
+    known = memo.find(keys) if memo is not None else {}
     values = np.empty((len(distinct), width), np.float32)
-    for i, key in enumerate(keys):
-        if key in known:
-            values[i] = known[key]
-    budget = TOKENS[device.type]
+    for i, value in known.items():
+        values[i] = value
     by_length: dict[int, list[int]] = {}
-    for i in missing:
-        by_length.setdefault(-(-len(distinct[i].ids) // STEP) * STEP, []).append(i)
-    with torch.inference_mode(), tqdm(total=len(missing), desc=label, disable=None) as progress:
-        for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
-            size = 1 << max(0, (budget // length).bit_length() - 1)
-            members = by_length[length]
+    for i, row in enumerate(distinct):
+        by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
+    scored = 0
+    with torch.inference_mode(), tqdm(total=len(distinct) - len(known), desc=label, disable=None) as progress:
+
+        def score(length: int, members: Sequence[int], kept: Memo | None) -> bool:
+            """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
+            size = 1 << max(0, (TOKENS[device.type] // length).bit_length() - 1)
             for start in range(0, len(members), max(1, size - 1)):
-                batch = members[start : start + max(1, size - 1)]
+                batch = list(members[start : start + max(1, size - 1)])
                 filled = batch + [batch[0]] * (size - len(batch))
                 out = forward(*_tensors([distinct[i] for i in filled], length, pad, device))
-                if memo is not None and not torch.equal(out[0], out[-1]):
-                    return run(rows, forward, pad=pad, width=width, device=device, label=label)
+                if kept is not None and not torch.equal(out[0], out[-1]):
+                    return False
                 values[batch] = out.float().cpu().numpy()[: len(batch)]
-                if memo is not None:
-                    memo.add([keys[i] for i in batch], values[batch])
+                if not np.isfinite(values[batch]).all():
+                    raise BeamUQError(f"{label}: the model gave a value that is not finite; use dtype float32")
+                if kept is not None:
+                    kept.add([keys[i] for i in batch], values[batch])
                 progress.update(len(batch))
-    if not np.isfinite(values).all():
-        raise BeamUQError(f"{label}: the model gave a value that is not finite; use dtype float32")
+            return True
+
+        for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
+            members = [i for i in by_length[length] if i not in known]
+            if members and not score(length, members, memo):
+                members = by_length[length]
+                score(length, members, None)
+            scored += len(members)
     position = {row: i for i, row in enumerate(distinct)}
-    return values[[position[row] for row in rows]], Counts(len(rows), len(distinct), len(missing))
+    return values[[position[row] for row in rows]], Counts(len(rows), len(distinct), scored)
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:

@@ -22,7 +22,7 @@ FLUSH_SECONDS = 60.0
 
 
 class Memo:
-    """Values by key. ``known`` maps 16-byte keys to float32 arrays of one width.
+    """Float32 arrays of one width by keys of 16 bytes, in little more memory than the numbers take.
 
     Raises
     ------
@@ -32,22 +32,37 @@ class Memo:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[bytes, NDArray[np.float32]] = {}
+        self._own: dict[bytes, NDArray[np.float32]] = {}
         self._keys: list[bytes] = []
         self._values: list[NDArray[np.float32]] = []
         self._flushed = time.monotonic()
+        read: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
         for file in sorted(folder.glob("*.npz")):
             try:
                 with np.load(file, allow_pickle=False) as stored:
                     keys, values = stored["keys"], stored["values"]
+                    read.append((np.ascontiguousarray(keys).view(np.uint64), values))
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
                 raise BeamUQError(f"{file}: not a readable memo ({error}); delete it and run again") from error
-            self.known.update(zip((key.tobytes() for key in keys), values, strict=True))
+        self._halves = np.concatenate([np.empty((0, 2), np.uint64), *(halves for halves, _ in read)])
+        self._stored = np.concatenate([values for _, values in read]) if read else np.empty((0, 0), np.float32)
+        order = np.argsort(self._halves[:, 0], kind="stable")
+        self._halves, self._stored = self._halves[order], self._stored[order]
+
+    def find(self, keys: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
+        """The values that are known: index into ``keys`` → array."""
+        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
+        place = np.searchsorted(self._halves[:, 0], wanted[:, 0])
+        place = np.minimum(place, max(0, len(self._halves) - 1))
+        # Of keys with equal first halves only one is found, and the others are scored again.
+        hit = (self._halves[place] == wanted).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
+        found = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
+        return found | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}
 
     def add(self, keys: Sequence[bytes], values: NDArray[np.float32]) -> None:
         """Remember ``values[i]`` under ``keys[i]``; written to disk about once a minute and by :meth:`flush`."""
         for key, value in zip(keys, values, strict=True):
-            self.known[key] = value.copy()
+            self._own[key] = value.copy()
         self._keys += keys
         self._values.append(np.array(values))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:

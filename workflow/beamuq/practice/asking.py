@@ -184,11 +184,15 @@ def ask(
     if style == "auto":
         style = "instruct" if tokenizer.chat_template else "base"
     text = _prompt(question, style, shots, prompt_template)
-    encode = causal.chat_prompt_ids if style == "instruct" else causal.plain_prompt_ids
+    if style == "instruct":
+        # a thought before the answer would take the answer's place
+        ids = causal.chat_prompt_ids(tokenizer, text, False if causal.can_think(tokenizer) else None)
+    else:
+        ids = causal.plain_prompt_ids(tokenizer, text)
     stops = decoding.stop_tokens(tokenizer, language_model)
     found = decoding.decode(
         language_model,
-        [decoding.Prompt("the question", tuple(encode(tokenizer, text)))],
+        [decoding.Prompt("the question", tuple(ids))],
         [decoding.Greedy(), decoding.Beam(width)],
         stop_ids=stops,
         seed=0,  # neither search draws

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ class AlignScore:
         values, self.counts = encoder.run(
             self.encoding.pair_rows(pairs, "only_first"),
             self._forward,
-            pad=int(self.tokenizer.pad_token_id),
+            pad=encoder.padding(self.tokenizer),
             width=HEADS["tri_layer"],
             device=self.device,
             memo=self.memo,
@@ -151,14 +152,31 @@ def find_checkpoint(path: Path) -> Path:
     return found[0]
 
 
+class _Ignored:
+    """Stands for whatever a trainer left in its checkpoint beside tensors, and does nothing."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __setstate__(self, _: object) -> None: ...
+
+
+def _stored(file: Path) -> Any:
+    """A checkpoint's content: tensors, and `_Ignored` in place of objects that only code could make."""
+    import torch
+
+    kept = zipfile.is_zipfile(file)  # older files can be read, but not left on the disk
+    ignored = torch.serialization.get_unsafe_globals_in_checkpoint(file) if kept else []
+    with torch.serialization.safe_globals([(_Ignored, name) for name in ignored]):
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=kept)
+
+
 def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
     """The body and the three-way head, in evaluation mode; every parameter comes from the checkpoint."""
     import torch
     from transformers import RobertaConfig, RobertaModel
 
     try:
-        # weights only: a checkpoint is data, never code
-        stored = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        stored = _stored(file)
         state = {key: value for key, value in stored["state_dict"].items() if not key.startswith(UNUSED)}
     except (OSError, RuntimeError, KeyError, TypeError, AttributeError, ValueError, pickle.UnpicklingError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]

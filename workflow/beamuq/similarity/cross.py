@@ -45,7 +45,7 @@ class _PairClassifier:
         values, self.counts = encoder.run(
             self.encoding.pair_rows(pairs),
             self._forward,
-            pad=int(self.tokenizer.pad_token_id),
+            pad=encoder.padding(self.tokenizer),
             width=int(self.model.config.num_labels),
             device=self.device,
             memo=self.memo,

@@ -51,7 +51,7 @@ class Embedding:
         values, self.counts = encoder.run(
             self.encoding.single_rows(texts),
             self._forward,
-            pad=int(self.tokenizer.pad_token_id),
+            pad=encoder.padding(self.tokenizer),
             width=int(self.model.config.hidden_size),
             device=self.device,
             memo=self.memo,

@@ -39,9 +39,9 @@ class Asking:
 def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
     """The token with which "True" begins right behind a prompt, as the tokenizer itself would write it there.
 
-    Behind white space, where a chat template hands over to the model, that is ``True``; behind anything else, such as
-    the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the place does not call for
-    would measure noise.
+    Behind white space or a special token, where a chat template hands over to the model, that is ``True``; behind
+    anything else, such as the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the
+    place does not call for would measure noise.
 
     Raises
     ------
@@ -49,7 +49,8 @@ def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
         If the tokenizer writes prompt and "True" together otherwise than one behind the other.
     """
     text = tokenizer.decode(list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    follows = "True" if text[-1:].isspace() else " True"
+    opens = text[-1:].isspace() or not tokenizer.decode([prompt_ids[-1]], skip_special_tokens=True)
+    follows = "True" if opens else " True"
     whole = list(tokenizer(text + follows, add_special_tokens=False).input_ids)
     if whole[: len(prompt_ids)] != list(prompt_ids) or len(whole) == len(prompt_ids):
         raise BeamUQError(

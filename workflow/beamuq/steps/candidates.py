@@ -51,12 +51,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from beamuq import decoding
     from beamuq.models import causal, devices
+    from beamuq.models.folders import check_folder
     from beamuq.models.provenance import provenance
 
     device, dtype = devices.prepare(options.device, options.dtype, options.threads)
     folder = options.model.parent
-    model, tokenizer = causal.load_causal(folder, dtype=dtype, device=device)
+    check_folder(folder)
+    tokenizer = causal.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
+    model, tokenizer = causal.load_causal(folder, dtype=dtype, device=device)
     causal.check_prompt_lengths(tokens, causal.context_window(model), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, model, newline=settings["newline_stops"])
     one_ending = decoding.bare_stops(tokenizer, stops) if settings["one_ending"] else frozenset()
