@@ -45,5 +45,6 @@ $(STAMP): pyproject.toml envs/constraints.txt
 	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[gpu,dev]'
 	touch $@
 
+# what `make` can make again in minutes: the environment and the built pages; results stay
 clean:
-	rm -rf $(ENV) .snakemake results figures logs
+	rm -rf $(ENV) build

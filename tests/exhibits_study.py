@@ -120,7 +120,10 @@ def study(**changes: Any) -> Study:
 
 
 class Results:
-    """Writes any file that an exhibit needs, on demand, always the same bytes for the same need."""
+    """Writes any file that an exhibit needs, on demand, always the same bytes for the same need.
+
+    What differs in one part of its key, such as the answer, the scorer or the metric, has another value.
+    """
 
     def __init__(self, folder: Path, of: Study) -> None:
         self.folder, self.study = folder, of
@@ -173,13 +176,13 @@ class Results:
         return [
             {"id": f"{need.dataset}-{number:03d}", "produced": produced, "value": value}
             for produced in self.study.produced
-            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe]))
+            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe], produced))
         ]
 
     def _scores(self, need: Need) -> list[dict[str, Any]]:
-        truth = quality_values(need.model, need.dataset, SIZE[need.recipe])
         rows = []
         for produced, method, variant, setting in self._keys(need):
+            truth = quality_values(need.model, need.dataset, SIZE[need.recipe], produced)
             of = (method, variant, setting) if produced == "greedy" else (produced, method, variant, setting)
             noise = generator(need.model, need.dataset, *of).normal(size=len(truth))
             for number, value in enumerate(0.5 * noise - truth):
@@ -244,8 +247,11 @@ def generator(*key: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-def quality_values(model: str, dataset: str, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    values = generator(model, dataset, "quality").choice([0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"])
+def quality_values(
+    model: str, dataset: str, size: int, produced: str = "greedy"
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    of = () if produced == "greedy" else (produced,)
+    values = generator(model, dataset, "quality", *of).choice([0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"])
     return np.asarray(values[:size], dtype=np.float64)
 
 

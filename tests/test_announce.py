@@ -102,6 +102,100 @@ def test_a_profile_that_is_nowhere_is_refused_and_one_that_is_there_is_named(pla
         assert snakemake(place, "-n", "--workflow-profile", name, *MICRO).returncode == 0
 
 
+AUTO = ("--config", "study=micro.yaml", "device=auto")
+
+
+@pytest.fixture
+def two_cards(tmp_path: Path) -> dict[str, str]:
+    """An environment with a fake ``nvidia-smi`` that lists two cards."""
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho GPU-aaaa\necho GPU-bbbb\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    return {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+
+
+@pytest.mark.parametrize("rehearsal", [("-n",), ("--jobs", "1")])
+@pytest.mark.parametrize("named", ["profile", "executor"])
+def test_auto_is_refused_where_jobs_run_elsewhere(
+    named: str, rehearsal: tuple[str, ...], place: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster/profile.yaml").write_text("executor: slurm\n")
+    where = {"profile": ("--profile", str(tmp_path / "cluster")), "executor": ("--executor", "slurm")}[named]
+    done = snakemake(place, *rehearsal, *where, *AUTO)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        'error: config.yaml: device: "auto": with the executor slurm each node would choose for itself; say --config '
+        "device=cuda or device=cpu"
+    )
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_clusters_profile_takes_a_device_that_is_named(device: str, place: Path) -> None:
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
+    profile = ("--workflow-profile", str(ROOT / "profiles/slurm"))
+    assert snakemake(place, "-n", *profile, "--config", "study=micro.yaml", f"device={device}").returncode == 0
+    assert "each node would choose for itself" in snakemake(place, "-n", *profile, *AUTO).stderr
+
+
+def test_auto_stays_where_jobs_run_here_and_in_jobs_of_a_cluster(place: Path) -> None:
+    for more in (("--workflow-profile", str(ROOT / "profiles/workstation")), ("--mode", "remote", "--cores", "1")):
+        done = snakemake(place, "-n", *more, *AUTO)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "visible", "limits"),
+    [((), "1,0", ["2"]), (("--resources", "gpu=5"), "0", ["5"]), ((), "", [])],
+)
+def test_no_more_jobs_start_than_there_are_cards(
+    given: tuple[str, ...], visible: str, limits: list[str], place: Path, two_cards: dict[str, str]
+) -> None:
+    asked = ("estimate", "--cores", "1", *given, "--config", "study=micro.yaml", "device=cuda")
+    done = snakemake(place, *asked, **two_cards, CUDA_VISIBLE_DEVICES=visible)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = re.findall(r"^Provided resources: (.*)$", done.stderr, re.MULTILINE)
+    assert [re.findall(r"\d+", line)[0] for line in told if line.startswith("gpu=")] == limits
+
+
+def test_a_study_called_like_one_of_the_projects_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "demo.yaml"
+    path.write_text(yaml.safe_dump(micro_study(build_models(tmp_path / "models"))))
+    with pytest.raises(BeamUQError, match=r"demo\.yaml.*writes results/demo too; rename your file"):
+        Plan.load({"study": str(path), "device": "cpu"})
+    path.rename(tmp_path / "mine.yaml")
+    assert Plan.load({"study": str(tmp_path / "mine.yaml"), "device": "cpu"}).name == "mine"
+    assert Plan.load({"study": str(ROOT / "studies/demo.yaml"), "device": "cpu"}).name == "demo"
+
+
+def test_the_page_of_what_was_fetched_follows_study_and_lock(tmp_path: Path, nli_from_hub: Path) -> None:
+    facts = {"commit": "a" * 40, "licence": "mit", "gated": False, "sizes": {}}
+    (nli_from_hub / "config.json").write_text("{}")
+    manifest = {"revision": "a" * 40, "licence": "mit", "files": {"config.json": {"sha256": "0", "size": 2}}}
+    (nli_from_hub / "fetched.json").write_text(json.dumps(manifest))
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    study = yaml.safe_load((tmp_path / "own.yaml").read_text())
+    asked = ("--cores", "1", "results/own/fetched.md", "--config", "study=own.yaml", "device=cpu")
+
+    def again() -> str:
+        done = snakemake(tmp_path, *asked)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return (tmp_path / "results/own/fetched.md").read_text()
+
+    again()
+    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": facts}}))
+    assert "| mit | not gated |" in again()
+    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": facts | {"gated": "manual"}}}))
+    assert "| mit | gated, access by request |" in again()
+    study["title"] = "Another title"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    assert "“Another title”" in again()
+    study["datasets"]["triviaqa"]["licence"] = "MPL-2.0"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    assert "MPL-2.0" in again()
+    assert "Nothing to be done" in snakemake(tmp_path, *asked).stderr
+
+
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
@@ -169,6 +263,7 @@ def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: py
         "source": "packaged:all-minilm-l6-v2",
         "same_meaning": 0.8,
     }
+    study["grid"][0]["scorers"].append("minilm")
     study["datasets"]["triviaqa"] |= {"source": "hub:org/data", "config": "rc"}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
     pinned = PACKAGED["all-minilm-l6-v2"].carriers[0].size

@@ -123,6 +123,12 @@ def test_the_cluster_profile_names_rules_that_exist() -> None:
         assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)
 
 
+def test_clean_leaves_results_and_what_snakemake_knows_of_them() -> None:
+    found = re.search(r"^clean:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found is not None
+    assert found[1] == "\trm -rf $(ENV) build\n"
+
+
 def test_a_job_that_is_tried_again_asks_for_more_memory() -> None:
     plan = Plan.load({"study": "demo", "memory_gb": 6})
     assert [plan.memory_mb(SimpleNamespace(), attempt) for attempt in (1, 2, 3)] == [6000, 12000, 18000]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -179,6 +180,43 @@ def test_the_shards_of_a_job_count(results: Path) -> None:
         file.write_text(HEADER + f"{seconds}\t0:00:30\t{seconds * 100}\t1\t1\t1\t0\t0\t11.0\t1\n")
     (job,) = estimate.measured(results / "demo")
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (82.5, 5.25, 4000)
+
+
+def test_a_cell_that_is_decoded_again_forgets_what_it_took_before(
+    results: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(results.parent)
+    cell = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
+    folder = results / "demo/benchmarks/candidates_shard/smollm2-135m-plain/coqa/main"
+    others = [folder.parents[1] / name / "main/1-of-2.tsv" for name in ("squad_v2", "coqa2")]
+    for file in (*others, *(folder / f"{name}.tsv" for name in ("1-of-2", "2-of-2", "1-of-12", "11-of-12"))):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HEADER + "30\t0:00:30\t1\t1\t1\t1\t0\t0\t1\t1\n")
+    sharded = Plan(plan.study, plan.machine.model_copy(update={"shards": 2}), plan.name, plan.path)
+
+    def job(rule: str, **wildcards: str) -> SimpleNamespace:
+        return SimpleNamespace(rule=SimpleNamespace(name=rule), wildcards_dict=wildcards)
+
+    estimate.forget(sharded, [job("quality", metric="answer_f1", **cell), job("ledger")])
+    assert len(list(folder.iterdir())) == 4
+    estimate.forget(sharded, [job("candidates", **cell)])
+    assert sorted(file.name for file in folder.iterdir()) == ["1-of-2.tsv", "2-of-2.tsv"]
+    assert estimate.measured(results / "demo") == []
+    estimate.forget(plan, [job("candidates", **cell)])
+    assert not list(folder.iterdir())
+    assert all(file.is_file() for file in others)
+
+
+def test_searches_of_ones_own_are_said_not_to_count(plan: Plan, titles: dict[str, str], sample: list[Job]) -> None:
+    search = {"strategy": "wide M=4", "policy": "my_strategy:Wide"}
+    recipe = Recipe.model_validate(plan.study.recipes["main"].model_dump() | {"own": [search]})
+    study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"main": recipe}})
+    rows = {
+        row.rule: row.note for row in estimate.predict(Plan(study, plan.machine, plan.name, plan.path), sample, titles)
+    }
+    note = "searches of one's own not counted: wide M=4"
+    assert [rule for rule, told in rows.items() if told == note] == ["candidates", "similarity", "scores"]
+    assert not any(row.note for row in estimate.predict(plan, sample, titles))
 
 
 def written_ledger(results: Path, plan: Plan, *tables: str) -> tuple[pd.DataFrame, str, str]:

@@ -13,7 +13,7 @@ import pytest
 import synthetic
 from beamuq import tables
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import difference, interval, mean_over, resample_counts
+from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
 from beamuq.evaluation.metrics import measure
 from beamuq.steps import evaluation
 
@@ -43,6 +43,14 @@ def test_resamples_depend_on_seed_and_cell_only() -> None:
     np.testing.assert_array_equal(first, resample_counts(groups, 50, 1, "m/d/main"))
     assert (first != resample_counts(groups, 50, 2, "m/d/main")).any()
     assert (first != resample_counts(groups, 50, 1, "m/e/main")).any()
+
+
+def test_resamples_are_named_by_the_questions_in_any_order() -> None:
+    asked = [("q1", "story"), ("q2", "story"), ("q3", "other")]
+    assert draws_name("d", asked) == draws_name("d", reversed(asked))
+    others = [("e", asked), ("d", asked[:2]), ("d", [("q1", "story"), ("q2", "other"), ("q3", "other")])]
+    names = {draws_name("d", asked), *(draws_name(dataset, questions) for dataset, questions in others)}
+    assert len(names) == 4
 
 
 def test_the_interval_is_of_the_replicates_percentiles() -> None:
@@ -91,7 +99,7 @@ def test_a_paired_difference_cancels_what_is_shared() -> None:
     assert same.p > 0.5
 
 
-def files(folder: Path, **changed: pa.Table) -> list[str]:
+def files(folder: Path, model: str = "m", **changed: pa.Table) -> list[str]:
     made = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)
     ids = [f"q{n:04d}" for n in range(N)]
     rng = np.random.default_rng(0)
@@ -112,7 +120,8 @@ def files(folder: Path, **changed: pa.Table) -> list[str]:
     )
     made["quality"] = made["quality"].filter(pa.array([p == "greedy" for p in made["quality"]["produced"].to_pylist()]))
     made |= changed
-    cell = {"model": "m", "dataset": "d", "recipe": "main"}
+    folder.mkdir(exist_ok=True)
+    cell = {"model": model, "dataset": "d", "recipe": "main"}
     for kind in ("scores", "quality", "questions"):
         tables.write(folder / kind, kind, made[kind], cell=cell)
     return [word for kind in ("scores", "quality", "questions") for word in (f"--{kind}", str(folder / kind))]
@@ -133,7 +142,9 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
         for metric in SETTINGS["metrics"]
     ]
     questions = tables.read(tmp_path / "questions", "questions").table
-    counts = resample_counts(questions.column("group").to_pylist(), 300, 7, "m/d/main")
+    groups = questions.column("group").to_pylist()
+    name = draws_name("d", zip(questions.column("id").to_pylist(), groups, strict=True))
+    counts = resample_counts(groups, 300, 7, name)
     quality = tables.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
     scores = tables.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
     expected = measure("PRR", scores, quality, counts)
@@ -150,6 +161,43 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     first = [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
     run(tmp_path, inputs)
     assert first == [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
+
+
+def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_path: Path) -> None:
+    """Equal answers of two models, in another order of rows, have equal replicates: their mean is no less uncertain."""
+    one = run(tmp_path / "one", files(tmp_path / "one", "one"))[1]
+    table = tables.read(tmp_path / "one" / "scores", "scores").table
+    backwards = table.take(pa.array([*range(N - 1, -1, -1), *range(2 * N - 1, N - 1, -1)]))
+    assert backwards["id"][0].as_py() == f"q{N - 1:04d}"
+    two = run(tmp_path / "two", files(tmp_path / "two", "two", scores=backwards))[1]
+    for row, other in zip(one, two, strict=True):
+        np.testing.assert_allclose(row["values"], other["values"], rtol=1e-6)
+
+
+def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path: Path) -> None:
+    one = run(tmp_path / "one", files(tmp_path / "one"))[1]
+    table = tables.read(tmp_path / "one" / "questions", "questions").table
+    renamed = pa.array([f"{key} again" for key in table["group"].to_pylist()])
+    regrouped = table.set_column(table.schema.get_field_index("group"), "group", renamed)
+    two = run(tmp_path / "two", files(tmp_path / "two", questions=regrouped))[1]
+    assert (np.array(one[0]["values"]) != np.array(two[0]["values"])).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "key"),
+    [
+        ("questions", {"dataset": "other"}, "dataset"),
+        ("quality", {"model": "m", "dataset": "d", "recipe": "pool"}, "recipe"),
+    ],
+)
+def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, cell: dict[str, str], key: str) -> None:
+    inputs = files(tmp_path)
+    tables.write(tmp_path / kind, kind, tables.read(tmp_path / kind, kind).table, cell=cell)
+    own = {"dataset": "d", "recipe": "main"}[key]
+    message = f"{tmp_path / kind}: is of {key} '{cell[key]}', {tmp_path / 'scores'} of '{own}'; give files of one cell"
+    with pytest.raises(BeamUQError) as found:
+        run(tmp_path, inputs)
+    assert str(found.value) == message
 
 
 def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from matplotlib.text import Text
 import exhibits_study
 from beamuq import tables, theorem
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import metrics
+from beamuq.evaluation import bootstrap, metrics
 from beamuq.exhibits import core, grid, lettering, style
 from beamuq.exhibits.core import Figure
 from beamuq.needs import Need
@@ -232,6 +232,57 @@ def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
     assert part["note"].str.contains("same quality").all()
     with style.house():
         assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
+
+
+def without_a_value(results: exhibits_study.Results, needs: list[Need]) -> None:
+    """All answers are wrong, and what was evaluated of them is undefined."""
+    none = {
+        "value": None,
+        "low": None,
+        "high": None,
+        "std": None,
+        "note": "undefined: every answer has the same quality",
+    }
+    for need in needs:
+        if need.kind in ("quality", "evaluation"):
+            change = {"value": 0.0} if need.kind == "quality" else none
+            exhibits_study.rewrite(results, need, lambda row, change=change: row | change)  # type: ignore[misc]
+
+
+@pytest.mark.filterwarnings("error")  # a layout that collapses is a warning, and cannot be saved
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    without_a_value(results, core.exhibit(name, STUDY).needs(STUDY))
+    with style.house():
+        figure = style.laid_out(build(name, results))
+    assert len(texts(figure)) > 5
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_figures_of_few_questions_are_drawn(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exhibits_study, "SIZE", dict.fromkeys(exhibits_study.SIZE, size))
+    results = exhibits_study.Results(tmp_path, STUDY)
+    with style.house():
+        for name in ("abl_length", "abl_prob_mass", "redundancy", "prr_curves", "rebuttal_nsamples_across_data"):
+            assert len(texts(style.laid_out(build(name, results)))) > 5
+
+
+def test_bins_of_few_questions_have_no_interval(built: dict[str, Figure]) -> None:
+    mass = built["abl_prob_mass"].data
+    for name, data in (("redundancy", built["redundancy"].data), ("abl_prob_mass", mass[mass["length"].notna()])):
+        few = data["n"] < 5
+        assert few.any()
+        assert data[few][["low", "high"]].isna().all(axis=None)
+        assert data[~few][["low", "high"]].notna().all(axis=None)
+        assert "95 % t intervals over questions, cut at 0 and 1; none below five questions" in built[name].caption
+
+
+@pytest.mark.parametrize("name", ["abl_prob_mass", "sampling_vs_beamsearch"])
+def test_beams_stand_in_the_search_s_order_whatever_their_probability(name: str, built: dict[str, Figure]) -> None:
+    assert "in the search's own order (by probability unless it has a length penalty)" in built[name].caption
+    assert "most probable" not in built[name].caption
 
 
 def test_value_of_a_subset_is_of_its_questions_not_of_a_resample(
@@ -480,6 +531,20 @@ def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Figure]
     data = built["prr_curves"].data
     data = data.assign(gone=(data["rejected"] * n).round().astype(int))
     holds(data, ["method", "variant", "gone"], expected, ["rejected", "quality", "oracle", "random", "n"])
+
+
+def test_bands_of_rejection_curves_are_of_the_resampled_questions(built: dict[str, Figure], plain: Plain) -> None:
+    data, n = built["prr_curves"].data, len(plain.ids)
+    counts = bootstrap.resample_counts(plain.ids, exhibits_study.RESAMPLES, 7, f"prr_curves {exhibits_study.BASE}")
+    for (method, variant), part in data.groupby(["method", "variant"]):
+        order = sorted(range(n), key=lambda i: plain.score[method, variant, ""][plain.ids[i]])
+        quality = np.array([plain.quality[plain.ids[i]] for i in order])
+        curves = []
+        for column in counts.T:
+            kept = np.repeat(quality, column[order])
+            curves.append([mean(list(kept[: n - gone])) for gone in range(n)])
+        low, high = np.quantile(curves, [0.025, 0.975], axis=0)
+        np.testing.assert_allclose(part[["low", "high"]].to_numpy(), np.column_stack([low, high]), atol=1e-9)
 
 
 EXAMPLES = {"triviaqa-gemma4b": "triviaqa", "webq-gemma4b": "webquestions", "coqa-gemma4b-one": "coqa"}

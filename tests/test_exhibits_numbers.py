@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -60,18 +62,45 @@ def test_proportion_of_all_right_within_stories_counts_stories() -> None:
     assert found == numbers.proportion_interval(np.ones(4, dtype=bool), list("abcd"), 0.95)
 
 
-def test_mean_interval_resamples_whole_groups() -> None:
-    values = np.repeat([0.0, 1.0, 0.0, 1.0], 25)
-    questions = numbers.mean_interval(values, [str(n) for n in range(100)], 0.95, seed=1, resamples=2000)
-    stories = numbers.mean_interval(values, [str(n // 25) for n in range(100)], 0.95, seed=1, resamples=2000)
-    assert questions is not None
-    assert stories is not None
-    assert questions[1] - questions[0] == pytest.approx(2 * 1.96 * 0.05, rel=0.1)
-    assert stories == (0.0, 1.0)
+def test_design_effect_is_the_cluster_robust_variance_over_the_binomial_one() -> None:
+    # Stories of 3, 2 and 1 questions, residuals summing to 1, -1/3 and -2/3: 3/2 · 14/9 / 36 over 2/9 / 6 is d = 1.75.
+    low, high = numbers.proportion_interval(np.array([1, 1, 1, 1, 0, 0], dtype=bool), list("aaabbc"), 0.95)
+    n, p, z = 6 / 1.75, 4 / 6, 1.959964
+    center, half = (p + z**2 / (2 * n)) / (1 + z**2 / n), math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    assert (low, high) == pytest.approx((center - z * half / (1 + z**2 / n), center + z * half / (1 + z**2 / n)))
 
 
-def test_one_group_has_no_interval() -> None:
-    assert numbers.mean_interval(np.array([0.2, 0.4]), ["a", "a"], 0.95, seed=1, resamples=200) is None
+def test_mean_of_few_questions_has_student_s_interval() -> None:
+    # mean 0.5, s² = 0.1 / 4, t = 2.776445 with 4 degrees of freedom: 0.5 ± 2.776445 · √(0.025 / 5)
+    values = np.array([0.3, 0.4, 0.5, 0.6, 0.7])
+    assert numbers.mean_interval(values, list("abcde"), 0.95) == pytest.approx((0.303676, 0.696324), abs=1e-6)
+
+
+def test_interval_of_few_questions_holds_the_mean_as_often_as_it_says() -> None:
+    """A percentile bootstrap of five holds it in 83 of 100."""
+    drawn = np.random.default_rng(5).normal(0.5, 0.05, size=(4000, 5))
+    found = [numbers.mean_interval(values, list("abcde"), 0.95) for values in drawn]
+    assert np.mean([low < 0.5 < high for low, high in filter(None, found)]) == pytest.approx(0.95, abs=0.012)
+
+
+def test_mean_interval_takes_whole_stories_as_one() -> None:
+    values, stories = np.repeat([0.1, 0.6, 0.2, 0.7, 0.4], 20), [str(n // 20) for n in range(100)]
+    assert numbers.mean_interval(values, stories, 0.95) == pytest.approx(
+        numbers.mean_interval(values[::20], list("abcde"), 0.95)
+    )
+
+
+def test_interval_of_shares_stays_within_them() -> None:
+    found = numbers.mean_interval(np.array([0.0, 0.0, 0.0, 0.0, 0.9]), list("abcde"), 0.95)
+    assert found == (0.0, pytest.approx(0.18 + 2.776445 * 0.18))
+
+
+@pytest.mark.parametrize(
+    ("values", "groups"),
+    [([0.1, 0.2, 0.3, 0.4], "abcd"), ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "aabbcd"), ([0.3] * 6, "abcdef"), ([0.3], "a")],
+)
+def test_few_groups_or_equal_values_have_no_interval(values: list[float], groups: str) -> None:
+    assert numbers.mean_interval(np.array(values), list(groups), 0.95) is None
 
 
 def test_percentages_keep_the_digits_asked_for() -> None:

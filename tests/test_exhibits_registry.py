@@ -47,7 +47,7 @@ def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
 
 def test_unknown_label_is_told_the_nearest() -> None:
     with pytest.raises(BeamUQError, match="did you mean 'prr_curves'"):
-        core.exhibit("prr_curve", STUDY)
+        core.exhibit("PRR_curve", STUDY)
 
 
 def test_label_of_another_study_s_model_is_unknown() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,10 @@ class Extended:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MODEL", str(model))
             self.printed = [told for told in follow("extend.md", folder) if told]  # a link says nothing
+
+    def copied(self, name: str) -> Path:
+        """A folder with the same in it, beside this one: the package's files, which are inputs, have the same paths."""
+        return Path(shutil.copytree(self.folder, self.folder.with_name(name), symlinks=True))
 
     def frame(self, path: str) -> pd.DataFrame:
         return pq.read_table(self.folder / "results/study" / path).to_pandas()
@@ -95,24 +100,49 @@ def test_the_strategy_is_decoded_and_stands_behind_the_beam_form(extended: Exten
     assert "beam" not in {strategy.split()[0] for strategy in candidates.strategy}
 
 
-def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Extended) -> None:
-    method = extended.folder / "plugins/my_method.py"
-    method.write_text(method.read_text().replace("< 0.5", "< 0.4"))
+def rules(folder: Path, *arguments: str, config: tuple[str, ...] = ("study=study.yaml",)) -> set[str]:
+    """The rules of which jobs run."""
+    start = [str(Path(sys.executable).with_name("snakemake")), "--snakefile", str(ROOT / "Snakefile"), "--cores", "1"]
     done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name("snakemake")),
-            *("--snakefile", str(ROOT / "Snakefile"), "--dry-run", "--cores", "1", "--config", "study=study.yaml"),
-        ],
-        cwd=extended.folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        [*start, *arguments, "--config", *config],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
         text=True,
         capture_output=True,
         timeout=120,
-        check=True,
+        check=False,
     )
-    counted = set(re.findall(r"^(\w+) +\d+$", done.stdout, re.MULTILINE))
+    logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
+    assert done.returncode == 0, done.stderr + logs
+    return set(re.findall(r"^(\w+) +\d+$", done.stdout + done.stderr, re.MULTILINE))
+
+
+def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Extended) -> None:
+    folder = extended.copied("method")
+    method = folder / "plugins/my_method.py"
+    method.write_text(method.read_text().replace("< 0.5", "< 0.4"))
+    counted = rules(folder, "--dry-run")
     assert {"scores", "evaluation", "table"} <= counted
     assert not counted & {"questions", "prompts", "candidates", "statistics", "similarity", "quality"}
+
+
+def test_another_place_for_the_memo_reruns_nothing(extended: Extended, tmp_path: Path) -> None:
+    assert not rules(extended.folder, "--dry-run", config=("study=study.yaml", f"memo_root={tmp_path}"))
+
+
+def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(extended: Extended) -> None:
+    folder = extended.copied("judge")
+    study = yaml.safe_load((folder / "study.yaml").read_text())
+    study["main"]["relevance"] = "words"
+    study["scoring"]["main"]["methods"] = ["CCP", "SAR"]
+    (folder / "study.yaml").write_text(yaml.safe_dump(study))
+    scores = "results/study/scores/words/my-model/mine/main.parquet"
+    assert rules(folder, scores) >= {"statistics", "scores"}
+    assert set(pq.read_table(folder / scores)["method"].to_pylist()) == {"CCP", "SAR"}
+    assert not rules(folder, scores, "--dry-run")
+    similarity = folder / "plugins/my_similarity.py"
+    similarity.write_text(similarity.read_text().replace("else 1.0", "else 0.5"))
+    assert {"statistics", "similarity"} <= rules(folder, scores, "--dry-run")
 
 
 class Drawn:

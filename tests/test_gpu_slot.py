@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from beamuq import gpu_slot
+from beamuq.errors import BeamUQError
 from beamuq.models import devices
+from beamuq.plan import Plan
 
 JOB = """
 import sys, time
@@ -77,6 +81,7 @@ def test_a_killed_job_frees_its_card(start: Start) -> None:
     told = second.communicate(timeout=60)
     assert told[0].split()[1] == "0"
     assert "every card is taken (1)" in told[1]
+    assert re.search(r"^waited [1-9]\d* seconds for a card$", told[1], re.MULTILINE)
 
 
 def test_a_card_has_one_lock_by_number_and_by_name(start: Start) -> None:
@@ -98,7 +103,10 @@ def test_a_schedulers_binding_stands(start: Start) -> None:
     assert max(begin for begin, _ in spans) < min(end for _, end in spans)
 
 
-@pytest.mark.parametrize(("device", "more"), [("cpu", {}), ("cuda", {"CUDA_VISIBLE_DEVICES": ""})])
+@pytest.mark.parametrize(
+    ("device", "more"),
+    [("cpu", {}), ("cuda", {"CUDA_VISIBLE_DEVICES": ""}), ("cuda", {"CUDA_VISIBLE_DEVICES": "-1,0"})],
+)
 def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start: Start, tmp_path: Path) -> None:
     assert "end" in start(0, device, **more).communicate(timeout=60)[0]
     assert not (tmp_path / "beamuq-gpu-slots").exists()
@@ -108,5 +116,57 @@ def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch)
     order: list[str] = []
     monkeypatch.setattr(gpu_slot, "bind", lambda device: order.append(f"bind {device}"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: bool(order.append("asked")) or True)
+    monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     assert devices.prepare("cuda", "auto", 1)[0].type == "cuda"
     assert order[:2] == ["bind cuda", "asked"]
+
+
+def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_slot, "bind", lambda device: pytest.fail(f"waits for a card for {device}"))
+    monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
+    with pytest.raises(BeamUQError, match=r"is built without CUDA; set device: cpu in config\.yaml"):
+        devices.prepare("cuda", "auto", 1)
+
+
+@pytest.mark.parametrize(
+    ("says", "visible", "build", "device"),
+    [
+        ("echo GPU-aaaa", None, "2.13.0", "cuda"),
+        ("echo GPU-aaaa", "0", "2.13.0+cu130", "cuda"),
+        ("echo GPU-aaaa", None, None, "cuda"),
+        ("echo GPU-aaaa", None, "2.13.0+cpu", "cpu"),
+        ("echo GPU-aaaa", "", "2.13.0", "cpu"),
+        ("echo GPU-aaaa", "-1", "2.13.0", "cpu"),
+        ("true", None, "2.13.0", "cpu"),
+        ("echo No devices were found; exit 6", None, "2.13.0", "cpu"),
+        ("true", "0", "2.13.0", "cpu"),
+    ],
+)
+def test_auto_is_cuda_where_a_job_could_use_a_card(
+    says: str, visible: str | None, build: str | None, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if build is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return build
+
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{says}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv(gpu_slot.VISIBLE, raising=False)
+    if visible is not None:
+        monkeypatch.setenv(gpu_slot.VISIBLE, visible)
+    plan = Plan.load({"study": "demo"})
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert (plan.device, plan.gpus) == (device, int(device == "cuda"))
+
+
+def test_a_driver_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(gpu_slot, "PATIENCE_SECONDS", 0.2)
+    with pytest.raises(BeamUQError, match=r"nvidia-smi: did not answer.*set device: cpu in config\.yaml"):
+        gpu_slot.listed_cards()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from beamuq import tables, theorem
@@ -103,7 +102,7 @@ def evidence(
     for need, rows in written.items():
         tables.write(folder / need.path, need.kind, rows, cell=need.cell)
     inputs = Inputs.read(list(written), [folder / need.path for need in written])
-    return Evidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules(), pd.DataFrame())
+    return Evidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
 
 
 def at(model: str, dataset: str, recipe: str = "main") -> Need:
@@ -217,6 +216,16 @@ def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float
     judged(measure, evidence(files=files, folder=tmp_path), status, found)
 
 
+@pytest.mark.parametrize(("z", "significance"), [(2.0, "yes"), (6.0, "no")])
+def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: float, significance: str) -> None:
+    files = decoded([2, 3] * 20, [0.8] * N, sampled=[0.6, 0.2, 0.95, 0.85] * 10)
+    of = evidence(files=files, folder=tmp_path)
+    agreement = of.declared.agreement.model_copy(update={"z": z})
+    declared = of.declared.model_copy(update={"agreement": agreement})
+    measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
+    assert measure.verdict(Evidence(of.results, of.values, declared)).significance == significance
+
+
 # -- the main table --------------------------------------------------------------------------------------------------
 
 
@@ -275,14 +284,20 @@ def test_no_gain_is_a_negligible_one(pair: tuple[float, float], spread: float, s
     assert verdict.status == ("partly" if status == "supported" and verdict.size == "no" else status)
 
 
-def test_the_spread_over_models_says_what_it_leaves_out() -> None:
+def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_small() -> None:
     values = {prr("Dissimilarity", BEAM): 0.6, prr("Dissimilarity", SAMPLES): 0.5}
     models = [GEMMA, LLAMA]
-    of = evidence(*(cell for model in models for cell in mains(model, values, 0.01)))
+    cells = [cell for model in models for cell in mains(model, values, 0.01)]
     measure = Gains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
-    assert "models for independent" in measure.verdict(of).found
-    alone = measure.model_copy(update={"models": [GEMMA]})
-    assert "independent" not in alone.verdict(of).found
+    assert "may be too small" not in measure.verdict(evidence(*cells)).found
+    fewer = Made(cells[-1].need, values, 0.01, N - 1)
+    assert "cells of different questions for unrelated" in measure.verdict(evidence(*cells[:-1], fewer)).found
+
+
+def test_the_last_bit_of_a_sum_is_no_rise() -> None:
+    measure, of = gains_of({"DegreeMatrix": (0.1 + 0.2, 0.3)}, 0.0, expect="all")
+    assert 0.1 + 0.2 > 0.3
+    judged(measure, of, "not supported", "0 of 1 rise; significantly rise 0%, fall 0%")
 
 
 def table_of(*methods: tuple[str, str]) -> list[Printed]:
@@ -381,6 +396,7 @@ def test_ahead_at_one_budget() -> None:
 
 
 RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
+DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
 
 
 @pytest.mark.parametrize(
@@ -396,6 +412,10 @@ RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
         (5, RISE, 0.02, "undecided", "from M = 5 on, or later, in"),
         (2, RISE, 0.02, "partly", "from M = 5 on, or later, in"),
         (5, RISE[::-1], 0.002, "not supported", "M = 5 in"),
+        # at its end's height at M = 2 already, and then shown to be off until M = 8
+        (2, DIP, 0.002, "partly", "M = 9 in"),
+        (9, DIP, 0.002, "supported", "M = 9 in"),
+        (2, DIP, 0.02, "partly", "from M = 9 on, or later, in"),
     ],
 )
 def test_a_plateau(claimed: int, curve: list[float], spread: float, status: str, found: str) -> None:
@@ -509,6 +529,20 @@ def test_settings_below_another(columns: list[tuple[float, ...]], status: str, f
         kind="settings below another", table="tab:abl_sampling", better="beam", worse=["multinomial", "diverse"]
     )
     judged(measure, settings("tab:abl_sampling", columns, SAMPLING), status, found)
+
+
+def test_untempered_samples_are_none_that_yield() -> None:
+    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
+    names = ["beam", "multinomial T=0.7", "multinomial T=1.0", "multinomial T=1.5", "diverse G=5 lambda=2.0"]
+    of = settings("tab:abl_sampling", [(0.6, 0.5, 0.7, 0.5, 0.4)] * 2, names)
+    judged(by_id["strategies-yield"], of, "supported", "below beam in 100% of 6 comparisons")
+
+
+def test_every_other_temperature_of_the_table_is_tempered() -> None:
+    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
+    printed = {row.key.setting for row in PRINTED if row.key.table == "tab:abl_sampling"}
+    tempered = {name for name in printed if name.startswith("multinomial")} - {"multinomial T=1.0"}
+    assert set(by_id["strategies-yield"].worse) == tempered | {"diverse"}  # type: ignore[union-attr]
 
 
 FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
@@ -665,6 +699,11 @@ def test_tests_of_one_claim_are_corrected_by_holm() -> None:
     assert (tested.part(), tested.part(0.3)) == ("partly", "yes")
 
 
+def test_a_tie_is_significant_in_no_direction() -> None:
+    tested = evidence().tested(differences((1e-17, 0.001), (-1e-17, 0.001)))
+    assert (tested.rising, tested.falling) == (0, 0)
+
+
 def test_too_few_resamples_decide_nothing() -> None:
     # 2 · 25 / 1001 < .05 ≤ 2 · 26 / 1001
     few = evidence(resamples=1000)
@@ -759,7 +798,7 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
     results = Stored(changed, list(of.results._made.values()), Inputs.read([], []), [])  # type: ignore[attr-defined]
     rank = Ranks(kind="rank", method="Dissimilarity", variant=BEAM, models=[GEMMA], rank=2)
-    without = Evidence(results, of.values, of.declared, of.differences)
+    without = Evidence(results, of.values, of.declared)
     assert rank.verdict(without).status == "not supported"
     with pytest.raises(NotRunError, match="not comparable: SAR's relevance"):
-        rank.verdict(Evidence(results, [*of.values, *table_of(("SAR", ""))], of.declared, of.differences))
+        rank.verdict(Evidence(results, [*of.values, *table_of(("SAR", ""))], of.declared))

@@ -124,6 +124,24 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     assert list(prob["reason"]) == ["undefined: every answer is correct"]
 
 
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Path, right: float) -> None:
+    """Their own spread is 0: a broken cell must not hide behind a z that does not exist."""
+    of = one_model("arc-challenge")
+    results(of, tmp_path)
+    path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
+    loaded = tables.read(path, "quality")
+    tables.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
+    needs = comparison.needs(of)
+    read = comparison.results.Results.read(of, needs, [tmp_path / need.path for need in needs])
+    found = comparison.compared(read, PROVENANCE).cells
+    row = found[(found["table"] == "tab:base_accs") & found["value"].notna()]
+    assert list(row["value"]) == [right]
+    assert list(row["status"]) == ["differs"]
+    wilson = 1.96**2 / (447 + 1.96**2)  # its width at 0 and at 1
+    assert float(row["std"].iloc[0]) == pytest.approx(wilson / (2 * 1.96), rel=1e-3)
+
+
 def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison) -> None:
     read = replication.readings
     assert {str(k): int(v) for k, v in read["reading"].value_counts().items()} == dict.fromkeys(
@@ -160,6 +178,12 @@ def test_families_are_those_declared(replication: Comparison) -> None:
     assert tally["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
 
 
+def test_a_tie_is_no_win_and_no_significant_one(replication: Comparison) -> None:
+    tied = replication.differences.assign(difference=1e-17, significant=True)
+    tally = paired.tally(tied, paired.HEADLINE)
+    assert (tally["wins"], tally["ties"], tally["losses"], tally["significant_wins"]) == (0, 30, 0, 0)
+
+
 def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None:
     assert paired.resamples_sentence(replication.differences, RULES).startswith(f"{RESAMPLES} resamples, 10,000 were")
     many = replication.differences.assign(resamples=10_000)
@@ -188,6 +212,23 @@ def test_families_do_not_shrink_with_the_study(tmp_path: Path) -> None:
     run = cells["p"].notna().to_numpy()
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
     assert "n/a" in "".join(text.get_text() for text in drawn_texts(forest.figure(of, found, RULES)))
+
+
+def test_the_forest_s_caption_says_its_sizes_and_level(replication: Comparison) -> None:
+    level = RULES.families.model_copy(update={"level": 0.01})
+    found = forest.figure(study(), replication.differences, RULES.model_copy(update={"families": level}))
+    assert "significant at 1 % within its family" in found.caption
+    assert "TriviaQA 2000" in found.caption
+    assert "ARC-Challenge 447" in found.caption
+    cut = replication.differences.assign(n=0, difference=np.nan)
+    assert "n: " not in forest.figure(study(), cut, RULES).caption
+
+
+def test_the_opening_says_which_way_shared_questions_pull(replication: Comparison) -> None:
+    opening = " ".join(render.markdown(replication).splitlines()[:12])
+    assert "chance alone would on average call at most 89 different" in opening
+    assert "'differs' is conservative, 'agrees' correspondingly easy" in opening
+    assert "with the overlap, smaller ones would be" in opening
 
 
 def drawn_texts(figure: Figure) -> list[Any]:

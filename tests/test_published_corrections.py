@@ -52,6 +52,15 @@ def test_replications_of_one_truth_agree_in_95_percent_and_shifted_ones_do_not()
     assert (np.abs(z_score(ours + 0.2 - printed, std, printed_std)) < 2).mean() < 0.2
 
 
+def test_runs_that_share_questions_differ_less_often_and_sooner_if_there_is_something() -> None:
+    random = np.random.default_rng(2)
+    std, shift = 0.04, smallest_detectable(0.04, 0.04, 2.0, 0.8)
+    shared = random.normal(0, std, 200_000) * np.sqrt(0.5)
+    ours, printed = (shared + random.normal(0, std, 200_000) * np.sqrt(0.5) for _ in range(2))
+    assert (np.abs(z_score(ours - printed, std, std)) >= 2).mean() < differing_by_chance(2) / 5
+    assert (np.abs(z_score(ours + shift - printed, std, std)) >= 2).mean() > 0.85
+
+
 def test_the_smallest_detectable_difference_is_detected_with_the_declared_power() -> None:
     random = np.random.default_rng(1)
     shift = smallest_detectable(0.03, 0.04, 2.0, 0.8)

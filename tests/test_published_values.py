@@ -231,8 +231,7 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
         ("datasets/coqa/few_shot_split", "validation"),
         ("datasets/coqa/max_new_tokens", 30),
         ("datasets/triviaqa/few_shot", 4),
-        ("recipes/main/beam/early_stopping", True),
-        ("recipes/main/sample/size", 9),
+        ("recipes/pool/beam/early_stopping", True),  # main's own is named in main.beam too
         ("quality/source", "hub:yzha/AlignScore/AlignScore-base.ckpt"),
         ("quality/backbone", "hub:FacebookAI/roberta-base"),
         ("quality/stand_in_for", "AlignScore"),
@@ -245,14 +244,19 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
     ],
 )
 def test_what_differs_from_the_papers_protocol_is_named(path: str, value: object) -> None:
-    of = replace(COQA, datasets=("triviaqa", "coqa"), method="Eccentricity")
-    if path.endswith("early_stopping"):  # named in main.beam too
-        of, changed = replace(of, recipe="pool"), with_setting("recipes/pool/beam/early_stopping", value)
-        path = path.replace("main", "pool")
-    else:
-        changed = with_setting(path, value)
-    found = incomparable(changed, RULES, of)
+    recipe = "pool" if path.startswith("recipes/pool") else COQA.recipe
+    of = replace(COQA, datasets=("triviaqa", "coqa"), method="Eccentricity", recipe=recipe)
+    found = incomparable(with_setting(path, value), RULES, of)
     assert found.startswith(f"{path.replace('/', '.')} is {value}, the paper's is ")
+
+
+def test_fewer_samples_than_the_papers_are_named() -> None:
+    """Of a recipe outside the grid: one within it has to draw as many as are looked at."""
+    content = study().model_dump(mode="json")
+    content["grid"] = [entry for entry in content["grid"] if entry["recipe"] != "pool"]
+    content["recipes"]["pool"]["sample"]["size"] = 9
+    found = incomparable(study(**content), RULES, replace(COQA, recipe="pool"))
+    assert found == "recipes.pool.sample.size is 9, the paper's is 10"
 
 
 def test_a_metric_that_is_not_the_papers_is_named() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamuq import shards, tables
+from beamuq import estimate, shards, tables
 from beamuq.errors import BeamUQError
 from beamuq.plan import Plan
 from beamuq.steps import candidates
@@ -50,6 +50,13 @@ def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> Non
     assert path.read_bytes() == whole
     assert not list(place.folder.glob("results/micro/candidates/**/*-of-3*"))
     assert "Nothing to be done" in place.run(CANDIDATES, settings=("shards=3",))
+    benchmarks = place.folder / "results/micro/benchmarks/candidates_shard/tiny/triviaqa/main"
+    assert len(list(benchmarks.iterdir())) == 3
+    place.run(CANDIDATES)
+    assert not list(benchmarks.iterdir())
+    (job,) = [job for job in estimate.measured(place.folder / "results/micro") if job.rule == "candidates"]
+    assert 0 < job.seconds < 400
+    assert path.read_bytes() == whole
 
 
 def test_shards_of_other_runs_are_refused(place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import torch
 import tiny_scorers
 from beamuq import tables
 from beamuq.errors import BeamUQError
+from beamuq.models.encoder import Row
 from beamuq.models.memo import Memo
 from beamuq.similarity.pairs import needed_pairs, produced_texts
 from beamuq.similarity.registry import load_scorer
@@ -111,7 +112,7 @@ def test_another_dtype_shares_no_memo(tmp_path: Path) -> None:
 def _remember(folder: Path, start: int) -> None:
     memo = Memo(folder)
     for key in range(start, start + 50):
-        memo.add([key.to_bytes(16, "big")], np.full((1, 2), key, np.float32))
+        memo.add([Row((key,)).key()], np.full((1, 2), key, np.float32))
         if key % 10 == 0:
             memo.flush()
     memo.flush()
@@ -125,10 +126,8 @@ def test_two_processes_write_one_memo(tmp_path: Path) -> None:
     for job in jobs:
         job.join()
         assert job.exitcode == 0
-    known = Memo(tmp_path).known
-    assert {int.from_bytes(key, "big"): value.tolist() for key, value in known.items()} == {
-        key: [key, key] for key in range(75)
-    }
+    known = Memo(tmp_path).find([Row((key,)).key() for key in range(80)])
+    assert {key: value.tolist() for key, value in known.items()} == {key: [key, key] for key in range(75)}
     assert not list(tmp_path.glob(".*"))
 
 

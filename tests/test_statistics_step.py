@@ -190,6 +190,44 @@ def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_p
         run(made, tmp_path / "out.parquet", drop=name)
 
 
+JUDGES = """
+import numpy as np
+
+from beamuq.models.encoder import Counts
+from beamuq.similarity.scores import PairScores
+
+
+class Same:
+    def __init__(self, *folder, **ways):
+        self.counts = Counts(0, 0, 0)
+        assert [path.name for path in folder] == FOLDER
+
+    def score(self, pairs):
+        return PairScores(entail=np.array([float(a == b) for a, b in pairs]))
+"""
+
+
+@pytest.mark.parametrize("has_source", [False, True])
+def test_judges_of_ones_own_are_asked_with_a_source_and_without(
+    has_source: bool, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"own_judges_{has_source}".lower()
+    (tmp_path / f"{module}.py").write_text(JUDGES.replace("FOLDER", str(["embedding"] if has_source else [])))
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = f"{module}:Same"
+    settings = ALL | {"ccp": {"kind": kind, "same_meaning": 0.5}, "relevance": {"kind": kind}}
+    given = {name: str(made / "embedding" / "config.json") for name in ("nli", "relevance")}
+    options = options_of(made, settings | {"ccp": None, "relevance": None}) | (given if has_source else {})
+    options |= {"language-model": str(made / "language" / "config.json"), "settings": json.dumps(settings)}
+    options["statistics"] = str(tmp_path / "out.parquet")
+    statistics.main([*(part for name, value in options.items() for part in (f"--{name}", value)), "--device", "cpu"])
+    found = tables.read(tmp_path / "out.parquet", "statistics")
+    labels = {label for row in found.table.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
+    assert labels <= {"entail", "contradict"}
+    assert found.table.column("token_relevances").null_count == 0
+    assert ("nli" in found.provenance["models"]) == has_source
+
+
 def test_a_file_that_nothing_asks_for_is_refused(made: Path, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match="--nli: the settings ask for nothing"):
         run(made, tmp_path / "out.parquet", ccp=None, give={"nli": str(made / "nli" / "config.json")})

@@ -63,6 +63,49 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         lambda s: s["recipes"]["main"].update(own=[{"strategy": "Wide-4", "policy": "mine:Wide"}]),
         ["recipes.main.own[0].strategy", '"Wide-4": write a word and key=number pairs'],
     ),
+    "draws as the main search": (
+        lambda s: s["main"].update(beam="sample T=1.0"),
+        ["main.beam", "'sample T=1.0' is no search", "beam M=10"],
+    ),
+    "a hybrid, which draws too, as the main search": (
+        lambda s: (s["recipes"]["main"].update(hybrid={"size": 10, "beams": [5]}), s["main"].update(beam="hybrid B=5")),
+        ["main.beam", "'hybrid B=5' is no search", "beam M=10"],
+    ),
+    "a search as the main samples": (
+        lambda s: s["main"].update(sample="beam M=10"),
+        ["main.sample", "'beam M=10' is no sample strategy", "sample T=1.0"],
+    ),
+    "no main samples": (
+        lambda s: s["recipes"]["main"].pop("sample"),
+        ["main.sample", "'sample T=1.0' is no sample strategy", "add recipes.main.sample"],
+    ),
+    "more samples looked at than drawn": (
+        lambda s: s["main"].update(size=11),
+        ["main.size", "11", "recipes.main.sample.size (10)"],
+    ),
+    "more samples looked at than another recipe draws": (
+        lambda s: s["recipes"]["strategies"]["sample"].update(size=9),
+        ["main.size", "10", "recipes.strategies.sample.size (9)"],
+    ),
+    "more samples looked at than drawn at other temperatures": (
+        lambda s: s["recipes"]["strategies"].update(sample={"size": 9, "temperatures": [0.7]}),
+        ["main.size", "10", "recipes.strategies.sample.size (9)"],
+    ),
+    "no produced answer in a recipe": (
+        lambda s: (s.update(produced=["top_beam"]), s["recipes"]["pool"].pop("beam")),
+        ["produced", "recipes.pool decodes none of top_beam", "add greedy"],
+    ),
+    "produced twice": (lambda s: s.update(produced=["greedy", "greedy"]), ["produced", '"greedy" stands twice']),
+    "own strategy twice": (
+        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=4", "policy": "a:B"}] * 2),
+        ["recipes.main", '"wide M=4" stands twice'],
+    ),
+    "method twice": (
+        lambda s: s["scoring"]["main"]["methods"].append("Prob"),
+        ["scoring.main.methods", '"Prob" stands twice'],
+    ),
+    "scorer twice": (lambda s: s["grid"][0]["scorers"].append("lexical"), ["grid[0].scorers", '"lexical" stands']),
+    "metric twice": (lambda s: s["evaluation"]["metrics"].append("PRR"), ["evaluation.metrics", '"PRR" stands twice']),
     "unknown main strategy": (lambda s: s["main"].update(beam="beam M=1O"), ["main.beam", "did you mean 'beam M=10'"]),
     "unknown adapter": (
         lambda s: s["datasets"]["coqa"].update(adapter="coca"),
@@ -97,6 +140,31 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     ),
     "remote code": (lambda s: s["models"]["smollm2-135m-chat"].update(trust_remote_code=True), ["trust_remote_code"]),
 }
+
+
+NUMBERS = {
+    "recipes.strategies.sample.temperatures": (0.7, "0.7"),
+    "recipes.strategies.diverse.groups": (5, "5"),
+    "recipes.strategies.diverse.penalties": (2, "2.0"),
+    "recipes.strategies.hybrid.beams": (9, "9"),
+    "recipes.widths.beam.widths": (15, "15"),
+    "scoring.strategies.epsilon": (0.1, "0.1"),
+    "scoring.strategies.alpha": (0.99, "0.99"),
+    "scoring.strategies.fixed_k": (10, "10"),
+    "scoring.widths.budgets": (15, "15"),
+}
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+def test_a_number_that_stands_twice_is_told(key: str, tmp_path: Path) -> None:
+    number, shown = NUMBERS[key]
+
+    def change(content: dict[str, Any]) -> None:
+        for part in key.split("."):
+            content = content[part]
+        content.append(number)  # type: ignore[attr-defined]
+
+    assert f"mine.yaml: {key}: {shown} stands twice; drop one" in refused(tmp_path, change)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -140,6 +208,67 @@ def test_an_unknown_study_suggests_a_near_one() -> None:
 def test_an_unknown_machine_key_is_refused() -> None:
     with pytest.raises(BeamUQError, match=r"config\.yaml: devise: .*did you mean 'device'"):
         load_machine({"devise": "cpu"})
+
+
+@pytest.mark.parametrize("key", ["models_root", "datasets_root"])
+@pytest.mark.parametrize("place", ["/big disk/models", "it's", "$HOME/models", "~nobody-of-this-name/models", ""])
+def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place: str) -> None:
+    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path of letters") as error:
+        load_machine({key: place})
+    assert "\n" not in str(error.value)
+
+
+def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    keys = ("data_root", "models_root", "datasets_root", "memo_root")
+    machine = load_machine({key: f"~/{key}" for key in keys})
+    assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
+    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "memo_root")})
+    assert (as_written.data_root, as_written.memo_root) == ("./a//~/data_root", "./a//~/memo_root")
+
+
+def test_a_folder_at_home_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    content = copy.deepcopy(DEMO)
+    content["models"]["smollm2-135m-chat"]["source"] = "folder:~/model"
+    content["datasets"]["coqa"]["source"] = "folder:~/data"
+    content["scorers"]["embedding"]["source"] = "folder:~/scorer"
+    content["quality"] = {
+        "metric": "alignscore",
+        "title": "AlignScore",
+        "source": "folder:~/a",
+        "backbone": "folder:~/b",
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    study = load_study(tmp_path / "mine.yaml")
+    named = study.models["smollm2-135m-chat"], study.datasets["coqa"], study.scorers["embedding"], study.quality
+    ends = ("model", "data", "scorer", "a")
+    assert [each.source for each in named] == [f"folder:/home/someone/{end}" for end in ends]
+    assert study.quality.backbone == "folder:/home/someone/b"
+
+
+def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.yaml").write_text("title: x")
+    assert study_path("~/mine.yaml") == tmp_path / "mine.yaml"
+
+
+@pytest.mark.parametrize("name", ["my study", "study;id", "{model}", "-n", "über"])
+def test_a_study_whose_name_is_no_folder_of_a_command_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text("title: x")
+    with pytest.raises(BeamUQError, match=r"config\.yaml: study: .*rename the file"):
+        study_path(str(path))
+
+
+def test_a_scorer_that_nothing_asks_is_not_fetched(tmp_path: Path) -> None:
+    content = copy.deepcopy(DEMO)
+    content["scorers"]["unused"] = content["scorers"]["embedding"] | {"source": "hub:someone/unused"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).uses()
+    content["main"]["scorer"] = "unused"  # the judge of CCP, in no cell of the grid
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content | {"exhibits": []}))
+    assert Plan.load({"study": str(tmp_path / "mine.yaml")}).uses()["hub:someone/unused"] == "scorer unused"
 
 
 def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """What a person is told around a run: costs after a dry run, how it runs before a real one, and misspelt names.
 
 Snakemake prints jobs and nothing else; it runs no hook in a dry run, ignores a workflow profile that it does not find,
-and suggests nothing for a target it does not know. All that is said here is a courtesy: it never stops or slows a run.
+and suggests nothing for a target it does not know. What is said here is a courtesy and never stops or slows a run;
+only the checks refuse one, before it starts.
 """
 
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import sys
 import time
@@ -14,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from beamuq import estimate
+from beamuq import estimate, gpu_slot
 from beamuq.errors import BeamUQError, hint, nearest
 from beamuq.holdings import Downloads, downloads
 from beamuq.models.hub import readable
@@ -69,7 +71,7 @@ def costs(plan: Plan, jobs: Iterable[Any]) -> list[str]:
         heavy = [row for row in rows if row.rule in ("candidates", "statistics", "similarity", "quality")]
         unit = "GPU-hours" if sample.device == "cuda" else f"hours on one {sample.device}"
         known = sum(row.seconds or 0.0 for row in heavy) / 3600
-        unknown = [f"{row.rule} ({row.note})" for row in heavy if row.seconds is None]
+        unknown = [f"{row.rule} ({row.note})" for row in heavy if row.note]
         basis = f"scaled from {len(sample.jobs)} jobs of {sample.folder}, measured on {sample.device}"
         without = f", without {', '.join(unknown)}" if unknown else ""
         lines.append(f"  time: {known:,.2f} {unit}{without}; {basis}")
@@ -126,6 +128,40 @@ def check_profile(argv: Sequence[str], folders: Iterable[Path]) -> None:
         there = sorted({path.parent.name for place in places for path in place.glob("profiles/*/profile.yaml")})
         known = [f"profiles/{folder}" for folder in there]
         raise BeamUQError(f"--workflow-profile {name}: no such profile; {hint(f'profiles/{Path(name).name}', known)}")
+
+
+def executor() -> Any:
+    """The executor plugin of the Snakemake that reads this Snakefile; None where no command line started it.
+
+    Snakemake tells a Snakefile its executor only when the jobs are planned, and in a dry run never: it is read where
+    the command line became calls.
+    """
+    for frame in inspect.stack(0):
+        if frame.function == "args_to_api" and "executor_plugin" in frame.frame.f_locals:
+            return frame.frame.f_locals["executor_plugin"]
+    return None
+
+
+def settle_cards(workflow: Any, plan: Plan, plugin: Any) -> None:
+    """Let no more jobs start here than there are cards for, where no limit was given; elsewhere want a device named.
+
+    ``plugin`` is that of :func:`executor`. A job waits for a card in any case; the limit keeps that out of its time.
+
+    Raises
+    ------
+    BeamUQError
+        Where jobs run on other machines and the device is ``auto``, or where ``nvidia-smi`` does not answer.
+    """
+    if plugin is None:
+        return
+    if not plugin.common_settings.local_exec:
+        if plan.machine.device == "auto":
+            raise BeamUQError(
+                f'config.yaml: device: "auto": with the executor {plugin.name} each node would choose for itself; say '
+                "--config device=cuda or device=cpu"
+            )
+    elif plan.gpus and "gpu" not in workflow.global_resources and (cards := gpu_slot.usable_cards()):
+        workflow.register_resource("gpu", len(cards))
 
 
 def _values(argv: Sequence[str], option: str) -> list[str]:

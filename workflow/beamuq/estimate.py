@@ -16,10 +16,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
 from beamuq import tables
+from beamuq.needs import Need
 from beamuq.plan import Cell, Plan
 from beamuq.study import Recipe
 
@@ -48,7 +50,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Prediction:
-    """One rule of a planned study. ``seconds`` is None where the sample holds nothing to compare with."""
+    """One rule of a planned study. ``seconds`` is None where the sample holds nothing to compare with.
+
+    ``note`` names what the numbers lack.
+    """
 
     rule: str
     jobs: int
@@ -63,12 +68,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Planned:
-    """One job to come: ``amount`` in the unit of its rule, each unit costing ``weight``."""
+    """One job to come: ``amount`` in the unit of its rule, each unit costing ``weight``; without searches ``own``."""
 
     kind: str
     questions: int
     amount: float
     weight: float = 1.0
+    own: tuple[str, ...] = ()
 
 
 def measured(results: Path, seconds: float = math.inf) -> list[Job]:
@@ -91,9 +97,30 @@ def measured(results: Path, seconds: float = math.inf) -> list[Job]:
     for _, _, rule, path, file in sorted(found):
         if time.monotonic() - begun > seconds:
             break
-        shards = results / "benchmarks" / f"{rule}_shard" / path.relative_to(results / rule).with_suffix("")
-        jobs.append(_job(rule, path, [_benchmark(run) for run in (file, *sorted(shards.glob("*.tsv")))]))
+        runs = (file, *_shards_of(results, path.relative_to(results)))
+        jobs.append(_job(rule, path, [_benchmark(run) for run in runs]))
     return jobs
+
+
+def _shards_of(results: Path, table: Path) -> list[Path]:
+    """The benchmarks of the shards of a table ``candidates/…/main.parquet``, in ``candidates_shard/…/main/``."""
+    rule, *cell = table.with_suffix("").parts
+    return sorted((results / "benchmarks" / f"{rule}_shard" / Path(*cell)).glob("*.tsv"))
+
+
+def forget(plan: Plan, jobs: Iterable[Any]) -> None:
+    """Delete the benchmarks of the cells that Snakemake's ``jobs`` decode again, but of shards only what they have not.
+
+    A table's bytes never tell in how many shards it was decoded, so what lies beside it has to be of the run that made
+    it.
+    """
+    for job in jobs:
+        if job.rule.name == "candidates":
+            need = Need("candidates", **job.wildcards_dict)
+            shards = _shards_of(Path(plan.results), Path(need.path))
+            stale = [file for file in shards if not file.stem.endswith(f"-of-{plan.machine.shards}")]
+            for file in (Path(plan.benchmark(need)), *stale):
+                file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -167,7 +194,7 @@ def parameters(title: str) -> float | None:
 
 
 def candidates_of(recipe: Recipe) -> int:
-    """Candidates that a recipe decodes for one question, at most."""
+    """Candidates that a recipe decodes for one question, at most; without searches of one's own, which do not say."""
     number = 1 + int(recipe.shipped)
     if recipe.sample:
         number += recipe.sample.size * len(recipe.sample.temperatures)
@@ -218,20 +245,21 @@ def predict(
 
     planned: dict[str, list[_Planned]] = {rule: [] for rule in RULES}
     for cell in plan.cells.values():
-        many = candidates_of(plan.study.recipes[cell.recipe])
+        recipe = plan.study.recipes[cell.recipe]
+        many, own = candidates_of(recipe), tuple(search.strategy for search in recipe.own or ())
         weight = parameters(plan.study.models[cell.model].title) or 0.0
         asked = cell.questions
         if asked_for("candidates", cell):
-            planned["candidates"].append(_Planned("", asked, asked * many * answer[cell.dataset], weight))
+            planned["candidates"].append(_Planned("", asked, asked * many * answer[cell.dataset], weight, own))
         if asked_for("quality", cell):
             planned["quality"].append(_Planned(plan.study.quality.metric, asked, asked))
         for scorer in sorted(plan.scorers_of(cell)):
             kind = plan.study.scorers[scorer].kind
             if asked_for("similarity", cell, scorer):
-                planned["similarity"].append(_Planned(kind, asked, density * asked * many**2))
+                planned["similarity"].append(_Planned(kind, asked, density * asked * many**2, own=own))
         for scorer in cell.scorers:
             if asked_for("scores", cell, scorer):
-                planned["scores"].append(_Planned("", asked, asked * many))
+                planned["scores"].append(_Planned("", asked, asked * many, own=own))
             if asked_for("evaluation", cell, scorer):
                 planned["evaluation"].append(_Planned("", asked, asked))
     for cell in filter(partial(asked_for, "statistics"), plan.statistics_cells):
@@ -262,6 +290,9 @@ def _predicted(
         seconds += scale * sum(job.seconds for job in alike)
         cpu_seconds += scale * sum(job.cpu_seconds for job in alike)
         size += sum(job.amount for job in wanted) / sum(amounts) * sum(job.size for job in alike)
+    own = sorted({name for job in planned for name in job.own})
+    notes = [f"not in the sample: {', '.join(unknown)}"] if unknown else []
+    notes += [f"searches of one's own not counted: {', '.join(own)}"] if own else []
     total = round(sum(job.amount for job in planned))
     return Prediction(
         rule=rule,
@@ -272,7 +303,7 @@ def _predicted(
         seconds=None if unknown else seconds,
         cpu_seconds=None if unknown else cpu_seconds,
         size=size,
-        note=f"not in the sample: {', '.join(unknown)}" if unknown else "",
+        note="; ".join(notes),
     )
 
 

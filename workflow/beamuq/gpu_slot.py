@@ -20,9 +20,12 @@ import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
+from beamuq.errors import BeamUQError
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 60
 
 _held: int | None = None
 
@@ -33,6 +36,11 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ) -> Non
     Call before CUDA is first asked anything. Does nothing for ``cpu``, where ``nvidia-smi`` lists no card, in a
     scheduler's job that was given cards, and when called again. A ``CUDA_VISIBLE_DEVICES`` set by hand says which
     cards there are to choose from.
+
+    Raises
+    ------
+    BeamUQError
+        If ``nvidia-smi`` does not answer.
     """
     global _held
     if device == "cpu" or _held is not None or _is_bound(environment):
@@ -48,13 +56,37 @@ def slot_folder() -> Path:
     return Path(tempfile.gettempdir()) / "beamuq-gpu-slots"
 
 
+def usable_cards(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The machine's cards that ``CUDA_VISIBLE_DEVICES`` leaves to a job, as it would name them.
+
+    Raises
+    ------
+    BeamUQError
+        If ``nvidia-smi`` does not answer.
+    """
+    listed = listed_cards()
+    return list(_choice(environment.get(VISIBLE), listed).values()) if listed else []
+
+
 def listed_cards() -> list[str]:
-    """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where there is no ``nvidia-smi``."""
+    """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where it is not there or finds none.
+
+    Raises
+    ------
+    BeamUQError
+        If ``nvidia-smi`` does not answer.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
     command = [program, "--query-gpu=uuid", "--format=csv,noheader"]
-    done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=60)
+    try:
+        done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise BeamUQError(
+            f"{program}: did not answer in {PATIENCE_SECONDS} seconds, the driver hangs; restart the machine, or set "
+            "device: cpu in config.yaml"
+        ) from error
     return done.stdout.split() if done.returncode == 0 else []
 
 
@@ -65,12 +97,14 @@ def _is_bound(environment: Mapping[str, str]) -> bool:
 def _choice(visible: str | None, listed: Sequence[str]) -> dict[str, str]:
     """Cards to choose from: the lock's name → the value of ``CUDA_VISIBLE_DEVICES`` that selects it.
 
-    A card has one lock whether it is called by number or by UUID.
+    A card has one lock whether it is called by number or by UUID. As CUDA does, -1 hides itself and what follows.
     """
     if visible is None:
         return {card: card for card in listed}
     found = {}
     for entry in filter(None, (part.strip() for part in visible.split(","))):
+        if entry == "-1":
+            break
         named = [card for card in listed if card.startswith(entry)]
         if entry.isdigit() and int(entry) < len(listed):
             named = [listed[int(entry)]]
@@ -82,7 +116,7 @@ def _first_free(names: Mapping[str, str], folder: Path) -> tuple[str, int]:
     """The first name whose lock could be had, and the descriptor that holds it; waits while all are taken."""
     _make_shared(folder)
     locks = {name: _open(folder / re.sub(r"[^\w.-]", "_", name)) for name in names}
-    told = False
+    begun, told = time.monotonic(), False
     while True:
         for name, lock in locks.items():
             try:
@@ -92,6 +126,8 @@ def _first_free(names: Mapping[str, str], folder: Path) -> tuple[str, int]:
             for other in locks.values():
                 if other != lock:
                     os.close(other)
+            if told:
+                print(f"waited {time.monotonic() - begun:.0f} seconds for a card", file=sys.stderr, flush=True)
             return name, lock
         if not told:
             print(f"every card is taken ({len(locks)}); waiting for one", file=sys.stderr, flush=True)

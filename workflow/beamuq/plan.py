@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +22,11 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.lock import Kind, entry_of
 from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.models import devices
 from beamuq.models.fetch import parse_source
 from beamuq.models.packaged import PACKAGED
 from beamuq.needs import Need, file_name
+from beamuq.produced import strategy_of
 from beamuq.published.declared import FILES, FOLDER
 from beamuq.questions.raw import source_of
 from beamuq.sources import step_sources
@@ -33,6 +34,7 @@ from beamuq.steps import comparison
 from beamuq.study import (
     DEMO_DATA,
     PROMPTS,
+    STUDIES,
     Dataset,
     GridEntry,
     Machine,
@@ -96,6 +98,7 @@ class Plan:
         """
         machine = load_machine(config)
         path = study_path(machine.study)
+        _check_name(path)
         plugins.add(path)
         plan = cls(load_study(path), machine, path.stem, path)
         plan._check_adapters()
@@ -126,6 +129,10 @@ class Plan:
         Studies share what is fetched: a run of another one must not count as a change, which would decode again.
         """
         return self.lock
+
+    def memo(self, wildcards: Wildcards, output: Any) -> str:  # noqa: ARG002  (Snakemake calls it so)
+        """Where pairs scored before are kept: never a reason to score them again, so it asks for the output too."""
+        return self.machine.memo_root
 
     def file(self, need: Need) -> str:
         return f"{self.results}/{need.path}"
@@ -236,6 +243,10 @@ class Plan:
     def scorer_code(self, wildcards: Wildcards) -> list[str]:
         return plugins.files([self.study.scorers[wildcards.scorer].kind])
 
+    def statistics_code(self, wildcards: Wildcards) -> list[str]:
+        """The files of judges from outside the package."""
+        return plugins.files(self.study.scorers[judge].kind for judge in self._judges(wildcards.recipe).values())
+
     def own_policies(self, wildcards: Wildcards) -> list[str]:
         return plugins.files(own.policy for own in self.study.recipes[wildcards.recipe].own or ())
 
@@ -282,7 +293,7 @@ class Plan:
     def statistics_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """The cell's tables, and the models that its methods ask: never one that they do not."""
         cell, asked = self._cell(wildcards), self._asked(wildcards.recipe)
-        study, main = self.study, self.study.main
+        study = self.study
         inputs = {
             "questions": self.file(Need("questions", dataset=cell.dataset)),
             "candidates": self.file(Need("candidates", model=cell.model, dataset=cell.dataset, recipe=cell.recipe)),
@@ -291,10 +302,9 @@ class Plan:
             inputs["template"] = os.path.relpath(PROMPTS / "p_true.txt")
         if P_TRUE in asked or SAR in asked:
             inputs["language_model"] = self.model_manifest(study.models[cell.model].source)
-        if CCP in asked and (source := study.scorers[main.scorer].source):
-            inputs["nli"] = self.model_manifest(source)
-        if SAR in asked and main.relevance and (source := study.scorers[main.relevance].source):
-            inputs["relevance"] = self.model_manifest(source)
+        for name, judge in self._judges(wildcards.recipe).items():
+            if source := study.scorers[judge].source:
+                inputs[name] = self.model_manifest(source)
         return inputs
 
     def statistics_options(self, wildcards: Wildcards) -> str:
@@ -324,6 +334,12 @@ class Plan:
         return {
             need for name in self.study.scoring[recipe].methods for need in resolve(name).needs if need in STATISTICS
         }
+
+    def _judges(self, recipe: str) -> dict[str, str]:
+        """The scorers that CCP and SAR ask of a recipe's answers, by the option of the step."""
+        asked, main = self._asked(recipe), self.study.main
+        judges = {"nli": main.scorer} if CCP in asked else {}
+        return judges | ({"relevance": main.relevance} if SAR in asked and main.relevance else {})
 
     @property
     def statistics_cells(self) -> list[Cell]:
@@ -421,8 +437,8 @@ class Plan:
 
     def _produced(self, recipe: str) -> list[str]:
         """The study's produced answers that this recipe decodes."""
-        strategy = {"greedy": "greedy", "top_beam": self.study.main.beam, "shipped": "shipped"}
-        return [answer for answer in self.study.produced if self._decoded(strategy[answer], recipe)]
+        beam = self.study.main.beam
+        return [answer for answer in self.study.produced if self._decoded(strategy_of(answer, beam), recipe)]
 
     # -- settings of jobs ----------------------------------------------------------------------------------------
 
@@ -582,7 +598,7 @@ class Plan:
     def device(self) -> str:
         if self.machine.device != "auto":
             return self.machine.device
-        return "cuda" if shutil.which("nvidia-smi") else "cpu"
+        return devices.present()
 
     @cached_property
     def dtype(self) -> str:
@@ -615,6 +631,18 @@ class Plan:
     @property
     def quality_model_option(self) -> str:
         return _options(self.quality_models, ("model", "backbone"))
+
+    @property
+    def fetched_facts(self) -> str:
+        """What the page of all that was fetched says of the study itself."""
+        datasets = {key: self.study.datasets[key] for key in {cell.dataset: None for cell in self.cells.values()}}
+        told = {key: [dataset.source, dataset.licence, dataset.split] for key, dataset in datasets.items()}
+        return _json({"title": self.study.title, "uses": self.uses(), "datasets": told})
+
+    @property
+    def lock_if_there(self) -> list[str]:
+        """The lock file as an input; the first fetch of a study writes it."""
+        return [self.lock] if Path(self.lock).is_file() else []
 
     @property
     def machine_settings(self) -> str:
@@ -717,15 +745,26 @@ class Plan:
                 )
 
     def uses(self) -> dict[str, str]:
-        """Every source of a model that this study loads, and what for."""
-        study, quality = self.study, self.study.quality
-        loaded = [(study.models[name].source, f"model {name}") for name in {c.model: None for c in self.cells.values()}]
-        loaded += [(scorer.source, f"scorer {key}") for key, scorer in study.scorers.items() if scorer.source]
+        """Every source of a model that this study loads, and what for; a scorer that nothing asks is none of them."""
+        study, quality, cells = self.study, self.study.quality, self.cells.values()
+        asked = {key for c in cells for key in (*self.scorers_of(c), *self._judges(c.recipe).values())}
+        loaded = [(study.models[name].source, f"model {name}") for name in {c.model: None for c in cells}]
+        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in asked and s.source]
         loaded += [(source, f"quality {quality.metric}") for source in (quality.source, quality.backbone) if source]
         named: dict[str, list[str]] = {}
         for source, use in loaded:
             named.setdefault(source, []).append(use)
         return {source: ", ".join(dict.fromkeys(uses)) for source, uses in named.items()}
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same results."""
+    ours = STUDIES / f"{path.stem}.yaml"
+    if ours.is_file() and not ours.samefile(path):
+        raise BeamUQError(
+            f"config.yaml: study: {json.dumps(str(path))}: {os.path.relpath(ours)} writes results/{path.stem} too; "
+            "rename your file"
+        )
 
 
 def _revision(file: Path) -> str | None:

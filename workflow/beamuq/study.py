@@ -12,14 +12,24 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.network import masked
 from beamuq.plugins import FORM
+from beamuq.produced import Produced, strategy_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
@@ -29,7 +39,6 @@ PROMPTS = ROOT / "workflow" / "prompts"
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
 SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
 Positive = Annotated[int, Field(ge=1)]
-Produced = Literal["greedy", "top_beam", "shipped"]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
 METRICS = ("alignscore", "answer_f1", "exact_match")
 
@@ -56,6 +65,28 @@ def _shaped(pattern: str, meaning: str) -> Any:
     return BeforeValidator(check)
 
 
+def _each_once(items: list[Any]) -> list[Any]:
+    twice = next((item for position, item in enumerate(items) if item in items[:position]), None)
+    if twice is not None:
+        raise ValueError(f"{json.dumps(twice)} stands twice; drop one")
+    return items
+
+
+def _from_home(place: Any) -> Any:
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
+    if not isinstance(place, str):
+        return place
+    kind = "folder:" if place.startswith("folder:") else ""
+    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps any other path as written)
+
+
+T = TypeVar("T")
+Distinct = Annotated[list[T], AfterValidator(_each_once), Field(json_schema_extra={"uniqueItems": True})]
+FROM_HOME = BeforeValidator(_from_home)
+# The commands that fetch name these bare: to quote them there would change the commands, so fetch and decode all again.
+PLAIN_PATH = _shaped(r"[\w@%+=:,./-]+", "a path of letters, digits and @%+=:,./_- only")
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -71,6 +102,7 @@ class Model(_Strict):
             pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$",
             description="hub:ORG/NAME, packaged:NAME or folder:PATH",
         ),
+        FROM_HOME,
     ]
     style: Annotated[
         Literal["base", "instruct"], Field(description="which prompt template; instruct goes through chat")
@@ -94,6 +126,7 @@ class Dataset(_Strict):
             pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+|demo)$",
             description="hub:ORG/NAME, demo, or folder:PATH of its splits",
         ),
+        FROM_HOME,
     ]
     config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
     licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
@@ -116,13 +149,13 @@ class SampleStrategy(_Strict):
     """``size`` multinomial samples at each temperature."""
 
     size: Positive
-    temperatures: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
+    temperatures: Annotated[Distinct[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
 
 
 class BeamStrategy(_Strict):
     """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3)."""
 
-    widths: Annotated[list[Positive], Field(min_length=1)]
+    widths: Annotated[Distinct[Positive], Field(min_length=1)]
     length_penalty: float = 0.0
     early_stopping: bool | Literal["never"] = "never"
 
@@ -137,8 +170,8 @@ class DiverseStrategy(_Strict):
     """Diverse beam search: every group count with every penalty."""
 
     size: Positive
-    groups: Annotated[list[Positive], Field(min_length=1)]
-    penalties: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+    groups: Annotated[Distinct[Positive], Field(min_length=1)]
+    penalties: Annotated[Distinct[Annotated[float, Field(ge=0)]], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _groups_divide_size(self) -> DiverseStrategy:
@@ -152,7 +185,7 @@ class HybridStrategy(_Strict):
     """B beams, then size − B samples from the law that excludes them."""
 
     size: Positive
-    beams: Annotated[list[Positive], Field(min_length=1)]
+    beams: Annotated[Distinct[Positive], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _beams_leave_room(self) -> HybridStrategy:
@@ -205,13 +238,12 @@ class Recipe(_Strict):
     def _something_to_decode(self) -> Recipe:
         if not (self.sample or self.beam or self.diverse or self.hybrid or self.own):
             raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, own")
+        _each_once(self.strategies())
         return self
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
-        names = ["greedy"]
-        if self.sample:
-            names += [f"sample T={float(t)}" for t in self.sample.temperatures]
+        names = ["greedy", *self.samples()]
         if self.beam:
             names += [f"beam M={m}{self.beam.suffix}" for m in self.beam.widths]
         if self.diverse:
@@ -223,6 +255,15 @@ class Recipe(_Strict):
             names.append("shipped")
         return names
 
+    def samples(self) -> list[str]:
+        """The strategies that draw from the model's own law, tempered or not: those of ``sample``."""
+        return [f"sample T={float(t)}" for t in self.sample.temperatures] if self.sample else []
+
+    def searches(self) -> list[str]:
+        """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``own``."""
+        others = ("greedy", "sample", "hybrid", "shipped")
+        return [name for name in self.strategies() if name.split()[0] not in others]
+
 
 class GridEntry(_Strict):
     """A recipe on models × datasets, scored with the named similarity scorers."""
@@ -231,7 +272,7 @@ class GridEntry(_Strict):
     models: Annotated[list[str], Field(min_length=1)]
     datasets: Annotated[list[str], Field(min_length=1)]
     questions: Annotated[Positive | None, Field(description="a prefix of the dataset's; default all")] = None
-    scorers: Annotated[list[str], Field(min_length=1)]
+    scorers: Annotated[Distinct[str], Field(min_length=1)]
 
 
 class Scorer(_Strict):
@@ -247,7 +288,7 @@ class Scorer(_Strict):
     ]
     title: Annotated[str, Field(min_length=1, description="as captions name it")]
     source: Annotated[
-        str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$")
+        str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$"), FROM_HOME
     ] = None
     same_meaning: Annotated[
         float | None,
@@ -283,8 +324,9 @@ class Quality(_Strict):
     source: Annotated[
         str | None,
         Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*/\w[\w.-]*|folder:.+)$", description="hub:ORG/NAME/FILE"),
+        FROM_HOME,
     ] = None
-    backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$")] = None
+    backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$"), FROM_HOME] = None
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
     stand_in_for: str | None = None
 
@@ -313,20 +355,20 @@ class Main(_Strict):
 class Scoring(_Strict):
     """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
 
-    methods: Annotated[list[str], Field(min_length=1, description="in the order of the tables' rows")]
+    methods: Annotated[Distinct[str], Field(min_length=1, description="in the order of the tables' rows")]
     every_strategy: Annotated[bool, Field(description="score each strategy of the recipe, not only the main two")] = (
         False
     )
-    epsilon: list[Annotated[float, Field(ge=0, le=1)]] = []
-    alpha: list[Annotated[float, Field(gt=0, le=2)]] = []
-    fixed_k: list[Positive] = []
-    budgets: list[Positive] = []
+    epsilon: Distinct[Annotated[float, Field(ge=0, le=1)]] = []
+    alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
+    fixed_k: Distinct[Positive] = []
+    budgets: Distinct[Positive] = []
 
 
 class Evaluation(_Strict):
     """Metrics and their intervals (D13)."""
 
-    metrics: Annotated[list[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
+    metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
     max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 2000
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
@@ -351,7 +393,7 @@ class Study(_Strict):
     quality: Quality
     main: Main
     scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
-    produced: Annotated[list[Produced], Field(min_length=1)] = ["greedy"]
+    produced: Annotated[Distinct[Produced], Field(min_length=1)] = ["greedy"]
     evaluation: Evaluation = Evaluation()
     exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
 
@@ -383,12 +425,17 @@ class Study(_Strict):
         known("main.scorer", [self.main.scorer], self.scorers)
         if self.main.relevance:
             known("main.relevance", [self.main.relevance], self.scorers)
-        known("main.sample", [self.main.sample], self.recipes[self.main.recipe].strategies())
-        known("main.beam", [self.main.beam], self.recipes[self.main.recipe].strategies())
+        decoded = self.recipes[self.main.recipe]
+        for key, what, chosen, choices in (
+            ("sample", "sample strategy", self.main.sample, decoded.samples()),
+            ("beam", "search", self.main.beam, decoded.searches()),
+        ):
+            if chosen not in choices:
+                fix = hint(chosen, choices) if choices else f"add recipes.{self.main.recipe}.{key}"
+                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{self.main.recipe}; {fix}")
         known("scoring", self.scoring, self.recipes)
-        for recipe in {entry.recipe for entry in self.grid} | {self.main.recipe}:
-            if recipe not in self.scoring:
-                raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
+            self._is_scored(recipe)
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
             drawn = decoded.sample.size if decoded.sample else 0
@@ -407,19 +454,37 @@ class Study(_Strict):
                 seen[cell] = position
         return self
 
+    def _is_scored(self, recipe: str) -> None:
+        """Refuse what scoring a recipe of the grid would find missing after all its decoding."""
+        if recipe not in self.scoring:
+            raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        decoded = self.recipes[recipe]
+        looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
+        if decoded.sample and looked_at and self.main.size > decoded.sample.size:
+            raise ValueError(
+                f"main.size: {self.main.size} is more than recipes.{recipe}.sample.size ({decoded.sample.size}); "
+                "lower it or raise that one"
+            )
+        if not {strategy_of(name, self.main.beam) for name in self.produced} & {*decoded.strategies()}:
+            raise ValueError(f"produced: recipes.{recipe} decodes none of {', '.join(self.produced)}; add greedy")
+
 
 class Machine(_Strict):
     """``config.yaml``: where things lie and what they run on. Never part of the science."""
 
     study: Annotated[str, Field(min_length=1, description="a name in studies/, or a path to your own file")] = "demo"
-    data_root: Annotated[str | None, Field(description="local datasets in the hub's schema; null: the hub")] = None
-    models_root: Annotated[str, Field(min_length=1, description="where fetched models are kept")] = "resources/models"
-    datasets_root: Annotated[str, Field(min_length=1, description="where fetched datasets are kept")] = (
-        "resources/datasets"
-    )
-    memo_root: Annotated[str, Field(min_length=1, description="pairs scored before, shared by jobs and studies")] = (
-        "resources/memo"
-    )
+    data_root: Annotated[
+        str | None, Field(description="local datasets in the hub's schema; null: the hub"), FROM_HOME
+    ] = None
+    models_root: Annotated[
+        str, Field(min_length=1, description="where fetched models are kept"), PLAIN_PATH, FROM_HOME
+    ] = "resources/models"
+    datasets_root: Annotated[
+        str, Field(min_length=1, description="where fetched datasets are kept"), PLAIN_PATH, FROM_HOME
+    ] = "resources/datasets"
+    memo_root: Annotated[
+        str, Field(min_length=1, description="pairs scored before, shared by jobs and studies"), FROM_HOME
+    ] = "resources/memo"
     device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")
@@ -542,11 +607,20 @@ def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> M
 
 
 def study_path(name: str) -> Path:
-    """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path."""
+    """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
+
+    Raises
+    ------
+    BeamUQError
+        If there is no such file, or its name would not do as a folder's in the commands of the rules.
+    """
     own = "/" in name or name.endswith((".yaml", ".yml"))
-    path = Path(name) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
+    path = Path(_from_home(name)) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
     if not path.is_file():
         there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
         fix = hint(name, there, ", or a path to your own file")
         raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", path.stem):
+        fix = "rename the file: letters, digits, '_', '-' and '.' only"
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: names folders of results; {fix}")
     return path

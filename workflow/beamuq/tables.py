@@ -55,7 +55,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "candidates": _schema(
         id=STRING,
         strategy=STRING,  # "greedy", "sample T=1.0", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3"
-        rank=INT,  # 0-based: draw number of a sample, order of a beam by descending log p
+        rank=INT,  # 0-based: draw number of a sample; the search's own order of beams (log p unless length-penalised)
         text=STRING,  # decoded up to the first newline or stop, then cleaned (D1, D9)
         token_ids=INTS,  # terminator included
         token_texts=STRINGS,

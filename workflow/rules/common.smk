@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from beamuq import announce
+from beamuq import announce, estimate
 from beamuq.errors import BeamUQError
 from beamuq.plan import FORMATS, Plan
 from beamuq.sources import step_sources
@@ -18,6 +18,8 @@ try:
             sys.argv, [workflow.workdir_init, workflow.basedir, Path.cwd()]
         )
     plan = Plan.load(config)
+    if workflow.is_main_process:
+        announce.settle_cards(workflow, plan, announce.executor())
 except BeamUQError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     os._exit(2)
@@ -36,6 +38,8 @@ announce.at_exit(workflow, plan)
 
 onstart:
     print(announce.opening(workflow, plan, sys.argv), flush=True)
+    if not workflow.touch:
+        estimate.forget(plan, workflow.dag.needrun_jobs(exclude_finished=False))
 
 
 onsuccess:

@@ -43,6 +43,7 @@ rule fetch_dataset:
 rule fetched_page:
     input:
         plan.fetched(),
+        lock=plan.lock_if_there,
         code=step_sources("fetched"),
     output:
         page="<results>/fetched.md",
@@ -56,6 +57,7 @@ rule fetched_page:
         runtime=10,
     params:
         settings=plan.machine_settings,
+        facts=plan.fetched_facts,
     shell:
         "python -m beamuq.steps.fetched --settings {params.settings:q} --page {output.page} > {log} 2>&1"
 

@@ -20,7 +20,7 @@ rule quality:
     params:
         settings=plan.quality_settings,
         model=plan.quality_model_option,
-        memo=plan.machine.memo_root,
+        memo=plan.memo,
         device=plan.device,
         dtype=plan.dtype,
     shell:

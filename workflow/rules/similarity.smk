@@ -18,7 +18,7 @@ rule similarity:
     params:
         settings=plan.scorer_settings,
         model=plan.scorer_model_option,
-        memo=plan.machine.memo_root,
+        memo=plan.memo,
         device=plan.device,
         dtype=plan.dtype,
     message:

@@ -1,6 +1,7 @@
 rule statistics:
     input:
         unpack(plan.statistics_inputs),
+        own=plan.statistics_code,
     output:
         statistics="<results>/statistics/{model}/{dataset}/{recipe}.parquet",
     log:
@@ -17,7 +18,7 @@ rule statistics:
     params:
         settings=plan.statistics_settings,
         models=plan.statistics_options,
-        memo=plan.machine.memo_root,
+        memo=plan.memo,
         device=plan.device,
         dtype=plan.dtype,
     message:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     """How often each resample draws each question, [N, resamples].
 
     ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
-    draws depend on ``seed`` and ``name`` (the cell) and nothing else, so that all scores of a cell are paired.
+    draws depend on ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are paired.
     """
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
     key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], "big")
@@ -53,6 +54,15 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     cells = draws + np.arange(resamples)[:, None] * len(units)
     counts = np.bincount(cells.ravel(), minlength=resamples * len(units)).reshape(resamples, len(units))
     return np.ascontiguousarray(counts.T)[unit].astype(np.int64)
+
+
+def draws_name(dataset: str, questions: Iterable[tuple[str, str]]) -> str:
+    """The ``name`` of resamples of a dataset's ``questions``, each its id and group, in any order.
+
+    Whoever answered the same questions shares their draws: what luck of the questions does to one model it does to all.
+    """
+    asked = json.dumps(sorted(questions), ensure_ascii=False)
+    return f"{dataset}/{hashlib.sha256(asked.encode()).hexdigest()}"
 
 
 def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import interval, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.metrics import Array, Evaluator, why_undefined
 
 Row = dict[str, Any]
@@ -31,12 +31,12 @@ class Settings(BaseModel):
 
 
 def evaluate(
-    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: Settings, name: str
+    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: Settings, dataset: str
 ) -> tuple[list[Row], list[Row]]:
     """Rows of ``evaluation`` and of ``replicates``, in the order of the scores.
 
-    ``name`` (the cell's) and the seed choose the resamples, which all scores and produced answers of the cell share; a
-    question's group is what is resampled.
+    The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers share them, within
+    the cell and with other models and recipes on the same questions; a question's group is what is resampled.
 
     Raises
     ------
@@ -50,7 +50,9 @@ def evaluate(
         values = _quality_of(ids, produced, quality)
         if unknown := [key for key in ids if key not in groups]:
             raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
-        drawn = resample_counts([groups[key] for key in ids], settings.resamples, settings.seed, name)
+        of_ids = [groups[key] for key in ids]
+        name = draws_name(dataset, zip(ids, of_ids, strict=True))
+        drawn = resample_counts(of_ids, settings.resamples, settings.seed, name)
         counts = np.concatenate([np.ones((len(ids), 1), dtype=np.int64), drawn], axis=1)
         limits = {"max_rejection": settings.max_rejection, "threshold": settings.threshold}
         evaluator = Evaluator(values, counts, **limits)

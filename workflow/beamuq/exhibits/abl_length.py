@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.exhibits import grid, naming, style
-from beamuq.exhibits.candidates import Candidates, equal_bins
+from beamuq.exhibits import examples, grid, naming, style
+from beamuq.exhibits.candidates import equal_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
 from beamuq.study import Study
 
@@ -22,12 +21,12 @@ METHOD, BINS = "Dissimilarity", 5
 
 
 def needs(study: Study) -> list[Need]:
-    """Scores, quality, candidates and questions of one model on both datasets."""
+    """Candidates, questions, scores and quality of one model on both datasets."""
     model, _ = grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
     found = []
     for dataset in DATASETS:
         grid.one_cell(study, model, dataset, study.main.scorer)
-        found += _files(study, model, dataset)
+        found += grid.answer_needs(study, model, dataset)
     return found
 
 
@@ -36,10 +35,8 @@ def build(study: Study, inputs: Inputs) -> Figure:
     model = needs(study)[0].model
     rows, few = [], []
     for dataset in DATASETS:
-        scores, quality, candidates, questions = _files(study, model, dataset)
-        found = Scored(inputs, scores, quality, questions)
-        lengths = Candidates(inputs, candidates, questions)
-        bins = equal_bins(lengths.lengths(), BINS)
+        candidates, found = examples.read(inputs, grid.answer_needs(study, model, dataset))
+        bins = equal_bins(candidates.lengths(), BINS)
         few += [f"{study.datasets[dataset].title} has {len(bins)}"] if len(bins) < BINS else []
         for chosen in bins:
             keys = [(METHOD, variant, "") for variant in style.VARIANTS]
@@ -73,16 +70,6 @@ def build(study: Study, inputs: Inputs) -> Figure:
     return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, titles))
 
 
-def _files(study: Study, model: str, dataset: str) -> list[Need]:
-    recipe = study.main.recipe
-    return [
-        Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
-        Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
-        Need("candidates", model=model, dataset=dataset, recipe=recipe),
-        Need("questions", dataset=dataset),
-    ]
-
-
 def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> matplotlib.figure.Figure:
     figure = style.canvas(2.2, title, note, legend_rows=1)
     panels = figure.subplots(1, len(titles), sharey=True)
@@ -108,6 +95,8 @@ def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> 
         axes.set_title(name, parse_math=False)
         axes.set_xlim(-0.6, len(bars) - 0.4)
         style.length_axis(axes, np.arange(len(bars), dtype=np.float64), bars["length"], bars["n"], short=True)
+    if data["value"].isna().all():
+        panels[0].set_ylim(-0.05, 1)  # no bar gives the axis a scale, and "n/a" would be set far outside it
     panels[0].set_ylabel("PRR")
     style.legend(figure, panels[0], 2)
     return figure

@@ -22,11 +22,7 @@ QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 
 def needs(study: Study) -> list[Need]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
-    model, dataset = grid.one_cell(study, MODEL, DATASET)
-    return [
-        Need("candidates", model=model, dataset=dataset, recipe=study.main.recipe),
-        Need("questions", dataset=dataset),
-    ]
+    return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
@@ -41,8 +37,6 @@ def build(study: Study, inputs: Inputs) -> Figure:
                 mass[chosen.members],
                 group_of(found.groups, chosen.members),
                 study.evaluation.confidence,
-                seed=study.seed,
-                resamples=study.evaluation.resamples,
             )
             low, high = interval or (np.nan, np.nan)
             rows.append(
@@ -77,8 +71,8 @@ def build(study: Study, inputs: Inputs) -> Figure:
         [
             f"Left: probability mass of the distinct token sequences among {size} samples and among {size} beams, mean "
             "over the questions of a length of the greedy answer (generated tokens with the terminator), with "
-            f"{style.confidence(study)} bootstrap intervals; none below two questions.",
-            "Right: sequence probability p by beam rank, 1 the most probable: median, quartiles (box), 5 % and 95 % "
+            f"{style.confidence(study)} {numbers.MEAN_INTERVALS}.",
+            f"Right: sequence probability p by beam rank, {naming.BEAM_ORDER}: median, quartiles (box), 5 % and 95 % "
             f"(whiskers), mean (dot). {dataset}, {model}, n = {len(found.ids)} questions.",
             grid.shown_instead(study, [MODEL], [files[0].model]),
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beamuq.exhibits import ablation_tables, naming
 from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
+from beamuq.exhibits.measured import stored_setting
 from beamuq.exhibits.ranked import Line, Printed
 from beamuq.methods.settings import parse
 from beamuq.needs import Need
@@ -43,7 +44,7 @@ def build(study: Study, inputs: Inputs) -> Table:
             if any(isinstance(line, Line) and line.key.setting.endswith("exact") for line in body)
             else "",
         ],
-        stored=lambda at: _stored(study, at),
+        stored=lambda at: stored_setting(study, at.setting),
     )
 
 
@@ -74,11 +75,6 @@ def _body(study: Study, recipe: str) -> list[Line | Heading | Rule]:
 
 def _line(title: str, settings: str, variant: str, setting: str) -> Line:
     return Line((title, settings), Printed(variant=variant, setting=setting))
-
-
-def _stored(study: Study, at: Printed) -> str:
-    strategy = at.setting.replace("multinomial", "sample")
-    return "" if strategy in ("beam", study.main.sample) else strategy
 
 
 EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -22,11 +22,7 @@ LABEL, MODEL, DATASET = "beam_mass_threshold", "gemma-3-4b-base", "triviaqa"
 
 def needs(study: Study) -> list[Need]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
-    model, dataset = grid.one_cell(study, MODEL, DATASET)
-    return [
-        Need("candidates", model=model, dataset=dataset, recipe=study.main.recipe),
-        Need("questions", dataset=dataset),
-    ]
+    return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:

@@ -6,7 +6,6 @@ such as one a model) is an exhibit module: adding an exhibit is adding one file.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import pkgutil
@@ -21,7 +20,7 @@ import pandas as pd
 
 import beamuq.exhibits
 from beamuq import tables
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.needs import Need
 from beamuq.study import Study, load_study
 
@@ -182,9 +181,7 @@ def exhibit(name: str, study: Study) -> Exhibit:
     """
     found = {item.label: item for module in _modules() for item in _exhibits(module, study)}
     if name not in found:
-        near = difflib.get_close_matches(name, found, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names(study))}"
-        raise BeamUQError(f"{name!r}: no such exhibit; {hint}")
+        raise BeamUQError(f"{name!r}: no such exhibit; {hint(name, names(study))}")
     return found[name]
 
 

@@ -41,21 +41,20 @@ class Example:
 
 
 def needs(study: Study, dataset: str) -> list[Need]:
-    """Candidates, scores, quality and questions of one cell of the main recipe."""
-    model, _ = grid.one_cell(study, MODEL, dataset, study.main.scorer)
-    recipe = study.main.recipe
-    return [
-        Need("candidates", model=model, dataset=dataset, recipe=recipe),
-        Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
-        Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
-        Need("questions", dataset=dataset),
-    ]
+    """Candidates, questions, scores and quality of one cell of the main recipe."""
+    return grid.answer_needs(study, *grid.one_cell(study, MODEL, dataset, study.main.scorer))
+
+
+def read(inputs: Inputs, files: Sequence[Need]) -> tuple[Candidates, Scored]:
+    """What :func:`needs` names."""
+    candidates, questions, scores, quality = files
+    return Candidates(inputs, candidates, questions), Scored(inputs, scores, quality, questions)
 
 
 def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) -> Figure:
     """``count`` panels of questions chosen by rule: the first wrong answer, then the first right one."""
     files = needs(study, dataset)
-    candidates, scored = Candidates(inputs, files[0], files[3]), Scored(inputs, files[1], files[2], files[3])
+    candidates, scored = read(inputs, files)
     chosen, rule = _chosen(scored, study.quality.threshold, count)
     examples = [_example(study, dataset, candidates, scored, position) for position in chosen]
     model, name = study.models[files[0].model].title, study.datasets[dataset].title

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from beamuq.errors import BeamUQError
+from beamuq.needs import Need
 from beamuq.study import GridEntry, Study
 
 Cell = tuple[str, str]  # model, dataset
@@ -88,6 +89,26 @@ def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
     if dataset not in study.datasets:
         raise BeamUQError(f"shows dataset {dataset!r}, which the study lacks (it has {', '.join(study.datasets)})")
     return first_model(study, model, lambda m: covers(study, recipe, m, dataset, scorer)), dataset
+
+
+def candidate_needs(study: Study, model: str, dataset: str) -> list[Need]:
+    """Candidates of the main recipe, and the questions for their order and groups."""
+    return [Need("candidates", dataset, model, study.main.recipe), Need("questions", dataset)]
+
+
+def score_needs(study: Study, model: str, dataset: str, recipe: str = "") -> list[Need]:
+    """Scores under the main scorer and quality, of the main recipe unless told, and the questions."""
+    recipe = recipe or study.main.recipe
+    return [
+        Need("scores", dataset, model, recipe, study.main.scorer),
+        Need("quality", dataset, model, recipe, metric=study.quality.metric),
+        Need("questions", dataset),
+    ]
+
+
+def answer_needs(study: Study, model: str, dataset: str) -> list[Need]:
+    """Candidates, questions, scores and quality of the main recipe."""
+    return [*candidate_needs(study, model, dataset), *score_needs(study, model, dataset)[:2]]
 
 
 def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str] = ()) -> str | None:

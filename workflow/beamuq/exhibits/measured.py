@@ -87,6 +87,12 @@ def stored(key: Key) -> Key:
     return key._replace(variant=stored_variant(key.method, key.variant))
 
 
+def stored_setting(study: Study, printed: str) -> str:
+    """``beam`` and the main temperature are the main line, ``""``; ``multinomial T=0.7`` is ``sample T=0.7``."""
+    strategy = printed.replace("multinomial", "sample")
+    return "" if strategy in ("beam", study.main.sample) else strategy
+
+
 def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key: Key, confidence: float) -> Measured:
     """Mean of the cells' values; its interval from their stored replicates, each dataset resampled on its own (D13).
 

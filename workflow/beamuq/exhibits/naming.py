@@ -30,6 +30,8 @@ _METHODS = {
 }
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
+BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
+
 DEMO_TAG = "[demo] "
 DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
 

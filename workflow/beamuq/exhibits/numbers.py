@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from beamuq.exhibits.core import Cell
 
 TIE = 1e-12
+LEAST_GROUPS = 5
+MEAN_INTERVALS = "t intervals over questions, cut at 0 and 1; none below five questions or where all are equal"
 Floats = NDArray[np.float64]
 
 
@@ -72,34 +74,44 @@ def proportion_interval(successes: NDArray[np.bool_], groups: Sequence[str], con
     effect, as Korn and Graubard use it). At 0 % and 100 %, where d does not exist, n_eff is the number of groups.
     """
     n, p = len(successes), float(np.mean(successes))
-    names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
-    effective = float(n)
-    if len(names) < n:
-        if p in (0.0, 1.0) or len(names) == 1:
-            effective = float(len(names))
-        else:
-            sums = np.bincount(index, weights=successes - p)
-            clustered = len(names) / (len(names) - 1) * float(np.sum(sums**2)) / n**2
-            effective = n / max(1.0, clustered / (p * (1 - p) / n))
+    clustered, count = _clustered(successes, groups)
+    effective = float(count)
+    if 1 < count < n and 0 < p < 1:
+        effective = n / max(1.0, clustered / (p * (1 - p) / n))
     z = float(ndtri((1 + confidence) / 2))
     center = (p + z**2 / (2 * effective)) / (1 + z**2 / effective)
     half = z / (1 + z**2 / effective) * math.sqrt(p * (1 - p) / effective + z**2 / (4 * effective**2))
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def mean_interval(
-    values: Floats, groups: Sequence[str], confidence: float, *, seed: int, resamples: int
-) -> tuple[float, float] | None:
-    """Percentile bootstrap interval of a mean over questions, whole groups resampled; None below two groups.
+def mean_interval(values: Floats, groups: Sequence[str], confidence: float) -> tuple[float, float] | None:
+    """Student's t interval of a mean of shares, cut to [0, 1]; None below five groups or where all are equal.
 
-    ``values``: one a question, finite. The generator is seeded by ``seed`` alone, so equal inputs give equal intervals.
+    Parameters
+    ----------
+    values
+        One a question, in [0, 1].
+    groups
+        The question's group: a CoQA story; otherwise the question itself.
+    confidence
+        Such as 0.95.
+
+    Notes
+    -----
+    The variance of the mean is cluster-robust, with a degree of freedom less than there are groups. A percentile
+    bootstrap of few groups is too short: of two it is their range, which covers half of what it says.
     """
+    clustered, count = _clustered(values, groups)
+    if count < LEAST_GROUPS or np.ptp(values) == 0:
+        return None
+    mean, half = float(np.mean(values)), float(stdtrit(count - 1, (1 + confidence) / 2)) * math.sqrt(clustered)
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def _clustered(values: NDArray[np.bool_] | Floats, groups: Sequence[str]) -> tuple[float, int]:
+    """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
     names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
-        return None
-    sums, counts = np.bincount(index, weights=values), np.bincount(index)
-    generator = np.random.Generator(np.random.Philox(seed))
-    drawn = generator.integers(len(names), size=(resamples, len(names)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+        return math.nan, len(names)
+    sums = np.bincount(index, weights=values - np.mean(values))
+    return len(names) / (len(names) - 1) * float(np.sum(sums**2)) / len(values) ** 2, len(names)

@@ -23,19 +23,13 @@ BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 
 def needs(study: Study) -> list[Need]:
     """Scores, quality and questions of one model on TriviaQA."""
-    model, dataset = grid.one_cell(study, MODEL, DATASET, study.main.scorer)
-    recipe = study.main.recipe
-    return [
-        Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
-        Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
-        Need("questions", dataset=dataset),
-    ]
+    return grid.score_needs(study, *grid.one_cell(study, MODEL, DATASET, study.main.scorer))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
     files = needs(study)
-    found = Scored(inputs, files[0], files[1], files[2])
+    found = Scored(inputs, *files)
     resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
     counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{LABEL} {files[0].model}")
     frames = []

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.exhibits import curves, grid, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits.core import Exhibit, Figure, Inputs, unique
 from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
 from beamuq.study import Study
@@ -25,24 +25,15 @@ def needs(study: Study) -> list[Need]:
     """Scores, quality and questions of every panel."""
     found = []
     for model, dataset, recipe in _panels(study):
-        found += [
-            Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
-            Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
-            Need("questions", dataset=dataset),
-        ]
-    return list(dict.fromkeys(found))
+        found += grid.score_needs(study, model, dataset, recipe)
+    return unique(found)
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
     rows = []
     for model, dataset, recipe in _panels(study):
-        found = Scored(
-            inputs,
-            Need("scores", model=model, dataset=dataset, recipe=recipe, scorer=study.main.scorer),
-            Need("quality", model=model, dataset=dataset, recipe=recipe, metric=study.quality.metric),
-            Need("questions", dataset=dataset),
-        )
+        found = Scored(inputs, *grid.score_needs(study, model, dataset, recipe))
         keys = [(v, m) for v in curves.BOTH for m in sorted(study.scoring[recipe].budgets)]
         members = np.arange(len(found.ids)) < MOST
         values = found.prr(study, members, f"first {MOST}", [(METHOD, v, f"M={m}") for v, m in keys])

@@ -21,11 +21,7 @@ LABEL, MODEL, DATASET = "redundancy", "gemma-3-4b-base", "triviaqa"
 
 def needs(study: Study) -> list[Need]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
-    model, dataset = grid.one_cell(study, MODEL, DATASET)
-    return [
-        Need("candidates", model=model, dataset=dataset, recipe=study.main.recipe),
-        Need("questions", dataset=dataset),
-    ]
+    return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
@@ -40,8 +36,6 @@ def build(study: Study, inputs: Inputs) -> Figure:
             values[members],
             group_of(found.groups, members),
             study.evaluation.confidence,
-            seed=study.seed,
-            resamples=study.evaluation.resamples,
         )
         low, high = interval or (np.nan, np.nan)
         title = "All" if chosen is None else chosen.title
@@ -55,7 +49,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
             f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
             f"samples, averaged over the questions of that length. {dataset}, {model}, n = {len(values)} questions.",
             "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
-            f"Bars: {style.confidence(study)} bootstrap intervals over questions; none below two questions.",
+            f"Bars: {style.confidence(study)} {numbers.MEAN_INTERVALS}.",
             grid.shown_instead(study, [MODEL], [files[0].model]),
         ],
     )

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.exhibits import examples, grid, lettering, naming, style
-from beamuq.exhibits.candidates import Candidates
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
 from beamuq.study import Study
 
@@ -28,7 +26,7 @@ def needs(study: Study) -> list[Need]:
 def build(study: Study, inputs: Inputs) -> Figure:
     """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
     files, size = needs(study), study.main.size
-    candidates, scored = Candidates(inputs, files[0], files[3]), Scored(inputs, files[1], files[2], files[3])
+    candidates, scored = examples.read(inputs, files)
     redundancy = candidates.redundancy(study.main.sample, size)
     repeated = np.flatnonzero(redundancy > 0)
     among = repeated if len(repeated) else np.arange(len(redundancy))
@@ -62,7 +60,8 @@ def build(study: Study, inputs: Inputs) -> Figure:
         study,
         [
             f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
-            f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams by sequence probability.",
+            f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams with their sequence "
+            f"probability, {naming.BEAM_ORDER}.",
             f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
             grid.shown_instead(study, [examples.MODEL], [files[0].model]),
         ],

@@ -1,4 +1,4 @@
-"""Scores and quality of one cell, question by question: for curves and subsets that no evaluation file holds."""
+"""One cell's greedy answers, question by question: for curves and subsets that no evaluation file holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, metrics
+from beamuq.exhibits.candidates import group_of
 from beamuq.exhibits.core import Inputs
 from beamuq.exhibits.measured import Measured
 from beamuq.methods.registry import stored_variant
@@ -28,10 +29,10 @@ class Scored:
         If the files do not belong together.
     """
 
-    def __init__(self, inputs: Inputs, scores: Need, quality: Need, questions: Need, produced: str = "greedy") -> None:
+    def __init__(self, inputs: Inputs, scores: Need, quality: Need, questions: Need) -> None:
         self.path = scores.path
         rated = inputs.frame(quality)
-        values = rated[rated["produced"] == produced].set_index("id")["value"]
+        values = rated[rated["produced"] == "greedy"].set_index("id")["value"]
         asked = inputs.frame(questions)
         asked = asked[asked["id"].isin(set(values.index))]
         if len(asked) != len(values):
@@ -40,7 +41,7 @@ class Scored:
         self.groups = list(asked["group"])
         self.quality: Floats = np.asarray(values.loc[self.ids], dtype=np.float64)
         frame = inputs.frame(scores)
-        frame = frame[frame["produced"] == produced]
+        frame = frame[frame["produced"] == "greedy"]
         self._scores = {
             key: part.set_index("id")["value"] for key, part in frame.groupby(["method", "variant", "setting"])
         }
@@ -65,11 +66,12 @@ class Scored:
         ``keys``: method, variant, setting. ``name`` of the subset and the cell's file seed the resamples.
         """
         quality, n = self.quality[members], int(members.sum())
-        groups = [group for group, member in zip(self.groups, members, strict=True) if member]
         limit, threshold = study.evaluation.max_rejection, study.quality.threshold
         if why := metrics.why_undefined("PRR", quality, limit, threshold) if n else "undefined: no questions":
             return [Measured(None, None, None, None, n, why)] * len(keys)
-        drawn = bootstrap.resample_counts(groups, study.evaluation.resamples, study.seed, f"{self.path} {name}")
+        drawn = bootstrap.resample_counts(
+            group_of(self.groups, members), study.evaluation.resamples, study.seed, f"{self.path} {name}"
+        )
         evaluator = metrics.Evaluator(
             quality, np.column_stack([np.ones(n, dtype=np.int64), drawn]), max_rejection=limit, threshold=threshold
         )

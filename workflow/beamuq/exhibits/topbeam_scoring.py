@@ -26,7 +26,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         inputs,
         what="PRR (higher is better) of the top beam",
         produced="top_beam",
-        sentences=["Quality and every method are those of the most probable beam instead of the greedy answer."],
+        sentences=["Quality and every method are those of the search's first beam instead of the greedy answer."],
     )
 
 

@@ -16,6 +16,7 @@ from beamuq.methods.lexical import rouge_matrix
 from beamuq.methods.lookup import PairTable, by_question, lists, positions, where
 from beamuq.methods.settings import parse
 from beamuq.methods.statistics import Statistics
+from beamuq.produced import strategy_of
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
@@ -142,9 +143,7 @@ class Cell:
         return matrix[:, :budget]
 
     def _answer_rows(self, produced: str) -> Index:
-        strategy = {"greedy": "greedy", "top_beam": self._main_beam, "shipped": "shipped"}.get(produced)
-        if strategy is None:
-            raise BeamUQError(f"produced: {produced!r} is not greedy, shipped or, where there is a main beam, top_beam")
+        strategy = strategy_of(produced, self._main_beam)
         rows = np.intersect1d(where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
         rows = rows[np.argsort(self._question[rows], kind="stable")]
         if not np.array_equal(self._question[rows], np.arange(len(self.ids))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,22 +28,52 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     if device not in DEVICES or dtype not in DTYPES:
         raise BeamUQError(f"device {device!r}, dtype {dtype!r}: choose from {DEVICES} and {DTYPES}")
     if device == "cuda" and not torch.cuda.is_available():
-        raise BeamUQError("device 'cuda': this machine has no usable GPU; set device: cpu or auto in config.yaml")
+        raise BeamUQError("device 'cuda': this machine has no usable GPU; set device: cpu in config.yaml")
     chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     if dtype == "auto":
         return torch.device(chosen), torch.bfloat16 if chosen == "cuda" else torch.float32
     return torch.device(chosen), {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
 
 
+def present() -> str:
+    """What ``auto`` is for a machine's plan, told without loading torch: cuda where a job could use a card.
+
+    A card has to be listed, visible, and of use to the torch installed here; where none is (a thin environment that
+    plans for others), the card alone decides.
+
+    Raises
+    ------
+    BeamUQError
+        If ``nvidia-smi`` does not answer.
+    """
+    try:
+        build = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        build = ""
+    return "cuda" if not build.endswith("+cpu") and gpu_slot.usable_cards() else "cpu"
+
+
 def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.dtype]:
     """:func:`resolve`, on a card that no other job uses, and so many torch threads.
 
-    One thread by default, since more gain little and change sums' order.
+    One thread by default, since more gain little and change sums' order. Never waits for a card that this torch could
+    not use.
+
+    Raises
+    ------
+    BeamUQError
+        If the name is unknown, or cuda is asked for without a torch or a card for it, or ``nvidia-smi`` hangs.
     """
     import torch
 
     torch.set_num_threads(threads)
-    gpu_slot.bind(device)
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        gpu_slot.bind(device)
+    elif device == "cuda":
+        raise BeamUQError(
+            f"device 'cuda': torch {torch.__version__} is built without CUDA; set device: cpu in config.yaml, or "
+            "install a torch with CUDA"
+        )
     return resolve(device, dtype)
 
 

@@ -22,7 +22,7 @@ FLUSH_SECONDS = 60.0
 
 
 class Memo:
-    """Float32 arrays of one width by keys of 16 bytes, in little more memory than the numbers take.
+    """Float32 arrays of one width by hashes of 16 bytes, in little more memory than the numbers take.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class Memo:
         wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
         place = np.searchsorted(self._halves[:, 0], wanted[:, 0])
         place = np.minimum(place, max(0, len(self._halves) - 1))
-        # Of keys with equal first halves only one is found, and the others are scored again.
+        # Of hashes with equal first halves only one is found; the others are scored again.
         hit = (self._halves[place] == wanted).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
         found = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
         return found | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}

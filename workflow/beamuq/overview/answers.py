@@ -8,6 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from beamuq.overview.page import NONE
+from beamuq.produced import strategy_of
 from beamuq.study import Study
 from beamuq.tables import Loaded
 
@@ -111,6 +112,6 @@ def _counted(texts: pd.DataFrame, ids: Sequence[str]) -> tuple[int, ...]:
 
 def _produced(study: Study, recipe: str) -> dict[str, str]:
     """The strategy whose first text each produced answer of a recipe is."""
-    strategies = {"greedy": "greedy", "top_beam": study.main.beam, "shipped": "shipped"}
+    strategies = {name: strategy_of(name, study.main.beam) for name in study.produced}
     decoded = study.recipes[recipe].strategies()
-    return {name: strategies[name] for name in study.produced if strategies[name] in decoded}
+    return {name: strategy for name, strategy in strategies.items() if strategy in decoded}

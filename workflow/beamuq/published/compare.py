@@ -74,7 +74,10 @@ def readings(results: Results, values: Sequence[Printed], ledger: Ledger, declar
 
 
 def expected_to_differ(frame: pd.DataFrame, declared: Declared) -> tuple[int, float]:
-    """How many cells were held against print, and how many of them chance alone would call different."""
+    """How many cells were held against print, and how many of them chance alone would on average call different.
+
+    An upper bound: two runs that share questions differ less than z assumes.
+    """
     decided = int(frame["status"].isin(["agrees", "differs"]).sum())
     return decided, decided * corrections.differing_by_chance(declared.agreement.z)
 

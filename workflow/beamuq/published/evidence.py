@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.evaluation.corrections import holm
 from beamuq.exhibits.candidates import Candidates
+from beamuq.exhibits.grid import candidate_needs, score_needs
 from beamuq.exhibits.measured import Key
+from beamuq.exhibits.numbers import TIE, better
 from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
 from beamuq.published.compare import too_few
@@ -76,12 +77,11 @@ class Tested:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run, the printed values, the declared rules and the paired differences."""
+    """A run, the printed values and the declared rules."""
 
     results: Results
     values: Sequence[Printed]
     declared: Declared
-    differences: pd.DataFrame
 
     @property
     def study(self) -> Study:
@@ -169,7 +169,7 @@ class Evidence:
         p = [d.p if d.p is not None else 1.0 for d in found]
         small = holm(p, len(p)) < self.declared.claims.level
         value = np.array([d.value for d in found], dtype=np.float64)
-        return Tested(float(np.mean(small & (value > 0))), float(np.mean(small & (value < 0))))
+        return Tested(float(np.mean(small & (value > TIE))), float(np.mean(small & (value < -TIE))))
 
     def too_few_resamples(self, tests: int, sides: int) -> str:
         """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
@@ -178,26 +178,16 @@ class Evidence:
         return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
 
 
-def candidate_needs(study: Study, model: str, dataset: str) -> list[Need]:
-    """Candidates of the main recipe, and the questions for their order and groups."""
-    return [Need("candidates", dataset, model, study.main.recipe), Need("questions", dataset)]
-
-
-def score_needs(study: Study, model: str, dataset: str) -> list[Need]:
-    """Scores and quality of the main recipe, and the questions."""
-    recipe = study.main.recipe
-    return [
-        Need("scores", dataset, model, recipe, study.main.scorer),
-        Need("quality", dataset, model, recipe, metric=study.quality.metric),
-        Need("questions", dataset),
-    ]
-
-
 def all_as(parts: Sequence[Part]) -> Part:
     """Parts of several cells as one: as :func:`share_as` of those that hold, undecided where the open ones matter."""
     worst = share_as(float(np.mean([part == "yes" for part in parts])))
     best = share_as(float(np.mean([part in ("yes", "undecided") for part in parts])))
     return worst if worst == best else "undecided"
+
+
+def share_rising(found: Sequence[Difference]) -> float:
+    """The share of differences above 0 by more than a tie."""
+    return float(np.mean([better(difference.value, 0.0) for difference in found]))
 
 
 def share_as(share: float, most: float = 1.0) -> Part:

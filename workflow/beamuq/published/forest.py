@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.exhibits import naming, style
+from beamuq.exhibits import naming, ranked, style
 from beamuq.exhibits.core import Figure
 from beamuq.published import paired
 from beamuq.published.declared import Declared
@@ -34,9 +34,10 @@ def figure(study: Study, frame: pd.DataFrame, declared: Declared) -> Figure:
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
             f"better. Bars: {style.confidence(study)} intervals of the paired bootstrap over questions, over stories "
             "where questions share one; diamonds: mean over datasets.",
-            "n/a: not run, or undefined. Filled: significant at 5 % within its family, means after Holm, cells after "
-            "Benjamini and Hochberg.",
+            f"n/a: not run, or undefined. Filled: significant at {100 * declared.families.level:g} % within its "
+            "family, means after Holm, cells after Benjamini and Hochberg.",
             f"Means: {_tally(means)}. Cells: {_tally(cells)}.",
+            _sizes(study, frame),
             f"Worst cell: {cells['worst']} ({cells['worst_difference']:+.3f})." if cells["run"] else "",
             paired.resamples_sentence(frame, declared),
         ],
@@ -52,6 +53,13 @@ def _tally(found: dict[str, object]) -> str:
         f"{found['wins']} wins ({found['significant_wins']} significant), {found['ties']} ties, {found['losses']} "
         f"losses ({found['significant_losses']} significant) of {found['run']} run"
     )
+
+
+def _sizes(study: Study, frame: pd.DataFrame) -> str:
+    """The questions behind every cell that was run."""
+    run = frame[(frame["family"] == paired.CELLS) & (frame["n"] > 0)]
+    sizes = {str(name): [int(n) for n in part] for name, part in run.groupby("dataset", sort=False)["n"]}
+    return ranked.size_sentence(study, sizes) if sizes else ""
 
 
 def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotlib.figure.Figure:

@@ -14,6 +14,7 @@ from beamuq.evaluation import bootstrap, metrics
 from beamuq.evaluation.corrections import holm
 from beamuq.exhibits import grid
 from beamuq.exhibits.candidates import length_bins
+from beamuq.exhibits.grid import candidate_needs, score_needs
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.scored import Scored
 from beamuq.needs import Need
@@ -25,9 +26,8 @@ from beamuq.published.evidence import (
     Tested,
     Verdict,
     all_as,
-    candidate_needs,
-    score_needs,
     share_as,
+    share_rising,
     some_as,
     within,
 )
@@ -155,7 +155,8 @@ class CoveredMass(OfCandidates):
             f"{self.first} beams hold {leading:.0%} of the beams' mass"
         )
         above = share_as(float(np.mean(np.array(bins) > 0)))
-        return Verdict(above, "yes" if leading > self.share else "no", "yes" if mean > 2 * std else "no", text)
+        clear: Part = "yes" if mean > evidence.declared.agreement.z * std else "no"
+        return Verdict(above, "yes" if leading > self.share else "no", clear, text)
 
 
 class Gains(Measure):
@@ -182,18 +183,17 @@ class Gains(Measure):
                 a, b = (Key(self.metric, method, variant, "", self.produced) for variant in (BEAM, SAMPLES))
                 found.append(evidence.difference(cells, a, b))
                 spreads.append(replicated_difference(cells, a, b))
-        gains = np.array([d.value for d in found], dtype=np.float64)
-        rising, tested = float((gains > 0).mean()), evidence.tested(found)
-        mean, printed = float(gains.mean()), self._printed(evidence, models)
-        # methods of a model share their resamples; models draw their own, though they answer the same questions
+        rising, tested = share_rising(found), evidence.tested(found)
+        mean, printed = float(np.mean([d.value or 0.0 for d in found])), self._printed(evidence, models)
+        # cells of the same questions share their resamples, so what methods and models have in common stays in
         std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))
         size = within(mean, std, [printed, printed], evidence.declared.agreement.z)
         text = (
-            f"{int((gains > 0).sum())} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± {std:.3f}, "
-            f"printed {printed:+.3f}"
+            f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± "
+            f"{std:.3f}, printed {printed:+.3f}"
         )
-        if len(models) > 1:
-            text += "; ± takes models for independent, who answer the same questions, and may be too small"
+        if any(len({evidence.main(model, dataset).questions for model in models}) > 1 for dataset in datasets):
+            text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
             margin = evidence.declared.claims.negligible
             return Verdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
@@ -286,8 +286,8 @@ class BestBeam(Measure):
             cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
             found.append(evidence.difference(cells, Key("PRR", *beam[:2]), Key("PRR", *other[:2])))
             texts.append(f"{beam[0]} over {' '.join(filter(None, other[:2]))} {found[-1].value:+.3f} in {model}")
-        rising, tested = float(np.mean([(d.value or 0) > 0 for d in found])), evidence.tested(found)
-        return Verdict(share_as(rising), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
+        tested = evidence.tested(found)
+        return Verdict(share_as(share_rising(found)), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
 
 
 def _ranking(evidence: Evidence, model: str) -> list[tuple[str, str, float]]:
@@ -335,7 +335,7 @@ class Ahead(OverBudgets):
             for M in (m for m in budgets if self.first <= m <= (self.last or m)):
                 for a, b in zip(self.better, self.worse, strict=True):
                     found.append(evidence.difference([cell], Key("PRR", *a, f"M={M}"), Key("PRR", *b, f"M={M}")))
-        ahead, tested = float(np.mean([(d.value or 0) > 0 for d in found])), evidence.tested(found)
+        ahead, tested = share_rising(found), evidence.tested(found)
         text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}"
         return Verdict(share_as(ahead), "-", tested.part(), text)
 
@@ -343,7 +343,8 @@ class Ahead(OverBudgets):
 class Plateau(OverBudgets):
     """From which M on a curve is at its end's height: the first M whose paired interval to the end is negligible.
 
-    A later one than claimed denies the claim only where the curve is shown to be off before.
+    It has to stay: an M whose interval is shown to be off starts the search anew. A later start than claimed denies the
+    claim only where the curve is shown to be off before.
     """
 
     kind: Literal["plateau"]
@@ -360,11 +361,12 @@ class Plateau(OverBudgets):
             there = {
                 M: negligible(evidence.difference([cell], keys[M], keys[last]), rules.plateau) for M in budgets[:-1]
             }
-            start = next((M for M, part in there.items() if part == "yes"), None)
-            earliest = next((M for M, part in there.items() if part != "no"), last)
+            off = max((M for M, part in there.items() if part == "no"), default=0)
+            start = next((M for M, part in there.items() if off < M and part == "yes"), None)
+            earliest = next(M for M in budgets if off < M)
             near.append(self._near(start, earliest, rules.plateau_slack))
             texts.append(f"M = {start} in {name}" if start else f"from M = {earliest} on, or later, in {name}")
-        rising, tested = share_as(float(np.mean([(d.value or 0) > 0 for d in rises]))), evidence.tested(rises)
+        rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
         return Verdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
 
     def _near(self, start: int | None, earliest: int, slack: int) -> Part:
@@ -403,7 +405,7 @@ class LengthGain(Measure):
                 gains[chosen].append(gain)
                 where = "below" if chosen else "from"
                 texts.append(f"{_shown(gain)} {where} {self.short_below} tokens on {dataset}")
-        rising = share_as(float(np.mean([(d.value or 0) > 0 for d in gains[True]])))
+        rising = share_as(share_rising(gains[True]))
         size = all_as([negligible(d, evidence.declared.claims.negligible) for d in gains[False]])
         tested = evidence.tested(gains[True])
         return Verdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
@@ -490,9 +492,9 @@ class Below(OverSettings):
             for setting, key in keys.items()
             if setting.startswith(tuple(self.worse)) and key != keys[self.better]
         ]
-        below, tested = np.mean([(d.value or 0) > 0 for d in found]), evidence.tested(found)
+        below, tested = share_rising(found), evidence.tested(found)
         text = f"below {self.better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
-        return Verdict(share_as(float(below), evidence.declared.claims.nearly_all), "-", tested.part(), text)
+        return Verdict(share_as(below, evidence.declared.claims.nearly_all), "-", tested.part(), text)
 
 
 class NoSingleBest(OverSettings):
@@ -557,7 +559,7 @@ class Robust(OverSettings):
             others = [setting for setting in keys if setting.startswith(self.over)]
             rival = max(others, key=lambda setting, values=values: values[setting])  # type: ignore[misc]
             found.append(evidence.difference([cell], keys[self.settings[-1]], keys[rival]))
-        ahead, near = float(np.mean([(d.value or 0) > 0 for d in found])), float(np.mean(close))
+        ahead, near = share_rising(found), float(np.mean(close))
         text = (
             f"{near:.0%} within {self.margin:g} of the best; {self.settings[-1]} ahead of the best {self.over} in "
             f"{ahead:.0%} of {len(found)} columns"

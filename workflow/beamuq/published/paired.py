@@ -96,16 +96,16 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
     """Wins, ties and losses of beams in a family, how many of them significant, and the worst test."""
     part = frame[(frame["family"] == family) & frame["difference"].notna()]
     difference = part["difference"].to_numpy(dtype=np.float64)
-    significant = part["significant"].to_numpy(dtype=bool)
+    wins, losses, significant = difference > TIE, difference < -TIE, part["significant"].to_numpy(dtype=bool)
     worst = part.iloc[int(difference.argmin())] if len(part) else None
     return {
         "tests": int((frame["family"] == family).sum()),
         "run": len(part),
-        "wins": int((difference > TIE).sum()),
-        "ties": int((np.abs(difference) <= TIE).sum()),
-        "losses": int((difference < -TIE).sum()),
-        "significant_wins": int((significant & (difference > 0)).sum()),
-        "significant_losses": int((significant & (difference < 0)).sum()),
+        "wins": int(wins.sum()),
+        "ties": int((~wins & ~losses).sum()),
+        "losses": int(losses.sum()),
+        "significant_wins": int((significant & wins).sum()),
+        "significant_losses": int((significant & losses).sum()),
         "worst": "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}",
         "worst_difference": None if worst is None else float(worst["difference"]),
     }

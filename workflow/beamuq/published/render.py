@@ -124,11 +124,13 @@ def _opening(found: Comparison) -> list[str]:
     counts = _counts(found.cells, compare.STATUSES)
     return [
         f"{len(found.cells):,} printed numbers: " + ", ".join(f"{n:,} {status}" for status, n in counts.items()) + ".",
-        f"Of the {decided:,} held against print, chance alone would call {chance:.0f} different; cells share "
-        "questions, so that count scatters more than that of independent ones.",
+        f"Of the {decided:,} held against print, chance alone would on average call at most {chance:.0f} different; "
+        "cells share questions, so that count scatters more than that of independent ones.",
         f"A cell agrees if |z| < {rules.z:g}, z = difference / √(our s² + printed s²). A printed ± that is absent or "
-        "in the errata is replaced by ours. Conservative: the two runs overlap in questions, which z leaves out. "
-        f"'Detectable' is the true difference that would be called different with probability {rules.power:.0%}.",
+        "in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their difference "
+        "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
+        f"'Detectable' is the true difference that would be called different with probability {rules.power:.0%}, if "
+        "the runs had no question in common; with the overlap, smaller ones would be.",
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
@@ -89,7 +90,10 @@ class Results:
         return self.cell(Need("evaluation", dataset, model, main.recipe, scorer=main.scorer))
 
     def accuracy(self, quality: Need) -> Measured | None:
-        """The share of greedy answers with quality above the threshold; stories count as groups."""
+        """The share of greedy answers with quality above the threshold; stories count as groups.
+
+        Its std is that of its interval: where all are right, or none, the answers' own is 0 and would judge nothing.
+        """
         questions = Need("questions", quality.dataset)
         if quality not in self.present or questions not in self.present:
             return None
@@ -97,9 +101,10 @@ class Results:
         answers = frame[frame["produced"] == "greedy"]
         correct = (answers["value"] > self.study.quality.threshold).to_numpy()
         groups = list(self.inputs.frame(questions).set_index("id")["group"].loc[answers["id"]])
-        low, high = numbers.proportion_interval(correct, groups, self.study.evaluation.confidence)
-        value, std = mean_and_std(correct.astype(np.float64), groups)
-        return Measured(value, low, high, std, len(correct))
+        confidence = self.study.evaluation.confidence
+        low, high = numbers.proportion_interval(correct, groups, confidence)
+        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        return Measured(float(correct.mean()), low, high, std, len(correct))
 
 
 def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:

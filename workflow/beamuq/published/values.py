@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import VALUE_COLUMNS
-from beamuq.exhibits.measured import Key
+from beamuq.exhibits.measured import Key, stored_setting
 from beamuq.methods.registry import METHODS
 from beamuq.methods.settings import parse
 from beamuq.needs import Need
@@ -127,12 +127,6 @@ def place(study: Study, key: RowKey, declared: Declared) -> Place | str:
             names.append(Need("evaluation", dataset, key.model, entry.recipe, scorer))
     setting = stored_setting(study, key.setting)
     return Place(tuple(names), Key(key.metric, key.method, key.variant, setting, table.produced))
-
-
-def stored_setting(study: Study, printed: str) -> str:
-    """``beam`` and the main temperature are the main line, ``""``; ``multinomial T=0.7`` is ``sample T=0.7``."""
-    strategy = printed.replace("multinomial", "sample")
-    return "" if strategy in ("beam", study.main.sample) else strategy
 
 
 def _plays(study: Study, scorer: str, table: PaperTable) -> bool:

@@ -7,22 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from beamuq.errors import BeamUQError
+from beamuq.produced import strategy_of
 from beamuq.similarity.scores import PairScores
 from beamuq.tables import SCHEMAS
-
-
-def strategy_of(produced: str, beam: str | None) -> str:
-    """The strategy whose first candidate is a produced answer; ``beam`` is the main search, None where there is none.
-
-    Raises
-    ------
-    BeamUQError
-        If there is no such produced answer.
-    """
-    strategy = {"greedy": "greedy", "shipped": "shipped", "top_beam": beam}.get(produced)
-    if strategy is None:
-        raise BeamUQError(f"produced: {produced!r} is not greedy, shipped or, with a main beam, top_beam; correct it")
-    return strategy
 
 
 def produced_texts(candidates: pa.Table, produced: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
@@ -31,7 +18,7 @@ def produced_texts(candidates: pa.Table, produced: Sequence[str], beam: str | No
     Raises
     ------
     BeamUQError
-        As :func:`strategy_of`, or if a question has no such candidate.
+        As :func:`beamuq.produced.strategy_of`, or if a question has no such candidate.
     """
     ids, strategies, ranks, texts = _columns(candidates)
     questions = list(dict.fromkeys(ids))

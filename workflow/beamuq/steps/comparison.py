@@ -64,7 +64,6 @@ def compared(found: results.Results, provenance: dict[str, object]) -> render.Co
     """Everything, from a run's results and the declared files."""
     rules = declared.read()
     printed, ledger = values.read_values(rules), selfcheck.read_ledger()
-    differences = paired.differences(found, rules)
     regenerated = selfcheck.regenerate(printed, values.read_arrows(), ledger.stated)
     return render.Comparison(
         study=found.study,
@@ -72,8 +71,8 @@ def compared(found: results.Results, provenance: dict[str, object]) -> render.Co
         cells=compare.compare(found, printed, ledger, rules),
         readings=compare.readings(found, printed, ledger, rules),
         nearer=compare.nearer(found, printed, rules),
-        differences=differences,
-        claims=claims.judge(claims.read_claims(), Evidence(found, printed, rules, differences)),
+        differences=paired.differences(found, rules),
+        claims=claims.judge(claims.read_claims(), Evidence(found, printed, rules)),
         selfcheck=pd.DataFrame(selfcheck.rows_of(regenerated, ledger.errata)),
         provenance=provenance,
     )

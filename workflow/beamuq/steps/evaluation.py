@@ -28,14 +28,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     scores = tables.read(options.scores, "scores")
     quality = tables.read(options.quality, "quality")
     questions = tables.read(options.questions, "questions")
-    for key in ("model", "dataset", "recipe"):
-        if scores.cell.get(key) != quality.cell.get(key):
-            raise BeamUQError(
-                f"{options.quality}: is of {key} {quality.cell.get(key)!r}, the scores of {scores.cell.get(key)!r}; "
-                "give files of one cell"
-            )
-    name = "/".join(scores.cell.get(key, "") for key in ("model", "dataset", "recipe"))
-    measured, replicates = evaluate(scores.table, quality.table, questions.table, settings, name)
+    for path, found, keys in (
+        (options.quality, quality.cell, ("model", "dataset", "recipe")),
+        (options.questions, questions.cell, ("dataset",)),
+    ):
+        for key in keys:
+            if scores.cell.get(key) != found.get(key):
+                raise BeamUQError(
+                    f"{path}: is of {key} {found.get(key)!r}, {options.scores} of {scores.cell.get(key)!r}; "
+                    "give files of one cell"
+                )
+    dataset = scores.cell.get("dataset", "")
+    measured, replicates = evaluate(scores.table, quality.table, questions.table, settings, dataset)
     made = provenance(settings, {"scores": options.scores, "quality": options.quality, "questions": options.questions})
     for path, kind, rows in (
         (options.evaluation, "evaluation", measured),

@@ -17,7 +17,8 @@ from beamuq import tables
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.provenance import provenance
-from beamuq.similarity.pairs import produced_texts, strategy_of
+from beamuq.produced import strategy_of
+from beamuq.similarity.pairs import produced_texts
 from beamuq.similarity.registry import WITHOUT_MODEL, CountingScorer, load_scorer
 from beamuq.statistics import p_true_prompt
 from beamuq.statistics.ccp import ccp_labels
@@ -164,17 +165,23 @@ def _p_true(
 
 def _check_options(options: argparse.Namespace, settings: Settings) -> None:
     """Each file is given exactly where the settings call for it: the footer names what was used and no more."""
-    ccp, relevance = settings.ccp, settings.relevance
     needed = {
         "template": settings.p_true,
-        "language_model": settings.p_true or relevance is not None,
-        "nli": ccp is not None and ccp.kind not in WITHOUT_MODEL,
-        "relevance": relevance is not None and relevance.kind not in WITHOUT_MODEL,
+        "language_model": settings.p_true or settings.relevance is not None,
+        "nli": _loads_a_model(settings.ccp),
+        "relevance": _loads_a_model(settings.relevance),
     }
     for name, is_needed in needed.items():
-        if is_needed != (getattr(options, name) is not None):
+        if is_needed is not None and is_needed != (getattr(options, name) is not None):
             fix = "give it" if is_needed else "the settings ask for nothing that uses it; leave it out"
             raise BeamUQError(f"--{name.replace('_', '-')}: {fix}")
+
+
+def _loads_a_model(judge: Ccp | Relevance | None) -> bool | None:
+    """Whether a judge is loaded from a folder; None where either will do: one of one's own has a source or none."""
+    if judge is None or ":" not in judge.kind:
+        return judge is not None and judge.kind not in WITHOUT_MODEL
+    return None
 
 
 def _folder(options: argparse.Namespace, name: str) -> Path | None:
