@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -222,6 +223,18 @@ def test_the_forest_s_caption_says_its_sizes_and_level(replication: Comparison) 
     assert "ARC-Challenge 447" in found.caption
     cut = replication.differences.assign(n=0, difference=np.nan)
     assert "n: " not in forest.figure(study(), cut, RULES).caption
+
+
+@pytest.mark.parametrize("farthest", [0.0099, 0.019, 0.049, 0.49, 0.99, 1.99, 2.3])
+def test_the_forest_s_ticks_stand_apart(farthest: float, replication: Comparison) -> None:
+    frame = replication.differences
+    scale = farthest / max(frame["high"].max(), -frame["low"].min())
+    wide = frame.assign(**{column: scale * frame[column] for column in ("difference", "low", "high")})
+    drawn = forest.figure(study(), wide, RULES).draw()
+    drawn.canvas.draw()
+    labels = [label.get_window_extent().padded(1) for label in drawn.axes[0].get_xticklabels()]
+    assert len(labels) >= 2
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
 
 
 def test_the_opening_says_which_way_shared_questions_pull(replication: Comparison) -> None:

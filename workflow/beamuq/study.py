@@ -107,9 +107,9 @@ class Model(_Strict):
     style: Annotated[
         Literal["base", "instruct"], Field(description="which prompt template; instruct goes through chat")
     ]
-    enable_thinking: Annotated[bool | None, Field(description="passed to a chat template that knows it (Qwen 3)")] = (
-        None
-    )
+    enable_thinking: Annotated[
+        bool | None, Field(description="must be said for a chat template that can think first (Qwen 3)")
+    ] = None
 
 
 class Dataset(_Strict):

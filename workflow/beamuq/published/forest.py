@@ -84,7 +84,7 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
     for label, (place, _) in zip(first.get_yticklabels(), labels, strict=True):
         label.set_fontweight("bold" if place in heads else "normal")
     low, high = first.get_xlim()
-    step = max(n * 10.0**k for k in range(-4, 2) for n in (1.0, 2.5, 5.0) if n * 10.0**k <= max(-low, high, 1e-4))
+    step = max(n * 10.0**k for k in range(-4, 2) for n in (1.0, 2.0, 3.0, 5.0) if n * 10.0**k <= max(-low, high, 1e-4))
     ticks = [tick for tick in (-step, 0.0, step) if low <= tick <= high]
     first.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     first.set_ylim(-rows - 0.2, 0.8)
