@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from beamuq import tables
 from beamuq.decoding import (
     Beam,
-    Candidate,
-    DiverseBeam,
     Greedy,
-    Hybrid,
-    Policy,
     Prompt,
     Sample,
     Work,
@@ -29,7 +25,6 @@ from beamuq.decoding import (
     decode,
     next_token_logprobs,
     runner,
-    stop_tokens,
 )
 from beamuq.decoding.attention import (
     Padded,
@@ -44,25 +39,8 @@ from beamuq.decoding.distributions import Laws
 from beamuq.decoding.runner import Runner
 from beamuq.errors import BeamUQError
 from beamuq.steps import candidates
+from small_wave import SHOTS, assert_same, decoded, wave_of
 from tiny import KINDS, build_tiny_model, tiny_model
-
-SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
-TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
-
-
-def _decode(kind: str, **options: Any) -> list[Candidate]:
-    model, tokenizer = tiny_model(kind)
-    stops = stop_tokens(tokenizer, model) | set(range(100, 120))
-    prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
-    return decode(model, prompts, POLICIES, stop_ids=stops, seed=5, max_new_tokens=10, **options)
-
-
-def _same(first: list[Candidate], second: list[Candidate], tolerance: float = 1e-4) -> None:
-    assert [(c.prompt_id, c.strategy, c.rank, c.token_ids) for c in first] == [
-        (c.prompt_id, c.strategy, c.rank, c.token_ids) for c in second
-    ]
-    assert [c.logprob for c in first] == pytest.approx([c.logprob for c in second], abs=tolerance)
 
 
 @contextmanager
@@ -84,10 +62,10 @@ def _room_for(kind: str, rows: int) -> Iterator[None]:
 @pytest.mark.parametrize("room", [1, 5, 30])
 def test_running_out_of_memory_halves_the_rows_and_changes_no_token(room: int) -> None:
     free, tight = Work(), Work()
-    expected = _decode("gemma3", work=free)
+    expected = decoded("gemma3", work=free)
     with _room_for("gemma3", room):
-        found = _decode("gemma3", work=tight)
-    _same(found, expected)
+        found = decoded("gemma3", work=tight)
+    assert_same(found, expected)
     assert free.rows_at_once == runner.ROWS
     assert room / 2 < tight.rows_at_once <= room
     assert (tight.prompt_rows, tight.decoded_rows) == (free.prompt_rows, free.decoded_rows)
@@ -99,7 +77,7 @@ def test_running_out_of_memory_after_the_prompts_runs_no_node_twice_and_forgets_
     options: dict[str, Any] = {"stop_ids": frozenset({1}), "seed": 0, "max_new_tokens": 6}
     expected, work = decode(model, prompts, [Sample(9)], **options), Work()
     with _room_for("llama", 4):
-        _same(decode(model, prompts, [Sample(9)], work=work, **options), expected)
+        assert_same(decode(model, prompts, [Sample(9)], work=work, **options), expected)
     assert work.rows_at_once in (3, 4)
 
 
@@ -108,12 +86,12 @@ def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
         _room_for("llama", 0),
         pytest.raises(BeamUQError, match="Question: Who': out of memory even alone and at 1 row"),
     ):
-        _decode("llama")
+        decoded("llama")
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_wave_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = _decode("gemma3")
+    expected = decoded("gemma3")
     monkeypatch.setattr(runner, "pads", lambda _: padded)
     monkeypatch.setattr(runner, "_FIRST_CAPACITY", 1)
     widen = TreeCache._widen
@@ -125,15 +103,15 @@ def test_a_wave_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monk
 
     monkeypatch.setattr(TreeCache, "_widen", tight)
     work = Work()
-    _same(_decode("gemma3", work=work), expected)
+    assert_same(decoded("gemma3", work=work), expected)
     assert work.pieces == [(2, runner.ROWS), (2, runner.ROWS)]
     assert work.prompts == 4
 
 
 def test_states_that_do_not_fit_cut_the_wave_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, tokenizer = tiny_model("llama")
-    prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
-    free, expected = _decode("llama"), next_token_logprobs(model, prompts, [5, 6])
+    model, _ = tiny_model("llama")
+    prompts = wave_of("llama")
+    free, expected = decoded("llama"), next_token_logprobs(model, prompts, [5, 6])
     keep = Runner._keep
 
     def tight(self: Runner, nodes: NDArray[np.int64], states: torch.Tensor) -> None:
@@ -143,7 +121,7 @@ def test_states_that_do_not_fit_cut_the_wave_too(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Runner, "_keep", tight)
     work = Work()
-    _same(_decode("llama", work=work), free)
+    assert_same(decoded("llama", work=work), free)
     assert work.pieces == [(1, runner.ROWS)] * 4
     assert next_token_logprobs(model, prompts, [5, 6]) == pytest.approx(expected, abs=1e-5)
 
@@ -151,7 +129,7 @@ def test_states_that_do_not_fit_cut_the_wave_too(monkeypatch: pytest.MonkeyPatch
 def test_a_wave_that_fits_is_one_piece() -> None:
     work = Work()
     for rows in (None, 7):
-        _decode("llama", rows=rows, work=work)
+        decoded("llama", rows=rows, work=work)
         assert work.pieces == [(4, rows or runner.ROWS)]
 
 
@@ -188,7 +166,7 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
 
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = _decode("llama")
+    expected = decoded("llama")
     whole = Laws._logits
 
     def tight(self: Laws, states: torch.Tensor) -> torch.Tensor:
@@ -198,7 +176,7 @@ def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Laws, "_logits", tight)
     work = Work()
-    _same(_decode("llama", work=work), expected)
+    assert_same(decoded("llama", work=work), expected)
     assert work.rows_at_once in (2, 3)
 
 
@@ -208,15 +186,15 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Laws, "_logits", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        _decode("llama")
+        decoded("llama")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padded_passes_equal_span_passes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = _decode(kind)
+    expected = decoded(kind)
     monkeypatch.setattr(runner, "pads", lambda _: True)
-    _same(_decode(kind), expected)
-    _same(_decode(kind, rows=7), expected)
+    assert_same(decoded(kind), expected)
+    assert_same(decoded(kind, rows=7), expected)
 
 
 def _attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | None) -> torch.Tensor:
@@ -331,10 +309,10 @@ def test_attention_on_a_gpu_plans_nothing_for_each_shape() -> None:
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_wave_that_outgrows_its_buffers_moves_them(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = _decode("qwen3")
+    expected = decoded("qwen3")
     monkeypatch.setattr(runner, "pads", lambda _: padded)
     monkeypatch.setattr(runner, "_FIRST_CAPACITY", 1)
-    _same(_decode("qwen3"), expected)
+    assert_same(decoded("qwen3"), expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])

@@ -17,15 +17,8 @@ from transformers import PreTrainedModel
 
 import tiny_scorers
 from beamuq.decoding import (
-    Beam,
     Candidate,
-    DiverseBeam,
-    Greedy,
-    Hybrid,
-    Policy,
-    Prompt,
     Sample,
-    decode,
     next_token_logprobs,
     stop_tokens,
 )
@@ -33,11 +26,9 @@ from beamuq.decoding.distributions import Laws
 from beamuq.quality.alignscore import AlignScore
 from beamuq.similarity.registry import load_scorer
 from pretend_card import CARD, PretendCard, pretend_card
+from small_wave import POLICIES, assert_same, decoded, wave_of
 from tiny import KINDS, tiny_model
 
-SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
-TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Sample(3, 0.5), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -54,13 +45,9 @@ def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> 
     return model
 
 
-def _prompts(kind: str) -> list[Prompt]:
-    return [Prompt(text, tuple(tiny_model(kind)[1](text)["input_ids"])) for text in TEXTS]
-
-
 def _decoded(kind: str, model: PreTrainedModel) -> list[Candidate]:
     stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
-    return decode(model, _prompts(kind), POLICIES, stop_ids=stops, seed=5, max_new_tokens=10, one_ending=stops)
+    return decoded(kind, model, [*POLICIES, Sample(3, 0.5)], one_ending=stops)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,10 +55,7 @@ def test_every_strategy_finds_the_same_answers_on_a_card(kind: str, monkeypatch:
     expected = _decoded(kind, tiny_model(kind)[0])
     with pretend_card(monkeypatch) as card:
         found = _decoded(kind, _moved(kind, card))
-    assert [(c.prompt_id, c.strategy, c.rank, c.token_ids) for c in found] == [
-        (c.prompt_id, c.strategy, c.rank, c.token_ids) for c in expected
-    ]
-    assert [c.logprob for c in found] == pytest.approx([c.logprob for c in expected], abs=1e-4)
+    assert_same(found, expected)
 
 
 def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +82,7 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
 def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
     model = _moved("llama", card)
     card.waits.clear()
-    next_token_logprobs(model, _prompts("llama"), [7, 9])
+    next_token_logprobs(model, wave_of("llama"), [7, 9])
     assert card.waits == {"copy to the host": 1}
 
 
@@ -135,9 +119,9 @@ def test_attention_has_forms_that_fused_kernels_take(
 
 
 def test_the_next_token_is_looked_up_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = next_token_logprobs(tiny_model("qwen3")[0], _prompts("qwen3"), [7, 9])
+    expected = next_token_logprobs(tiny_model("qwen3")[0], wave_of("qwen3"), [7, 9])
     with pretend_card(monkeypatch) as card:
-        found = next_token_logprobs(_moved("qwen3", card), _prompts("qwen3"), [7, 9])
+        found = next_token_logprobs(_moved("qwen3", card), wave_of("qwen3"), [7, 9])
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

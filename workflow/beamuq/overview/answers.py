@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import pandas as pd
@@ -37,8 +37,7 @@ def counts(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     for loaded in candidates:
         ids = _asked(asked, loaded)
         frame = _frame(loaded)
-        for produced, strategy in _produced(study, loaded.cell["recipe"]).items():
-            texts = frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]
+        for produced, strategy, texts in _produced(study, loaded.cell["recipe"], frame):
             rows.append((*_cell(loaded), produced, strategy, *_counted(texts, ids)))
         for strategy in study.recipes[loaded.cell["recipe"]].strategies():
             rows.append((*_cell(loaded), "", strategy, *_counted(frame[frame["strategy"] == strategy], ids)))
@@ -51,8 +50,7 @@ def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     for loaded in candidates:
         ids = _asked(asked, loaded)
         frame = _frame(loaded)
-        for produced, strategy in _produced(study, loaded.cell["recipe"]).items():
-            texts = frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]
+        for produced, _, texts in _produced(study, loaded.cell["recipe"], frame):
             found = {
                 "dropped": set(ids) - set(texts["id"]),
                 "empty": set(texts.loc[texts["text"] == "", "id"]),
@@ -110,8 +108,10 @@ def _counted(texts: pd.DataFrame, ids: Sequence[str]) -> tuple[int, ...]:
     return len(ids), dropped, len(texts), int((texts["text"] == "").sum()), int((~texts["terminated"]).sum())
 
 
-def _produced(study: Study, recipe: str) -> dict[str, str]:
-    """The strategy whose first text each produced answer of a recipe is."""
-    strategies = {name: strategy_of(name, study.main.beam) for name in study.produced}
+def _produced(study: Study, recipe: str, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
     decoded = study.recipes[recipe].strategies()
-    return {name: strategy for name, strategy in strategies.items() if strategy in decoded}
+    for name in study.produced:
+        strategy = strategy_of(name, study.main.beam)
+        if strategy in decoded:
+            yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

@@ -1,0 +1,58 @@
+"""A wave of four prompts of very unequal length, two of which begin alike, and the strategies that decode it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from transformers import PreTrainedModel
+
+from beamuq.decoding import (
+    Beam,
+    Candidate,
+    DiverseBeam,
+    Greedy,
+    Hybrid,
+    Policy,
+    Prompt,
+    Sample,
+    decode,
+    stop_tokens,
+)
+from tiny import tiny_model
+
+SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
+TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
+
+
+def wave_of(kind: str) -> list[Prompt]:
+    """The wave's prompts as ``kind``'s tokenizer writes them."""
+    _, tokenizer = tiny_model(kind)
+    return [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
+
+
+def decoded(
+    kind: str, model: PreTrainedModel | None = None, policies: Sequence[Policy] = POLICIES, **options: Any
+) -> list[Candidate]:
+    """What ``model``, or the tiny model of ``kind`` on the CPU, answers."""
+    usual, tokenizer = tiny_model(kind)
+    stops = stop_tokens(tokenizer, usual) | set(range(100, 120))
+    return decode(
+        usual if model is None else model,
+        wave_of(kind),
+        policies,
+        stop_ids=stops,
+        seed=5,
+        max_new_tokens=10,
+        **options,
+    )
+
+
+def assert_same(first: Sequence[Candidate], second: Sequence[Candidate], tolerance: float = 1e-4) -> None:
+    """Equal tokens in equal order, log-probabilities up to ``tolerance``."""
+    assert [(c.prompt_id, c.strategy, c.rank, c.token_ids) for c in first] == [
+        (c.prompt_id, c.strategy, c.rank, c.token_ids) for c in second
+    ]
+    assert [c.logprob for c in first] == pytest.approx([c.logprob for c in second], abs=tolerance)
