@@ -17,9 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 
+from beamuq.artifacts import SCHEMAS
 from beamuq.evaluation.evaluate import Settings, evaluate
 from beamuq.evaluation.metrics import METRICS
-from beamuq.tables import SCHEMAS
 
 N, SCORES, RESAMPLES, BUDGET = 2000, 25, 2000, 300
 
@@ -34,10 +34,10 @@ def cell(number: int) -> float:
     scores = [score.round(1) if position % 5 == 0 else score for position, score in enumerate(scores)]
     tables = {
         "questions": {"id": ids, "group": groups},
-        "quality": {"id": ids, "produced": ["greedy"] * N, "value": quality},
+        "quality": {"id": ids, "answer_source": ["greedy"] * N, "value": quality},
         "scores": {
             "id": ids * SCORES,
-            "produced": ["greedy"] * N * SCORES,
+            "answer_source": ["greedy"] * N * SCORES,
             "method": [f"method {position}" for position in range(SCORES) for _ in ids],
             "variant": [""] * N * SCORES,
             "setting": [""] * N * SCORES,

@@ -22,11 +22,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import study, tables, theorem
-from beamuq.methods import consistency, information, lexical, semantic, spectral, weights
+from beamuq import artifacts, study, theorem
+from beamuq.api import candidate_records, command_line, score_ranges
+from beamuq.api.score_candidates import REASONS
+from beamuq.methods import consistency, information, rouge, semantic, spectral, weights
 from beamuq.methods.registry import METHODS, Method
-from beamuq.practice import facts, given, options
-from beamuq.practice.scoring import REASONS
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Prob": (information.prob,),
@@ -41,7 +41,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         semantic.semantic_entropy_likelihood,
     ),
     "SAR": (semantic.sar, semantic.sentence_sar, semantic.token_sar),
-    "LexicalSimilarity": (lexical.lexical_similarity, lexical.rouge_l),
+    "LexicalSimilarity": (rouge.lexical_similarity, rouge.rouge_l),
     "EigValLaplacian": (spectral.eigval_laplacian,),
     "NumSemSets": (spectral.num_sem_sets,),
     "Dissimilarity": (consistency.dissimilarity,),
@@ -70,15 +70,15 @@ def fill(page: str, text: str) -> str:
         For a part of an unknown name, or one without an end.
     """
     parts: dict[str, Callable[[], str]] = {
-        "ask-options": lambda: command(options.ask_parser()),
-        "score-options": lambda: command(options.score_parser()),
+        "ask-options": lambda: command(command_line.ask_parser()),
+        "score-options": lambda: command(command_line.score_parser()),
         "methods-table": methods_table,
         "methods": methods,
         "weights": lambda: functions(weights),
         "theorem": lambda: functions(theorem),
         "config": lambda: keys(study.Machine, "###"),
         "study": lambda: keys(study.Study, "###"),
-        "row": lambda: keys(given.Given, "####"),
+        "row": lambda: keys(candidate_records.Given, "####"),
         "tables": schemas,
         "python": lambda: index(text),
     }
@@ -114,7 +114,7 @@ def methods_table() -> str:
     """One line a method."""
     rows = ["| method | looks at | range |", "| --- | --- | --- |"]
     rows += [
-        f"| [{name}](#{name.lower()}) | {LOOKS_AT[m.looks_at]} | {facts.FACTS[name].range} |"
+        f"| [{name}](#{name.lower()}) | {LOOKS_AT[m.looks_at]} | {score_ranges.FACTS[name].range} |"
         for name, m in METHODS.items()
     ]
     return "\n".join(rows)
@@ -126,12 +126,12 @@ def methods() -> str:
 
 
 def _method(name: str, method: Method) -> str:
-    fact = facts.FACTS[name]
+    fact = score_ranges.FACTS[name]
     lines = [f"### {name}", "", fact.limits, ""]
-    lines += [f"- looks at: {LOOKS_AT[method.looks_at]}", f"- range: {fact.range}, {facts.DIRECTION}"]
+    lines += [f"- looks at: {LOOKS_AT[method.looks_at]}", f"- range: {fact.range}, {score_ranges.DIRECTION}"]
     lines += [f"- needs: `{need}` ({REASONS.get(need, 'given by the study')})" for need in method.needs]
     lines += [
-        f"- further reading as setting `{reading}`, range {facts.range_of(name, reading)}"
+        f"- further reading as setting `{reading}`, range {score_ranges.range_of(name, reading)}"
         for reading in method.readings
     ]
     return "\n\n".join(["\n".join(lines), *(_function(function) for function in FUNCTIONS[name])])
@@ -257,9 +257,9 @@ def _cell(text: str) -> str:
 
 
 def schemas() -> str:
-    """Every Parquet schema with its comments, from ``beamuq.tables``."""
+    """Every Parquet schema with its comments, from ``beamuq.artifacts``."""
     told, parts = _comments(), []
-    for kind, schema in tables.SCHEMAS.items():
+    for kind, schema in artifacts.SCHEMAS.items():
         rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]
         for field in schema:
             notes = ["may be null"] if field.nullable else []
@@ -271,7 +271,7 @@ def schemas() -> str:
 
 def _comments() -> dict[tuple[str, str], str]:
     """What the source says behind each column."""
-    source = inspect.getsource(tables)
+    source = inspect.getsource(artifacts)
     lines, found = source.splitlines(), {}
     calls: dict[str, ast.expr] = {}
     named: dict[str, ast.expr] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.network import FETCHING, SWITCHES, TELEMETRY
+from beamuq.models.offline_and_secrets import FETCHING, SWITCHES, TELEMETRY
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -1,4 +1,4 @@
-"""A whole synthetic study, two models on six datasets, written through ``beamuq.tables``: what exhibits read."""
+"""A whole synthetic study, two models on six datasets, written through ``beamuq.artifacts``: what exhibits read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
 from beamuq.exhibits.core import Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"
@@ -30,7 +30,7 @@ CONTENT: dict[str, Any] = {
     "title": "Synthetic study",
     "demo": True,
     "seed": 7,
-    "wave": 8,
+    "batch_questions": 8,
     "models": {
         BASE: {"label": "tiny", "title": "Tiny 1B base", "source": "folder:tiny", "style": "base"},
         CHAT: {"label": "tinychat", "title": "Tiny 1B instruct", "source": "folder:tiny", "style": "instruct"},
@@ -82,17 +82,17 @@ CONTENT: dict[str, Any] = {
             "kind": "embedding",
             "title": "MiniLM embedding cosine",
             "source": "folder:minilm",
-            "same_meaning": 0.8,
-            "stand_in_for": "DeBERTa-large-MNLI entailment",
+            "equivalence_threshold": 0.8,
+            "proxy_for": "DeBERTa-large-MNLI entailment",
         },
         "rouge": {
             "kind": "lexical",
             "title": "ROUGE-L",
-            "same_meaning": 0.8,
-            "stand_in_for": "the RoBERTa-large STS cross-encoder",
+            "equivalence_threshold": 0.8,
+            "proxy_for": "the RoBERTa-large STS cross-encoder",
         },
     },
-    "quality": {"metric": "answer_f1", "title": "max(token F1, containment)", "stand_in_for": "AlignScore"},
+    "quality": {"metric": "answer_f1", "title": "max(token F1, containment)", "proxy_for": "AlignScore"},
     "main": {"scorer": "cosine"},
     "scoring": {
         "main": {"methods": list(METHODS)},
@@ -108,7 +108,7 @@ CONTENT: dict[str, Any] = {
             "fixed_k": list(range(1, 11)),
         },
     },
-    "produced": ["greedy", "top_beam"],
+    "answer_source": ["greedy", "top_beam"],
     "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES},
     "exhibits": [],
 }
@@ -128,20 +128,20 @@ class Results:
     def __init__(self, folder: Path, of: Study) -> None:
         self.folder, self.study = folder, of
 
-    def paths(self, needs: list[Need]) -> list[Path]:
+    def paths(self, needs: list[Artifact]) -> list[Path]:
         for need in needs:
             path = self.folder / need.path
             if not path.exists():
-                tables.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
+                artifacts.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
         return [self.folder / need.path for need in needs]
 
-    def inputs(self, needs: list[Need]) -> Inputs:
+    def inputs(self, needs: list[Artifact]) -> Inputs:
         return Inputs.read(needs, self.paths(needs))
 
-    def _questions(self, need: Need) -> list[dict[str, Any]]:
+    def _questions(self, need: Artifact) -> list[dict[str, Any]]:
         return [self._question(need.dataset, number) for number in range(SIZE["main"])]
 
-    def _shots(self, need: Need) -> list[dict[str, Any]]:
+    def _shots(self, need: Artifact) -> list[dict[str, Any]]:
         return [self._question(need.dataset, 900 + n) for n in range(self.study.datasets[need.dataset].few_shot)]
 
     def _question(self, dataset: str, number: int) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Results:
             "group": f"story-{number // 3}" if dataset == "coqa" else f"{dataset}-{number:03d}",
         }
 
-    def _candidates(self, need: Need) -> list[dict[str, Any]]:
+    def _candidates(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
         for number in range(SIZE[need.recipe]):
             key = f"{need.dataset}-{number:03d}"
@@ -172,26 +172,32 @@ class Results:
                     rows.append(_candidate(key, strategy, rank, base, float(logprobs[rank]), answer))
         return rows
 
-    def _quality(self, need: Need) -> list[dict[str, Any]]:
+    def _quality(self, need: Artifact) -> list[dict[str, Any]]:
         return [
-            {"id": f"{need.dataset}-{number:03d}", "produced": produced, "value": value}
-            for produced in self.study.produced
-            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe], produced))
+            {"id": f"{need.dataset}-{number:03d}", "answer_source": answer_source, "value": value}
+            for answer_source in self.study.answer_source
+            for number, value in enumerate(quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source))
         ]
 
-    def _scores(self, need: Need) -> list[dict[str, Any]]:
+    def _scores(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
-        for produced, method, variant, setting in self._keys(need):
-            truth = quality_values(need.model, need.dataset, SIZE[need.recipe], produced)
-            of = (method, variant, setting) if produced == "greedy" else (produced, method, variant, setting)
+        for answer_source, method, variant, setting in self._keys(need):
+            truth = quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source)
+            of = (method, variant, setting) if answer_source == "greedy" else (answer_source, method, variant, setting)
             noise = generator(need.model, need.dataset, *of).normal(size=len(truth))
             for number, value in enumerate(0.5 * noise - truth):
                 key = f"{need.dataset}-{number:03d}"
-                row = {"id": key, "produced": produced, "method": method, "variant": variant, "setting": setting}
+                row = {
+                    "id": key,
+                    "answer_source": answer_source,
+                    "method": method,
+                    "variant": variant,
+                    "setting": setting,
+                }
                 rows.append(row | {"value": float(value)})
         return rows
 
-    def _evaluation(self, need: Need) -> list[dict[str, Any]]:
+    def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
         for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
             low, high = np.quantile(values, [0.025, 0.975])
@@ -199,36 +205,36 @@ class Results:
             rows.append(row | spread | {"n": SIZE[need.recipe], "note": ""})
         return rows
 
-    def _replicates(self, need: Need) -> list[dict[str, Any]]:
+    def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
         rows = []
         for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
             rows.append({k: v for k, v in row.items() if k != "value"} | {"values": values})
         return rows
 
-    def _measured(self, need: Need) -> list[dict[str, Any]]:
+    def _measured(self, need: Artifact) -> list[dict[str, Any]]:
         return [
             {
-                "produced": produced,
+                "answer_source": answer_source,
                 "quality": "answer_f1",
                 "subset": "all",
                 "metric": metric,
                 "method": method,
                 "variant": variant,
                 "setting": setting,
-                "value": _value(need, produced, metric, method, variant, setting),
+                "value": _value(need, answer_source, metric, method, variant, setting),
             }
-            for produced, method, variant, setting in self._keys(need)
+            for answer_source, method, variant, setting in self._keys(need)
             for metric in ("PRR", "ROC-AUC", "PR-AUC")
         ]
 
-    def _replicate_rows(self, need: Need) -> list[np.ndarray[Any, Any]]:
+    def _replicate_rows(self, need: Artifact) -> list[np.ndarray[Any, Any]]:
         noise = generator(need.model, need.dataset, "noise").normal(scale=0.05, size=RESAMPLES)
         return [(row["value"] + noise).astype(np.float32) for row in self._measured(need)]
 
-    def _keys(self, need: Need) -> list[tuple[str, str, str, str]]:
+    def _keys(self, need: Artifact) -> list[tuple[str, str, str, str]]:
         scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]
         keys: list[tuple[str, str, str, str]] = []
-        for produced in self.study.produced:
+        for answer_source in self.study.answer_source:
             for method in scoring.methods:
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
                     settings = [""] + [f"M={m}" for m in scoring.budgets]
@@ -239,7 +245,7 @@ class Results:
                         sampled = variant == "multinomial"
                         found = [s for s in recipe.strategies()[1:] if s.startswith("sample") == sampled]
                         settings += found + [f"{s} exact" for s in found if sampled]
-                    keys += [(produced, method, variant, setting) for setting in settings]
+                    keys += [(answer_source, method, variant, setting) for setting in settings]
         return keys
 
 
@@ -248,14 +254,14 @@ def generator(*key: object) -> np.random.Generator:
 
 
 def quality_values(
-    model: str, dataset: str, size: int, produced: str = "greedy"
+    model: str, dataset: str, size: int, answer_source: str = "greedy"
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    of = () if produced == "greedy" else (produced,)
+    of = () if answer_source == "greedy" else (answer_source,)
     values = generator(model, dataset, "quality", *of).choice([0.0, 0.3, 0.5, 0.8, 1.0], size=SIZE["main"])
     return np.asarray(values[:size], dtype=np.float64)
 
 
-def _value(need: Need, *key: str) -> float:
+def _value(need: Artifact, *key: str) -> float:
     return float(generator(need.scorer, need.model, need.dataset, need.recipe, *key).uniform(-0.2, 0.8))
 
 
@@ -284,8 +290,8 @@ def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, 
     }
 
 
-def rewrite(results: Results, need: Need, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def rewrite(results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change every row of a file."""
     (path,) = results.paths([need])
-    rows = [change(row) for row in tables.read(path, need.kind).table.to_pylist()]
-    tables.write(path, need.kind, rows, cell=need.cell)
+    rows = [change(row) for row in artifacts.read(path, need.kind).table.to_pylist()]
+    artifacts.write(path, need.kind, rows, cell=need.cell)

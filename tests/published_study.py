@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
+from beamuq.comparison import declared, values
+from beamuq.comparison.results import Results
+from beamuq.comparison.selfcheck import errata_of, read_ledger
 from beamuq.exhibits.measured import Key, stored
 from beamuq.methods.registry import METHODS
-from beamuq.needs import Need
-from beamuq.published import declared, values
-from beamuq.published.results import Results
-from beamuq.published.selfcheck import errata_of, read_ledger
 from beamuq.steps import comparison
 from beamuq.study import STUDIES, Study
 
@@ -57,11 +57,11 @@ def results(of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, witho
     return Results.read(of, needs, [folder / need.path for need in needs], partial=True)
 
 
-def write(of: Study, folder: Path, needs: list[Need], seed: int = 0, shift: float = 0.0) -> None:
+def write(of: Study, folder: Path, needs: list[Artifact], seed: int = 0, shift: float = 0.0) -> None:
     simulated = Simulated(of, seed, shift)
     for need in needs:
         rows = getattr(simulated, need.kind)(need)
-        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
+        artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
 
 
 class Simulated:
@@ -69,7 +69,7 @@ class Simulated:
 
     def __init__(self, of: Study, seed: int, shift: float) -> None:
         self.study, self.seed, self.shift = of, seed, shift
-        self.rows: dict[Need, dict[Key, tuple[float, float]]] = defaultdict(dict)
+        self.rows: dict[Artifact, dict[Key, tuple[float, float]]] = defaultdict(dict)
         for table_of_means in (False, True):
             for row in PRINTED:
                 at = values.place(of, row.key, RULES)
@@ -83,11 +83,11 @@ class Simulated:
                     rows[key._replace(setting=reading)] = (rows[key][0] - 0.3, rows[key][1])
             self.rows[need] = rows
 
-    def _n(self, need: Need) -> int:
+    def _n(self, need: Artifact) -> int:
         entry = next(e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets)
         return entry.questions or self.study.datasets[need.dataset].questions
 
-    def _measured(self, need: Need) -> dict[Key, tuple[float, float]]:
+    def _measured(self, need: Artifact) -> dict[Key, tuple[float, float]]:
         if need.recipe == "widths":
             return {
                 Key("PRR", method, variant, f"M={M}"): (curve(method, variant, M), SPREAD)
@@ -95,12 +95,12 @@ class Simulated:
                 for variant in ("multinomial", "beamsearch")
                 for M in range(1, 16)
             }
-        return self.rows.get(need) or self.rows[Need("evaluation", *_names(need))]
+        return self.rows.get(need) or self.rows[Artifact("evaluation", *_names(need))]
 
-    def _draws(self, need: Need) -> list[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
+    def _draws(self, need: Artifact) -> list[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
         found = []
         for key, (truth, spread) in self._measured(need).items():
-            row = {"produced": key.produced, "quality": "alignscore", "subset": "all", "metric": key.metric}
+            row = {"answer_source": key.answer_source, "quality": "alignscore", "subset": "all", "metric": key.metric}
             row |= {"method": key.method, "variant": key.variant, "setting": key.setting}
             noise = _random(self.seed, need.model, need.dataset, need.recipe, need.scorer, key)
             value = truth + np.sqrt(2) * spread * noise.normal() + self.shift
@@ -111,25 +111,25 @@ class Simulated:
             found.append((row, value, spread, value + spread * np.sqrt(0.5) * (shared + own)))
         return found
 
-    def evaluation(self, need: Need) -> list[dict[str, Any]]:
+    def evaluation(self, need: Artifact) -> list[dict[str, Any]]:
         return [
             row | {"value": v, "low": v - 2 * s, "high": v + 2 * s, "std": s, "n": self._n(need), "note": ""}
             for row, v, s, _ in self._draws(need)
         ]
 
-    def replicates(self, need: Need) -> list[dict[str, Any]]:
+    def replicates(self, need: Artifact) -> list[dict[str, Any]]:
         return [row | {"values": replicates.astype(np.float32)} for row, _, _, replicates in self._draws(need)]
 
-    def questions(self, need: Need) -> pa.Table:
+    def questions(self, need: Artifact) -> pa.Table:
         n = self.study.datasets[need.dataset].questions
         ids = [f"{need.dataset}-{i}" for i in range(n)]
         empty: dict[str, Any] = {"context": [[]] * n, "history": [[]] * n, "options": [[]] * n, "references": [[]] * n}
         content = {"id": ids, "question": ids, **empty, "group": ids}
         return pa.table(
-            {name: content[name] for name in tables.SCHEMAS["questions"].names}, tables.SCHEMAS["questions"]
+            {name: content[name] for name in artifacts.SCHEMAS["questions"].names}, artifacts.SCHEMAS["questions"]
         )
 
-    def quality(self, need: Need) -> pa.Table:
+    def quality(self, need: Artifact) -> pa.Table:
         n = self._n(need)
         truth = next(
             r.value
@@ -138,21 +138,23 @@ class Simulated:
         )
         correct = np.zeros(n)
         correct[_random(need.model, need.dataset, "which").permutation(n)[: round(truth * n)]] = 1.0
-        return pa.table({"id": [f"{need.dataset}-{i}" for i in range(n)], "produced": ["greedy"] * n, "value": correct})
+        return pa.table(
+            {"id": [f"{need.dataset}-{i}" for i in range(n)], "answer_source": ["greedy"] * n, "value": correct}
+        )
 
-    def scores(self, need: Need) -> pa.Table:
+    def scores(self, need: Artifact) -> pa.Table:
         """Beams follow the quality more closely than samples."""
-        quality = self.quality(Need("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
+        quality = self.quality(Artifact("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
         right, ids = quality.column("value").to_numpy(), quality.column("id").to_pylist()
         parts = []
         for method in RULES.families.methods:
             for variant, noise in (("multinomial", 1.5), ("beamsearch", 0.5)):
                 value = -right + noise * _random(need.model, need.dataset, method, variant).normal(size=len(right))
-                names = [{"produced": "greedy", "method": method, "variant": variant, "setting": ""}] * len(right)
+                names = [{"answer_source": "greedy", "method": method, "variant": variant, "setting": ""}] * len(right)
                 parts.append(pa.table({"id": ids, **pa.Table.from_pylist(names).to_pydict(), "value": value}))
         return pa.concat_tables(parts)
 
-    def candidates(self, need: Need) -> list[dict[str, Any]]:
+    def candidates(self, need: Artifact) -> list[dict[str, Any]]:
         size = self.study.recipes[need.recipe].sample
         assert size is not None
         rows = []
@@ -166,7 +168,7 @@ class Simulated:
                 rows.append(candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
         return rows
 
-    def similarity(self, need: Need) -> list[dict[str, Any]]:
+    def similarity(self, need: Artifact) -> list[dict[str, Any]]:
         return [
             {
                 "id": f"{need.dataset}-{i}",
@@ -188,7 +190,7 @@ def curve(method: str, variant: str, M: int) -> float:
     return 0.7 - 0.35 * (5 - min(M, 5)) / 4 if variant == "beamsearch" else 0.6 - 0.2 * (15 - M) / 14
 
 
-def _names(need: Need) -> tuple[str, str, str, str]:
+def _names(need: Artifact) -> tuple[str, str, str, str]:
     return need.dataset, need.model, need.recipe, need.scorer
 
 
@@ -202,7 +204,9 @@ def _spreads() -> dict[values.RowKey, float | None]:
     return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
 
 
-def candidate(need: Need, i: int, strategy: str, rank: int, text: str, length: int, logprob: float) -> dict[str, Any]:
+def candidate(
+    need: Artifact, i: int, strategy: str, rank: int, text: str, length: int, logprob: float
+) -> dict[str, Any]:
     code = int(text.split()[-1])
     nothing = dict.fromkeys(("policy_logprob", "entropies", "top_ids", "top_texts", "top_logprobs"))
     return nothing | {

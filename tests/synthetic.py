@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq.methods.settings import parse
-from beamuq.tables import SCHEMAS
+from beamuq.artifacts import SCHEMAS
+from beamuq.strategies import parse
 
 WORDS = ("paris", "rome", "the euro", "pound", "six", "sixth symphony", "tim", "a lion", "", "1984")
 LABELS = ("entail", "neutral", "contradict")
@@ -46,11 +46,11 @@ def cell(
                 statistics.append(
                     _statistic(rng, key, "greedy", candidate) | {"candidate_strategy": strategy, "candidate_rank": rank}
                 )
-        for produced, strategy in (("greedy", "greedy"), ("top_beam", top_beam)):
+        for answer_source, strategy in (("greedy", "greedy"), ("top_beam", top_beam)):
             answer = [c for c in candidates if c["id"] == key and c["strategy"] == strategy and c["rank"] == 0]
-            quality.append({"id": key, "produced": produced, "value": float(rng.random())})
+            quality.append({"id": key, "answer_source": answer_source, "value": float(rng.random())})
             statistics += [
-                _statistic(rng, key, produced, a) | {"candidate_strategy": "", "candidate_rank": 0} for a in answer
+                _statistic(rng, key, answer_source, a) | {"candidate_strategy": "", "candidate_rank": 0} for a in answer
             ]
         for premise in texts:
             for hypothesis in texts:
@@ -96,11 +96,11 @@ def _candidate(rng: np.random.Generator, text: str, logprob: float) -> dict[str,
     }
 
 
-def _statistic(rng: np.random.Generator, key: str, produced: str, candidate: dict[str, Any]) -> dict[str, Any]:
+def _statistic(rng: np.random.Generator, key: str, answer_source: str, candidate: dict[str, Any]) -> dict[str, Any]:
     L = len(candidate["token_ids"])
     return {
         "id": key,
-        "produced": produced,
+        "answer_source": answer_source,
         "p_true_logprob": float(-rng.random()),
         "ccp_labels": [[str(x) for x in rng.choice(LABELS, 10)] for _ in range(L)],
         "token_relevances": [*(float(x) for x in rng.random(L - 1)), 0.0],

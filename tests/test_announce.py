@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq import announce, estimate
+from beamuq.cost import measured_costs, run_messages
+from beamuq.cost.downloads import Downloads, downloads, holdings
 from beamuq.errors import BeamUQError
-from beamuq.holdings import Downloads, downloads, holdings
-from beamuq.models.packaged import PACKAGED
-from beamuq.plan import Plan
+from beamuq.models.packaged_weights import PACKAGED
+from beamuq.plan.jobs import Plan
 from beamuq.steps import fetched
 from beamuq.study import ROOT
 from micro import ENVIRONMENT, Workplace, build_models, micro_study
@@ -55,7 +55,7 @@ def test_a_dry_run_ends_with_what_is_left_would_cost(place: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.rstrip().splitlines()[-3:]
     assert last[0] == "Costs of what is left of study micro, estimated:"
-    assert last[1] == f"  time: {announce.NO_SAMPLE[0].lower()}{announce.NO_SAMPLE[1:]}"
+    assert last[1] == f"  time: {run_messages.NO_SAMPLE[0].lower()}{run_messages.NO_SAMPLE[1:]}"
     assert last[2] == "  downloads: none"
 
 
@@ -205,7 +205,7 @@ def test_the_page_of_what_was_fetched_follows_study_and_lock(tmp_path: Path, nli
     ],
 )
 def test_profiles_are_read_from_the_command_line(argv: list[str], named: list[str]) -> None:
-    assert announce.profiles_of(argv) == named
+    assert run_messages.profiles_of(argv) == named
 
 
 def test_costs_that_cannot_be_told_stop_nothing(
@@ -214,7 +214,7 @@ def test_costs_that_cannot_be_told_stop_nothing(
     def fail(*_: object) -> None:
         raise BeamUQError("table x is broken\nsecond line")
 
-    monkeypatch.setattr(estimate, "sample_of", fail)
+    monkeypatch.setattr(measured_costs, "sample_of", fail)
     dag = SimpleNamespace(needrun_jobs=lambda **_: [])
     workflow: Any = SimpleNamespace(
         dryrun=True,
@@ -224,9 +224,9 @@ def test_costs_that_cannot_be_told_stop_nothing(
         executor_plugin=SimpleNamespace(name="local"),
     )
     plan = Plan.load({"study": "demo", "device": "cpu"})
-    announce._last_word(workflow, plan)
+    run_messages._last_word(workflow, plan)
     assert capsys.readouterr().err == "costs: cannot be told (table x is broken)\n"
-    told = announce.opening(workflow, plan, ["snakemake", "--workflow-profile", "profiles/workstation"])
+    told = run_messages.opening(workflow, plan, ["snakemake", "--workflow-profile", "profiles/workstation"])
     assert told.splitlines() == [
         "Study demo: executor local, profile profiles/workstation, cpu in float32.",
         "costs: cannot be told (table x is broken)",
@@ -237,10 +237,10 @@ def test_only_what_is_left_is_predicted() -> None:
     plan = Plan.load({"study": "demo", "device": "cpu"})
     cells = list(plan.cells.values())
     names = {"model": cells[0].model, "dataset": cells[0].dataset, "recipe": cells[0].recipe}
-    job = estimate.Job("candidates", names, "", "cpu", 10.0, 1.0, 1.0, cells[0].questions, 50, 500, 0, 10)
+    job = measured_costs.Job("candidates", names, "", "cpu", 10.0, 1.0, 1.0, cells[0].questions, 50, 500, 0, 10)
     titles = {key: model.title for key, model in plan.study.models.items()}
     left = {("candidates", names["model"], names["dataset"], names["recipe"], "")}
-    (row,) = estimate.predict(plan, [job], titles, left)
+    (row,) = measured_costs.predict(plan, [job], titles, left)
     assert (row.rule, row.jobs) == ("candidates", 1)
 
 
@@ -250,7 +250,7 @@ def test_reading_the_sample_stops_in_time(tmp_path: Path) -> None:
     bench.write_text("unreadable")
     (tmp_path / "candidates/a/b").mkdir(parents=True)
     (tmp_path / "candidates/a/b/c.parquet").write_bytes(b"unreadable")
-    assert estimate.measured(tmp_path, seconds=-1.0) == []
+    assert measured_costs.measured(tmp_path, seconds=-1.0) == []
 
 
 def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: py
         "kind": "embedding",
         "title": "e",
         "source": "packaged:all-minilm-l6-v2",
-        "same_meaning": 0.8,
+        "equivalence_threshold": 0.8,
     }
     study["grid"][0]["scorers"].append("minilm")
     study["datasets"]["triviaqa"] |= {"source": "hub:org/data", "config": "rc"}
@@ -325,7 +325,7 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
     if not model.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
     study = micro_study(build_models(tmp_path / "tiny"))
-    source = {"kind": "embedding", "title": "e", "source": "packaged:all-minilm-l6-v2", "same_meaning": 0.8}
+    source = {"kind": "embedding", "title": "e", "source": "packaged:all-minilm-l6-v2", "equivalence_threshold": 0.8}
     folder = tmp_path / "place"
     folder.mkdir()
     for name in ("one", "other"):

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import beamuq.ask
+from beamuq.api.ask_model import METHODS, Asked, ask
+from beamuq.api.open_models import machine, model_folder
 from beamuq.errors import BeamUQError
-from beamuq.practice.asking import METHODS, Asked, ask
-from beamuq.practice.sources import machine, model_folder
 from beamuq.study import ROOT
 from tiny import build_tiny_model
 

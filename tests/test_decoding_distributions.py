@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from beamuq.decoding.distributions import ALTERNATIVES, Ask, Edits, Laws
 
 
-def _laws(vocabulary: int, stops: set[int], one_ending: set[int] | None = None) -> Laws:
+def _laws(vocabulary: int, stops: set[int], merge_stop_tokens: set[int] | None = None) -> Laws:
     """Laws whose hidden states are the logits themselves."""
     head = torch.nn.Linear(vocabulary, vocabulary, bias=False)
     head.weight.data = torch.eye(vocabulary)
     model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
-    return Laws(model, frozenset(stops), frozenset(one_ending or ()))
+    return Laws(model, frozenset(stops), frozenset(merge_stop_tokens or ()))
 
 
 def _read(laws: Laws, logits: np.ndarray, *asks: Ask, rows: int = 100) -> None:
@@ -92,13 +92,13 @@ def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
     assert np.exp(drawing.logprobs) == pytest.approx([0.4, 0.3, 0.25], abs=1e-6)
 
 
-@pytest.mark.parametrize("one_ending", [None, {2, 5, 40}])
-def test_statistics_are_those_of_the_law_that_policies_see(one_ending: set[int] | None) -> None:
+@pytest.mark.parametrize("merge_stop_tokens", [None, {2, 5, 40}])
+def test_statistics_are_those_of_the_law_that_policies_see(merge_stop_tokens: set[int] | None) -> None:
     logits = np.random.default_rng(0).normal(0, 2, (3, 50))
     ask = Ask(np.array([2, 0]), statistics=True)
-    _read(_laws(50, {2, 5, 40}, one_ending), logits, ask, rows=2)
+    _read(_laws(50, {2, 5, 40}, merge_stop_tokens), logits, ask, rows=2)
     law = _logprobs(logits)
-    if one_ending:
+    if merge_stop_tokens:
         law[:, 2] = np.logaddexp.reduce(law[:, [2, 5, 40]], axis=1)
         law[:, [5, 40]] = -np.inf
     weights = np.exp(law)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.decoding import (
     Beam,
     Greedy,
@@ -137,9 +137,9 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
     model = build_tiny_model("llama", tmp_path / "model") / "config.json"
     cell = {"model": "tiny", "dataset": "triviaqa", "recipe": "main"}
     asked = [{"id": f"q{i}", "prompt": f"Question: Who wrote play {i}?\nAnswer:"} for i in range(10)]
-    tables.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
+    artifacts.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
     settings = {"cell": cell, "recipe": {"sample": {"size": 2}}, "questions": 10, "max_new_tokens": 4, "seed": 1}
-    settings |= {"wave": 4, "style": "base", "enable_thinking": None, "newline_stops": True, "one_ending": False}
+    settings |= {"wave": 4, "style": "base", "enable_thinking": None, "newline_stops": True, "merge_stop_tokens": False}
     given = ["--prompts", str(tmp_path / "prompts.parquet"), "--model", str(model), "--settings", json.dumps(settings)]
 
     def made(name: str, *options: str) -> Path:
@@ -147,7 +147,7 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
         candidates.main([*given, "--device", "cpu", "--candidates", str(path), *options])
         return path
 
-    whole = tables.read(made("whole"), "candidates")
+    whole = artifacts.read(made("whole"), "candidates")
     reserve = TreeCache.reserve
 
     def tight(self: TreeCache, questions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -157,7 +157,7 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(TreeCache, "reserve", tight)
     path = made("cut")
-    cut = tables.read(path, "candidates")
+    cut = artifacts.read(path, "candidates")
     halves = [[2, runner.ROWS], [2, runner.ROWS]]
     assert cut.provenance == whole.provenance | {"memory_cuts": [{"wave": n, "pieces": halves} for n in (0, 1)]}
     assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))

@@ -103,7 +103,13 @@ def test_merged_endings_carry_the_sum_of_their_probabilities() -> None:
         key = (*tokens[:-1], 0) if tokens[-1] in STOPS else tokens
         merged[key] = np.logaddexp(merged.get(key, -np.inf), logprob)
     beams = decode(
-        toy_model(), [PROMPT], [Beam(200), Greedy()], stop_ids=STOPS, seed=0, max_new_tokens=STEPS, one_ending=STOPS
+        toy_model(),
+        [PROMPT],
+        [Beam(200), Greedy()],
+        stop_ids=STOPS,
+        seed=0,
+        max_new_tokens=STEPS,
+        merge_stop_tokens=STOPS,
     )
     assert {beam.token_ids for beam in beams} == set(merged)
     assert all(beam.logprob == pytest.approx(merged[beam.token_ids], abs=1e-5) for beam in beams)
@@ -116,7 +122,7 @@ def test_merged_endings_are_drawn_as_often_as_all_of_them_together() -> None:
 
     options = {"stop_ids": STOPS, "seed": 0, "max_new_tokens": STEPS}
     apart = decode(toy_model(), [PROMPT], [Sample(4000)], **options)  # type: ignore[arg-type]
-    together = decode(toy_model(), [PROMPT], [Sample(4000)], one_ending=STOPS, **options)  # type: ignore[arg-type]
+    together = decode(toy_model(), [PROMPT], [Sample(4000)], merge_stop_tokens=STOPS, **options)  # type: ignore[arg-type]
     assert {s.token_ids[-1] for s in together if s.terminated} == {0}
     mass = sum(np.exp(logprob) for tokens, logprob in _outcomes().items() if len(tokens) == 1)
     assert ended(together) / 4000 == pytest.approx(mass, abs=0.03)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.decoding import (
     Greedy,
     Prompt,
@@ -38,7 +38,7 @@ MANIFEST = {"model": "abc", "seed": 1}
 
 
 def _rows(wave: Sequence[Prompt]) -> WaveResult:
-    rows = [{"id": p.id, "produced": "greedy", "value": sum(p.token_ids) / 3} for p in wave]
+    rows = [{"id": p.id, "answer_source": "greedy", "value": sum(p.token_ids) / 3} for p in wave]
     return WaveResult(rows, 10, {"rows at once": 4096})
 
 
@@ -88,7 +88,7 @@ def test_finished_waves_are_not_run_again(tmp_path: Path) -> None:
 
 def test_a_part_says_what_it_is_and_what_happened(tmp_path: Path) -> None:
     _run(tmp_path)
-    part = tables.read(tmp_path / "part-00002.parquet", "quality")
+    part = artifacts.read(tmp_path / "part-00002.parquet", "quality")
     assert part.provenance["wave"] == 2
     assert part.provenance["note"] == {"rows at once": 4096}
 
@@ -188,10 +188,10 @@ def test_a_renamed_or_altered_part_is_refused_by_name(tmp_path: Path) -> None:
         _run(tmp_path)
     path.unlink()
     _run(tmp_path)
-    part = tables.read(path, "quality")
+    part = artifacts.read(path, "quality")
     rows = part.table.to_pylist()
     rows[0]["value"] += 1.0
-    tables.write(path, "quality", rows, provenance=part.provenance)
+    artifacts.write(path, "quality", rows, provenance=part.provenance)
     with pytest.raises(BeamUQError, match=r"part-00001\.parquet: its content is not what was written"):
         _run(tmp_path)
 
@@ -226,7 +226,7 @@ def test_a_wave_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tables.pq, "write_table", full)
+    monkeypatch.setattr(artifacts.pq, "write_table", full)
     with pytest.raises(BeamUQError, match=r"part-00000\.parquet: cannot be written \(No space left on device\)"):
         _run(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "manifest.json"]
@@ -255,10 +255,10 @@ def _decode_all(folder: Path) -> None:
         print("begin", flush=True)
         found = decode(model, wave, [Greedy(), Sample(2)], stop_ids=stops, seed=0, max_new_tokens=4)
         time.sleep(0.15)
-        return WaveResult([{"id": c.prompt_id, "produced": f"{c.rank}", "value": c.logprob} for c in found], 1)
+        return WaveResult([{"id": c.prompt_id, "answer_source": f"{c.rank}", "value": c.logprob} for c in found], 1)
 
     table, _ = run_waves(compose_waves(prompts, 2), run, folder=folder / "parts", kind="quality", manifest={})
-    tables.write(folder / "out.parquet", "quality", table)
+    artifacts.write(folder / "out.parquet", "quality", table)
 
 
 def _started(folder: Path) -> subprocess.Popen[str]:

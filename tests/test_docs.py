@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 import pytest
 
 import synthetic
-from beamuq import ask, score, tables
+from beamuq import artifacts, ask, score
+from beamuq.api import ask_model, score_candidates
+from beamuq.api.command_line import ask_parser, score_parser
 from beamuq.methods.registry import METHODS
-from beamuq.practice import asking, scoring
-from beamuq.practice.options import ask_parser, score_parser
 from beamuq.study import ROOT
 from docs_blocks import DOCS, follow
 
@@ -73,7 +73,7 @@ def test_the_reference_holds_every_key(site: Path) -> None:
         "enable_thinking",
         "few_shot_split",
         "penalties",
-        "same_meaning",
+        "equivalence_threshold",
         "resamples",
     ):
         assert f">{key}<" in text, key
@@ -130,20 +130,27 @@ def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
     ids = cell["questions"].column("id")
     scores = pa.Table.from_pylist(
         [
-            {"id": key, "produced": "greedy", "method": "Dissimilarity", "variant": v, "setting": "", "value": n / 24}
+            {
+                "id": key,
+                "answer_source": "greedy",
+                "method": "Dissimilarity",
+                "variant": v,
+                "setting": "",
+                "value": n / 24,
+            }
             for v in ("multinomial", "beamsearch")
             for n, key in enumerate(ids.to_pylist())
         ]
     )
-    measured = {"produced": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
+    measured = {"answer_source": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
     evaluation = [measured | {"variant": "", "setting": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}]
-    quality = cell["quality"].filter(pc.equal(cell["quality"].column("produced"), "greedy"))
+    quality = cell["quality"].filter(pc.equal(cell["quality"].column("answer_source"), "greedy"))
     model, tail = "smollm2-135m-plain", "triviaqa/main.parquet"
     results = tmp_path / "results/demo"
-    tables.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
-    tables.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
-    tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
-    tables.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
+    artifacts.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
+    artifacts.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
+    artifacts.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
+    artifacts.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
     printed = follow("tutorial.md", tmp_path)
     assert len(printed) == 4
     assert "beam M=10" in printed[0]
@@ -173,7 +180,7 @@ def test_options_that_the_page_names_are_those_of_the_commands(
     assert set(re.findall(r"--[a-z][a-z-]+", part)) == known
 
 
-@pytest.mark.parametrize(("parser", "function"), [(ask_parser, asking.ask), (score_parser, scoring.score)])
+@pytest.mark.parametrize(("parser", "function"), [(ask_parser, ask_model.ask), (score_parser, score_candidates.score)])
 def test_defaults_are_the_same_from_the_command_line_and_from_python(
     parser: Callable[[], argparse.ArgumentParser], function: Callable[..., object]
 ) -> None:

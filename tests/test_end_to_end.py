@@ -47,7 +47,7 @@ def micro_study(folder: Path) -> dict[str, Any]:
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
     study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
     del study["recipes"]["widths"], study["scoring"]["widths"]
-    study["wave"] = 4
+    study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
     study["grid"] = [
         {"recipe": "main", "models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]},
@@ -150,7 +150,7 @@ def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     evaluation = workplace.frame("results/micro/evaluation/nli/tiny-llama/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
-    stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.produced == "greedy")]
+    stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.answer_source == "greedy")]
     assert len(printed) == 1
     value = stored["value"].item()
     assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
@@ -174,7 +174,7 @@ def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workpla
     printed = pd.read_csv(workplace.folder / "results/micro/tables/base_accs.csv")
     for kind in KINDS:
         quality = workplace.frame(f"results/micro/quality/answer_f1/tiny-{kind}/coqa/main.parquet")
-        share = (quality[quality.produced == "greedy"]["value"] > 0.5).mean()
+        share = (quality[quality.answer_source == "greedy"]["value"] > 0.5).mean()
         row = printed[(printed.model == f"tiny-{kind}") & (printed.dataset == "coqa")]
         assert row["value"].item() == pytest.approx(share)
 
@@ -307,11 +307,11 @@ def test_the_ledger_sums_every_rule(workplace: Workplace) -> None:
 def test_the_overview_counts_what_the_tables_hold(workplace: Workplace) -> None:
     found = pd.read_csv(workplace.folder / "results/micro/answers.csv", keep_default_na=False)
     listed = pd.read_csv(workplace.folder / "results/micro/answers_listed.csv")
-    produced = found[found["produced"] != ""]
-    assert (produced["dropped"] == 0).all()
+    answer_source = found[found["answer_source"] != ""]
+    assert (answer_source["dropped"] == 0).all()
     for what in ("empty", "cut"):
-        assert produced[what].sum() == (listed["what"] == what).sum()
-    assert produced["cut"].sum() > 0  # a random model seldom stops
+        assert answer_source[what].sum() == (listed["what"] == what).sum()
+    assert answer_source["cut"].sum() > 0  # a random model seldom stops
     page = (workplace.folder / "results/micro/overview.html").read_text()
     assert "not recorded" not in page
     assert str(workplace.folder) not in page

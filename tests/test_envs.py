@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 from beamuq.study import ROOT
 from micro import ENVIRONMENT, SNAKEMAKE
 

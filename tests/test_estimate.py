@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from beamuq import estimate, tables
-from beamuq.estimate import Job
-from beamuq.plan import Plan
+from beamuq import artifacts
+from beamuq.cost import measured_costs
+from beamuq.cost.measured_costs import Job
+from beamuq.plan.jobs import Plan
 from beamuq.steps import estimate as estimate_step
 from beamuq.steps import ledger as ledger_step
 from beamuq.study import Recipe, load_machine
@@ -35,7 +36,7 @@ def sample(plan: Plan) -> list[Job]:
     """Jobs of the whole demo: 5 tokens a candidate, 10 ms a token, a quarter of all pairs of candidates, 1 s a job."""
     jobs = []
     for cell in plan.cells.values():
-        many = cell.questions * estimate.candidates_of(plan.study.recipes[cell.recipe])
+        many = cell.questions * measured_costs.candidates_of(plan.study.recipes[cell.recipe])
         names = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe}
         blank = Job("", names, "", "cpu", 1.0, 0.5, 100.0, cell.questions, 0, 0, 0, 1000)
         jobs.append(replace(blank, rule="candidates", candidates=many, tokens=5 * many, seconds=0.05 * many))
@@ -70,7 +71,7 @@ def sample(plan: Plan) -> list[Job]:
     ],
 )
 def test_a_models_size_is_read_from_its_title(title: str, size: float | None) -> None:
-    assert estimate.parameters(title) == size
+    assert measured_costs.parameters(title) == size
 
 
 def test_candidates_are_counted_by_strategy() -> None:
@@ -82,11 +83,11 @@ def test_candidates_are_counted_by_strategy() -> None:
             "hybrid": {"size": 10, "beams": [1, 2, 3]},
         }
     )
-    assert estimate.candidates_of(recipe) == 1 + 20 + 6 + 20 + 30
+    assert measured_costs.candidates_of(recipe) == 1 + 20 + 6 + 20 + 30
 
 
 def test_a_study_predicts_itself(plan: Plan, titles: dict[str, str], sample: list[Job]) -> None:
-    for row in estimate.predict(plan, sample, titles):
+    for row in measured_costs.predict(plan, sample, titles):
         own = [job for job in sample if job.rule == row.rule]
         assert row.jobs == len(own)
         assert row.seconds == pytest.approx(sum(job.seconds for job in own))
@@ -97,24 +98,24 @@ def test_a_study_predicts_itself(plan: Plan, titles: dict[str, str], sample: lis
 
 def test_a_part_of_a_study_predicts_the_rest(plan: Plan, titles: dict[str, str], sample: list[Job]) -> None:
     part = [job for job in sample if job.cell["dataset"] != "coqa"]
-    whole = {row.rule: row for row in estimate.predict(plan, sample, titles)}
-    for row in estimate.predict(plan, part, titles):
+    whole = {row.rule: row for row in measured_costs.predict(plan, sample, titles)}
+    for row in measured_costs.predict(plan, part, titles):
         assert row.jobs == whole[row.rule].jobs
         assert row.tokens == whole[row.rule].tokens
-    seconds = {row.rule: row.seconds for row in estimate.predict(plan, part, titles)}
+    seconds = {row.rule: row.seconds for row in measured_costs.predict(plan, part, titles)}
     assert seconds["candidates"] == pytest.approx(whole["candidates"].seconds)
 
 
 def test_decoding_grows_with_the_models_size(plan: Plan, titles: dict[str, str], sample: list[Job]) -> None:
     smaller = {key: title.replace("135M", "27M") for key, title in titles.items()}
-    here = {row.rule: row.seconds for row in estimate.predict(plan, sample, titles)}
-    there = {row.rule: row.seconds for row in estimate.predict(plan, sample, smaller)}
+    here = {row.rule: row.seconds for row in measured_costs.predict(plan, sample, titles)}
+    there = {row.rule: row.seconds for row in measured_costs.predict(plan, sample, smaller)}
     assert there["candidates"] == pytest.approx(5 * (here["candidates"] or 0))
     assert there["similarity"] == here["similarity"]
 
 
 def test_what_the_sample_cannot_tell_of_is_said(titles: dict[str, str], sample: list[Job]) -> None:
-    paper = {row.rule: row for row in estimate.predict(Plan.load({"study": "paper"}), sample, titles)}
+    paper = {row.rule: row for row in measured_costs.predict(Plan.load({"study": "paper"}), sample, titles)}
     assert paper["quality"].seconds is None
     assert paper["quality"].note == "not in the sample: alignscore"
     assert "nli" in paper["similarity"].note
@@ -123,7 +124,7 @@ def test_what_the_sample_cannot_tell_of_is_said(titles: dict[str, str], sample: 
 
 def test_the_ledger_sums_by_rule(sample: list[Job]) -> None:
     on_card = [replace(job, device="cuda") if job.rule == "candidates" else job for job in sample]
-    rows = {row["rule"]: row for row in estimate.ledger(on_card)}
+    rows = {row["rule"]: row for row in measured_costs.ledger(on_card)}
     decoded = [job for job in sample if job.rule == "candidates"]
     assert rows["candidates"]["tokens"] == sum(job.tokens for job in decoded) == rows["total"]["tokens"]
     assert (
@@ -141,7 +142,7 @@ def results(tmp_path: Path) -> Path:
     cell = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
     row = {"strategy": "greedy", "rank": 0, "text": "a", "token_texts": ["a", "b"], "token_logprobs": [-1.0, -1.0]}
     rows = [row | {"id": key, "token_ids": [1, 2], "logprob": -2.0, "terminated": True} for key in ("q1", "q2")]
-    tables.write(
+    artifacts.write(
         folder / "candidates/smollm2-135m-plain/coqa/main.parquet",
         "candidates",
         rows,
@@ -161,7 +162,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_a_job_is_read_from_its_benchmark_and_its_table(results: Path) -> None:
-    (job,) = estimate.measured(results / "demo")
+    (job,) = measured_costs.measured(results / "demo")
     assert (job.seconds, job.cpu_seconds, job.memory_mb, job.device) == (12.5, 3.25, 2046.1, "cuda")
     assert (job.questions, job.candidates, job.tokens) == (2, 2, 4)
 
@@ -169,7 +170,7 @@ def test_a_job_is_read_from_its_benchmark_and_its_table(results: Path) -> None:
 def test_a_job_too_short_to_be_looked_at_counts(results: Path) -> None:
     file = results / "demo/benchmarks/candidates/smollm2-135m-plain/coqa/main.tsv"
     file.write_text(HEADER + "0.1\t0:00:00\t-\t-\t-\t-\t-\t-\t-\tNA\n")
-    (job,) = estimate.measured(results / "demo")
+    (job,) = measured_costs.measured(results / "demo")
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (0.1, 0.0, 0.0)
 
 
@@ -178,7 +179,7 @@ def test_the_shards_of_a_job_count(results: Path) -> None:
         file = results / f"demo/benchmarks/candidates_shard/smollm2-135m-plain/coqa/main/{shard}.tsv"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(HEADER + f"{seconds}\t0:00:30\t{seconds * 100}\t1\t1\t1\t0\t0\t11.0\t1\n")
-    (job,) = estimate.measured(results / "demo")
+    (job,) = measured_costs.measured(results / "demo")
     assert (job.seconds, job.cpu_seconds, job.memory_mb) == (82.5, 5.25, 4000)
 
 
@@ -197,26 +198,27 @@ def test_a_cell_that_is_decoded_again_forgets_what_it_took_before(
     def job(rule: str, **wildcards: str) -> SimpleNamespace:
         return SimpleNamespace(rule=SimpleNamespace(name=rule), wildcards_dict=wildcards)
 
-    estimate.forget(sharded, [job("quality", metric="answer_f1", **cell), job("ledger")])
+    measured_costs.forget(sharded, [job("quality", metric="answer_f1", **cell), job("ledger")])
     assert len(list(folder.iterdir())) == 4
-    estimate.forget(sharded, [job("candidates", **cell)])
+    measured_costs.forget(sharded, [job("candidates", **cell)])
     assert sorted(file.name for file in folder.iterdir()) == ["1-of-2.tsv", "2-of-2.tsv"]
-    assert estimate.measured(results / "demo") == []
-    estimate.forget(plan, [job("candidates", **cell)])
+    assert measured_costs.measured(results / "demo") == []
+    measured_costs.forget(plan, [job("candidates", **cell)])
     assert not list(folder.iterdir())
     assert all(file.is_file() for file in others)
 
 
 def test_searches_of_ones_own_are_said_not_to_count(plan: Plan, titles: dict[str, str], sample: list[Job]) -> None:
     search = {"strategy": "wide M=4", "policy": "my_strategy:Wide"}
-    recipe = Recipe.model_validate(plan.study.recipes["main"].model_dump() | {"own": [search]})
+    recipe = Recipe.model_validate(plan.study.recipes["main"].model_dump() | {"custom": [search]})
     study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"main": recipe}})
     rows = {
-        row.rule: row.note for row in estimate.predict(Plan(study, plan.machine, plan.name, plan.path), sample, titles)
+        row.rule: row.note
+        for row in measured_costs.predict(Plan(study, plan.machine, plan.name, plan.path), sample, titles)
     }
     note = "searches of one's own not counted: wide M=4"
     assert [rule for rule, told in rows.items() if told == note] == ["candidates", "similarity", "scores"]
-    assert not any(row.note for row in estimate.predict(plan, sample, titles))
+    assert not any(row.note for row in measured_costs.predict(plan, sample, titles))
 
 
 def written_ledger(results: Path, plan: Plan, *tables: str) -> tuple[pd.DataFrame, str, str]:

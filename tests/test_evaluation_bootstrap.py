@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import synthetic
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
 from beamuq.evaluation.metrics import measure
@@ -107,7 +107,7 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> list[str]:
         [
             {
                 "id": key,
-                "produced": "greedy",
+                "answer_source": "greedy",
                 "method": method,
                 "variant": "",
                 "setting": setting,
@@ -116,21 +116,23 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> list[str]:
             for method, setting, values in (("Prob", "", rng.random(N)), ("MTE", "M=5", rng.integers(0, 3, N)))
             for key, value in zip(ids, values, strict=True)
         ],
-        schema=tables.SCHEMAS["scores"],
+        schema=artifacts.SCHEMAS["scores"],
     )
-    made["quality"] = made["quality"].filter(pa.array([p == "greedy" for p in made["quality"]["produced"].to_pylist()]))
+    made["quality"] = made["quality"].filter(
+        pa.array([p == "greedy" for p in made["quality"]["answer_source"].to_pylist()])
+    )
     made |= changed
     folder.mkdir(exist_ok=True)
     cell = {"model": model, "dataset": "d", "recipe": "main"}
     for kind in ("scores", "quality", "questions"):
-        tables.write(folder / kind, kind, made[kind], cell=cell)
+        artifacts.write(folder / kind, kind, made[kind], cell=cell)
     return [word for kind in ("scores", "quality", "questions") for word in (f"--{kind}", str(folder / kind))]
 
 
 def run(folder: Path, inputs: list[str], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     outputs = [word for kind in ("evaluation", "replicates") for word in (f"--{kind}", str(folder / kind))]
     evaluation.main([*inputs, "--settings", json.dumps(SETTINGS | settings), *outputs])
-    return tuple(tables.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
+    return tuple(artifacts.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
 
 
 def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp_path: Path) -> None:
@@ -141,12 +143,12 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
         for method, setting in (("Prob", ""), ("MTE", "M=5"))
         for metric in SETTINGS["metrics"]
     ]
-    questions = tables.read(tmp_path / "questions", "questions").table
+    questions = artifacts.read(tmp_path / "questions", "questions").table
     groups = questions.column("group").to_pylist()
     name = draws_name("d", zip(questions.column("id").to_pylist(), groups, strict=True))
     counts = resample_counts(groups, 300, 7, name)
-    quality = tables.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
-    scores = tables.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
+    quality = artifacts.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
+    scores = artifacts.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
     expected = measure("PRR", scores, quality, counts)
     np.testing.assert_allclose(replicates[0]["values"], expected, rtol=1e-6)
     assert measured[0]["value"] == pytest.approx(measure("PRR", scores, quality)[0])
@@ -166,7 +168,7 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
 def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_path: Path) -> None:
     """Equal answers of two models, in another order of rows, have equal replicates: their mean is no less uncertain."""
     one = run(tmp_path / "one", files(tmp_path / "one", "one"))[1]
-    table = tables.read(tmp_path / "one" / "scores", "scores").table
+    table = artifacts.read(tmp_path / "one" / "scores", "scores").table
     backwards = table.take(pa.array([*range(N - 1, -1, -1), *range(2 * N - 1, N - 1, -1)]))
     assert backwards["id"][0].as_py() == f"q{N - 1:04d}"
     two = run(tmp_path / "two", files(tmp_path / "two", "two", scores=backwards))[1]
@@ -176,7 +178,7 @@ def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_pat
 
 def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path: Path) -> None:
     one = run(tmp_path / "one", files(tmp_path / "one"))[1]
-    table = tables.read(tmp_path / "one" / "questions", "questions").table
+    table = artifacts.read(tmp_path / "one" / "questions", "questions").table
     renamed = pa.array([f"{key} again" for key in table["group"].to_pylist()])
     regrouped = table.set_column(table.schema.get_field_index("group"), "group", renamed)
     two = run(tmp_path / "two", files(tmp_path / "two", questions=regrouped))[1]
@@ -192,7 +194,7 @@ def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path:
 )
 def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, cell: dict[str, str], key: str) -> None:
     inputs = files(tmp_path)
-    tables.write(tmp_path / kind, kind, tables.read(tmp_path / kind, kind).table, cell=cell)
+    artifacts.write(tmp_path / kind, kind, artifacts.read(tmp_path / kind, kind).table, cell=cell)
     own = {"dataset": "d", "recipe": "main"}[key]
     message = f"{tmp_path / kind}: is of {key} '{cell[key]}', {tmp_path / 'scores'} of '{own}'; give files of one cell"
     with pytest.raises(BeamUQError) as found:
@@ -202,7 +204,8 @@ def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, cell: d
 
 def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
     quality = pa.Table.from_pylist(
-        [{"id": f"q{n:04d}", "produced": "greedy", "value": 1.0} for n in range(N)], schema=tables.SCHEMAS["quality"]
+        [{"id": f"q{n:04d}", "answer_source": "greedy", "value": 1.0} for n in range(N)],
+        schema=artifacts.SCHEMAS["quality"],
     )
     measured, replicates = run(tmp_path, files(tmp_path, quality=quality))
     assert all(row["value"] is None and row["low"] is None for row in measured)
@@ -212,7 +215,7 @@ def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
 
 def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> None:
     files(tmp_path)
-    table = tables.read(tmp_path / "scores", "scores").table
+    table = artifacts.read(tmp_path / "scores", "scores").table
     with pytest.raises(BeamUQError, match="differ at question 'q0039'"):
         run(tmp_path, files(tmp_path, scores=table.slice(0, len(table) - 1)))
 
@@ -227,7 +230,7 @@ def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> No
 )
 def test_a_missing_answer_is_refused_by_name(tmp_path: Path, kind: str, message: str) -> None:
     files(tmp_path)
-    table = tables.read(tmp_path / kind, kind).table
+    table = artifacts.read(tmp_path / kind, kind).table
     kept = table.filter(pa.array([key != "q0003" for key in table.column("id").to_pylist()]))
     with pytest.raises(BeamUQError, match=message):
         run(tmp_path, files(tmp_path, **{kind: kept}))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.candidates import Candidates, equal_bins, length_bins
 from beamuq.exhibits.core import Inputs
-from beamuq.needs import Need
 
-CELL = Need("candidates", model="m", dataset="d", recipe="main")
-QUESTIONS = Need("questions", dataset="d")
+CELL = Artifact("candidates", model="m", dataset="d", recipe="main")
+QUESTIONS = Artifact("questions", dataset="d")
 BLANK = {"policy_logprob": None, "entropies": None, "top_ids": None, "top_texts": None, "top_logprobs": None}
 
 
@@ -30,8 +30,8 @@ def loaded(folder: Path, rows: list[Any], ids: list[str]) -> Candidates:
         {"id": key, "question": "?", "context": [], "history": [], "options": [], "references": ["r"], "group": key}
         for key in ids
     ]
-    tables.write(folder / "q", "questions", asked, cell=QUESTIONS.cell)
-    tables.write(folder / "c", "candidates", rows, cell=CELL.cell)
+    artifacts.write(folder / "q", "questions", asked, cell=QUESTIONS.cell)
+    artifacts.write(folder / "c", "candidates", rows, cell=CELL.cell)
     return Candidates(Inputs.read([QUESTIONS, CELL], [folder / "q", folder / "c"]), CELL, QUESTIONS)
 
 

@@ -20,12 +20,12 @@ import pytest
 from matplotlib.text import Text
 
 import exhibits_study
-from beamuq import tables, theorem
+from beamuq import artifacts, theorem
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, metrics
 from beamuq.exhibits import core, grid, lettering, style
 from beamuq.exhibits.core import Figure
-from beamuq.needs import Need
 from beamuq.steps import figure as figure_step
 from beamuq.study import Study
 
@@ -176,7 +176,7 @@ def test_schematic_shows_the_median_not_the_best_case(
     built: dict[str, Figure], results: exhibits_study.Results
 ) -> None:
     data = built["sampling_vs_beamsearch"].data
-    need = Need("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
+    need = Artifact("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
     frame = results.inputs([need]).frame(need)
     samples = frame[frame["strategy"] == "sample T=1.0"].groupby("id")["text"]
     redundancy = (10 - samples.nunique()) / 10
@@ -189,7 +189,7 @@ def test_schematic_shows_the_median_not_the_best_case(
 
 
 def test_threshold_shares_are_of_the_covered_mass(built: dict[str, Figure], results: exhibits_study.Results) -> None:
-    need = Need("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
+    need = Artifact("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
     frame = results.inputs([need]).frame(need)
     mass = np.exp(frame[frame["strategy"] == "beam M=10"]["logprob"]).groupby(frame["id"]).sum()
     data = built["beam_mass_threshold"].data.set_index(["length", "threshold"])
@@ -224,7 +224,7 @@ def test_left_panel_of_mass_counts_a_repeated_sequence_once(built: dict[str, Fig
 
 def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    quality = Need("quality", dataset="triviaqa", model=exhibits_study.BASE, recipe="main", metric="answer_f1")
+    quality = Artifact("quality", dataset="triviaqa", model=exhibits_study.BASE, recipe="main", metric="answer_f1")
     exhibits_study.rewrite(results, quality, lambda row: row | {"value": 1.0})
     figure = build("abl_length", results)
     part = figure.data[figure.data["dataset"] == "triviaqa"]
@@ -234,7 +234,7 @@ def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
         assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
 
 
-def without_a_value(results: exhibits_study.Results, needs: list[Need]) -> None:
+def without_a_value(results: exhibits_study.Results, needs: list[Artifact]) -> None:
     """All answers are wrong, and what was evaluated of them is undefined."""
     none = {
         "value": None,
@@ -289,9 +289,9 @@ def test_value_of_a_subset_is_of_its_questions_not_of_a_resample(
     built: dict[str, Figure], results: exhibits_study.Results
 ) -> None:
     cell = {"dataset": "arc-challenge", "model": exhibits_study.BASE, "recipe": "widths"}
-    need = Need("scores", scorer="cosine", **cell)
+    need = Artifact("scores", scorer="cosine", **cell)
     frame = results.inputs([need]).frame(need)
-    frame = frame[(frame["produced"] == "greedy") & (frame["method"] == "Dissimilarity")]
+    frame = frame[(frame["answer_source"] == "greedy") & (frame["method"] == "Dissimilarity")]
     quality = exhibits_study.quality_values(exhibits_study.BASE, "arc-challenge", 24)
     drawn = built["rebuttal_nsamples_across_data"].data
     data: Any = drawn[(drawn["dataset"] == "arc-challenge") & (drawn["variant"] == "multinomial")].set_index("M")
@@ -345,8 +345,8 @@ class Plain:
         cell = {"model": model, "dataset": dataset, "recipe": recipe}
 
         def rows(kind: str, **more: str) -> list[dict[str, Any]]:
-            (path,) = results.paths([Need(kind, **cell, **more)])
-            return tables.read(path, kind).table.to_pylist()
+            (path,) = results.paths([Artifact(kind, **cell, **more)])
+            return artifacts.read(path, kind).table.to_pylist()
 
         self.texts: dict[tuple[str, str], list[str]] = {}
         self.sequences: dict[tuple[str, str], list[tuple[int, ...]]] = {}
@@ -391,7 +391,7 @@ STRATEGY = {"multinomial": SAMPLE, "beamsearch": BEAM}
 
 
 def greedy(row: dict[str, Any]) -> bool:
-    return bool(row["produced"] == "greedy")
+    return bool(row["answer_source"] == "greedy")
 
 
 @pytest.fixture(scope="module")
@@ -489,8 +489,8 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
         (method, variant) for method in ("Dissimilarity", "Eccentricity", "EigVecDissimilarity") for variant in STRATEGY
     ]
     series = both if name == "abl_nsamples" else [("SemanticEntropy", "multinomial"), *both[:2]]
-    need = Need("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
-    rows = tables.read(results.paths([need])[0], "evaluation").table.to_pylist()
+    need = Artifact("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
+    rows = artifacts.read(results.paths([need])[0], "evaluation").table.to_pylist()
     found = {
         (row["method"], row["variant"], row["setting"]): (row["value"], row["low"], row["high"], row["n"])
         for row in rows
@@ -596,7 +596,7 @@ def test_schematic_shows_the_candidates_and_scores_of_its_question(
 
 def test_points_without_a_band_are_said(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    need = Need("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
+    need = Artifact("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
     assert "None where" not in build("abl_nsamples", results).caption
     none = {"low": None, "high": None, "std": None}
     exhibits_study.rewrite(results, need, lambda row: row | (none if row["setting"] in ("M=3", "M=7") else {}))

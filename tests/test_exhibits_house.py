@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.exhibits import core, house, render_table
 from beamuq.exhibits.core import Cell, Row, Table
 from beamuq.exhibits.measured import Measured
@@ -234,11 +234,11 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
     stored: dict[str, dict[tuple[str, str], Floats]] = {}
     for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
         if need.kind == "replicates":
-            rows = tables.read(path, "replicates").table.to_pylist()
+            rows = artifacts.read(path, "replicates").table.to_pylist()
             stored[need.dataset] = {
                 (row["method"], row["variant"]): np.array(row["values"], dtype=np.float64)
                 for row in rows
-                if (row["metric"], row["produced"], row["setting"]) == ("PRR", "greedy", "")
+                if (row["metric"], row["answer_source"], row["setting"]) == ("PRR", "greedy", "")
             }
     values = built["qa_tiny"].values
     body = [row for row in built["qa_tiny"].in_house_style().grid.body if isinstance(row, Row)]
@@ -301,7 +301,7 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
     results = Noisy(tmp_path, STUDY)
     item = core.exhibit("qa_tiny", STUDY)
     for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
-        rows = tables.read(path, need.kind).table.to_pylist()
+        rows = artifacts.read(path, need.kind).table.to_pylist()
         why = "60 of 2000 resamples undefined: no interval"
         for row in rows:
             if (row["method"], need.dataset, need.kind) == ("MTE", "coqa", "evaluation"):
@@ -311,7 +311,7 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
                     row |= {"low": None, "high": None, "std": None, "note": why}
                 else:
                     row["values"] = [float("nan")] * 60 + list(row["values"][60:])
-        tables.write(path, need.kind, rows, cell=need.cell)
+        artifacts.write(path, need.kind, rows, cell=need.cell)
     table = build("qa_tiny", results, STUDY).in_house_style()
     of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, Row)}
     assert of["MTE"][2] == Cell("n/a", note="one quality")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import exhibits_study
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core
-from beamuq.needs import Need
 from beamuq.study import STUDIES, load_study
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "published" / "paper_values.csv"
@@ -80,7 +80,7 @@ MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]
 @pytest.mark.parametrize(
     ("name", "changes", "fix"),
     [
-        ("topbeam_scoring", {"produced": ["greedy"]}, "add top_beam to produced"),
+        ("topbeam_scoring", {"answer_source": ["greedy"]}, "add top_beam to answer_source"),
         ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
         ("abl_prauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
         ("abl_crossencoder", MAIN_ONLY, "add it to the grid's scorers"),
@@ -110,7 +110,7 @@ def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
 
 def test_inputs_in_another_order_are_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    needs = [Need("questions", dataset="triviaqa"), Need("questions", dataset="coqa")]
+    needs = [Artifact("questions", dataset="triviaqa"), Artifact("questions", dataset="coqa")]
     paths = results.paths(needs)
     with pytest.raises(BeamUQError, match="in the order of needs"):
         core.Inputs.read(needs, paths[::-1])
@@ -118,14 +118,14 @@ def test_inputs_in_another_order_are_refused(tmp_path: Path) -> None:
 
 def test_input_of_another_kind_is_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    (path,) = results.paths([Need("questions", dataset="triviaqa")])
+    (path,) = results.paths([Artifact("questions", dataset="triviaqa")])
     with pytest.raises(BeamUQError, match="expected a table of 'shots'"):
-        core.Inputs.read([Need("shots", dataset="triviaqa")], [path])
+        core.Inputs.read([Artifact("shots", dataset="triviaqa")], [path])
 
 
 def test_missing_input_is_counted() -> None:
     with pytest.raises(BeamUQError, match="0 files given, 1 needed: questions/triviaqa"):
-        core.Inputs.read([Need("questions", dataset="triviaqa")], [])
+        core.Inputs.read([Artifact("questions", dataset="triviaqa")], [])
 
 
 def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
     item = core.exhibit("qa_tiny", STUDY)
     needs = item.needs(STUDY)
     paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
-    table = tables.read(paths[0], "evaluation").table
+    table = artifacts.read(paths[0], "evaluation").table
     kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
-    tables.write(paths[0], "evaluation", kept, cell=needs[0].cell)
+    artifacts.write(paths[0], "evaluation", kept, cell=needs[0].cell)
     with pytest.raises(BeamUQError, match=r"evaluation/.*: no row for PRR MTE greedy"):
         item.build(STUDY, core.Inputs.read(needs, paths))

@@ -18,11 +18,11 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core, render_table
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
-from beamuq.needs import Need
 from beamuq.steps import table as table_step
 from beamuq.study import Study
 
@@ -129,18 +129,18 @@ def test_every_row_is_the_measurement_that_it_names(
     name: str, built: dict[str, Table], results: exhibits_study.Results
 ) -> None:
     """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
-    scorer, recipe, produced, metric = SOURCES[name]
+    scorer, recipe, answer_source, metric = SOURCES[name]
 
     @cache
     def stored(kind: str, model: str, dataset: str) -> dict[tuple[str, ...], dict[str, Any]]:
-        (path,) = results.paths([Need(kind, dataset, model, recipe, scorer)])
-        columns = ("produced", "metric", "method", "variant", "setting")
-        return {tuple(row[c] for c in columns): row for row in tables.read(path, kind).table.to_pylist()}
+        (path,) = results.paths([Artifact(kind, dataset, model, recipe, scorer)])
+        columns = ("answer_source", "metric", "method", "variant", "setting")
+        return {tuple(row[c] for c in columns): row for row in artifacts.read(path, kind).table.to_pylist()}
 
     for row in built[name].values.to_dict("records"):
         method, setting = row["method"], row["setting"].replace("multinomial", "sample")
         variant = row["variant"] or ("multinomial" if method in exhibits_study.BOTH_FORMS else "")
-        key = (produced, metric, method, variant, "" if setting in ("beam", "sample T=1.0") else setting)
+        key = (answer_source, metric, method, variant, "" if setting in ("beam", "sample T=1.0") else setting)
         datasets = exhibits_study.DATASETS if row["dataset"] == "mean" else [row["dataset"]]
         found = [stored("evaluation", row["model"], dataset)[key] for dataset in datasets]
         expected = [found[0][column] for column in ("value", "std", "low", "high", "n")]
@@ -190,14 +190,14 @@ def undefined(tmp_path: Path) -> dict[str, Table]:
     results = exhibits_study.Results(tmp_path, STUDY)
     item = core.exhibit("qa_mean_prr", STUDY)
     for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
-        rows = tables.read(path, need.kind).table.to_pylist()
+        rows = artifacts.read(path, need.kind).table.to_pylist()
         for row in rows:
             if need.kind == "evaluation" and need.model == exhibits_study.BASE:
                 if (row["method"], need.dataset) == ("MTE", "coqa"):
                     row |= {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
             elif need.model == exhibits_study.BASE and (row["method"], need.dataset) == ("Perplexity", "triviaqa"):
                 row["values"] = [float("nan")] * 5 + list(row["values"][5:])
-        tables.write(path, need.kind, rows, cell=need.cell)
+        artifacts.write(path, need.kind, rows, cell=need.cell)
     return {name: build(name, results) for name in ("qa_mean_prr", "qa_tiny")}
 
 

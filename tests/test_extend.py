@@ -16,14 +16,15 @@ import pytest
 import torch
 import yaml
 
-from beamuq import decoding, questions
+from beamuq import decoding
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.split_file import read_questions
 from beamuq.decoding.distributions import Ask
 from beamuq.decoding.policies import Sample
 from beamuq.decoding.walks import SampleWalk, Setting, Walk
 from beamuq.errors import BeamUQError
-from beamuq.models.causal import load_causal, plain_prompt_ids
-from beamuq.plan import Plan
-from beamuq.questions.raw import read_questions
+from beamuq.models.causal_lm import load_causal, plain_prompt_ids
+from beamuq.plan.jobs import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study import ROOT, Recipe
 from docs_blocks import blocks, follow
@@ -127,7 +128,7 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
 
 
 def test_another_place_for_the_memo_reruns_nothing(extended: Extended, tmp_path: Path) -> None:
-    assert not rules(extended.folder, "--dry-run", config=("study=study.yaml", f"memo_root={tmp_path}"))
+    assert not rules(extended.folder, "--dry-run", config=("study=study.yaml", f"cache_root={tmp_path}"))
 
 
 def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(extended: Extended) -> None:
@@ -201,7 +202,7 @@ def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extende
     ],
 )
 def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: dict[str, int], told: str) -> None:
-    recipe = Recipe.model_validate({"own": [{"strategy": "mine M=4", "policy": policy, "options": options}]})
+    recipe = Recipe.model_validate({"custom": [{"strategy": "mine M=4", "policy": policy, "options": options}]})
     with pytest.raises(BeamUQError, match=told) as caught:
         policies_of(recipe, None)
     assert "\n" not in str(caught.value)
@@ -223,8 +224,8 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
         ),
         (
             "recipes",
-            {"main": {"sample": {"size": 4}, "own": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
-            "own.0..policy: .*did you mean 'Wide'",
+            {"main": {"sample": {"size": 4}, "custom": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
+            "custom.0..policy: .*did you mean 'Wide'",
         ),
         (
             "scoring",
@@ -247,8 +248,8 @@ def test_a_name_that_is_nowhere_is_told_before_anything_runs(
 def test_a_row_of_ones_own_questions_is_read_and_a_bad_one_told(tmp_path: Path) -> None:
     file = tmp_path / "test.jsonl"
     file.write_text(next(block.text for block in blocks("extend.md") if block.path == "questions/test.jsonl"))
-    found = read_questions(questions.adapter("jsonl"), file)
+    found = read_questions(load_adapter("jsonl"), file)
     assert found[0]["references"] == ["Earth", "the Earth"]
     file.write_text('{"id": "a1", "question": "Who?", "answer": "Ann"}\n')
     with pytest.raises(BeamUQError, match=r"test\.jsonl: line 1: answers is missing"):
-        read_questions(questions.adapter("jsonl"), file)
+        read_questions(load_adapter("jsonl"), file)

@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 from beamuq.steps import candidates
 from beamuq.study import ROOT
 from micro import CANDIDATES, ENVIRONMENT, EVALUATION, SCORES, SIMILARITY, Workplace, build_models, wait_for
@@ -123,7 +123,7 @@ def test_a_corrupt_table_is_named_and_deleting_it_mends_the_study(
 
 
 def test_a_memo_cut_short_is_named_and_deleting_it_mends_the_study(place: Workplace, clean: Workplace) -> None:
-    memo = next(place.folder.glob("resources/memo/**/*.npz"))
+    memo = next(place.folder.glob("resources/cache/**/*.npz"))
     memo.write_bytes(memo.read_bytes()[:-40])
     (place.folder / SIMILARITY).unlink()
     told = place.run(SIMILARITY, fails=True)
@@ -223,9 +223,9 @@ def test_no_table_is_left_half_written(error: int, tmp_path: Path, monkeypatch: 
         Path(path).write_bytes(b"PAR1 half")
         raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(tables.pq, "write_table", write_and_fail)
+    monkeypatch.setattr(artifacts.pq, "write_table", write_and_fail)
     with pytest.raises(BeamUQError, match=rf"x\.parquet: cannot be written \({os.strerror(error)}\)"):
-        tables.write(tmp_path / "x.parquet", "prompts", [{"id": "a", "prompt": "b"}])
+        artifacts.write(tmp_path / "x.parquet", "prompts", [{"id": "a", "prompt": "b"}])
     assert not list(tmp_path.iterdir())
 
 

@@ -12,10 +12,10 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 
-from beamuq import questions
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
-from beamuq.models import hub
-from beamuq.questions.raw import read_questions, source_of
+from beamuq.models import hub_download
 from beamuq.steps import fetch_dataset
 from beamuq.steps import questions as questions_step
 from test_questions_adapters import WEB, changed
@@ -53,8 +53,8 @@ class Hub:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     made = Hub()
-    monkeypatch.setattr(hub, "resolve_dataset", made.resolve)
-    monkeypatch.setattr(hub, "describe_dataset", made.describe)
+    monkeypatch.setattr(hub_download, "resolve_dataset", made.resolve)
+    monkeypatch.setattr(hub_download, "describe_dataset", made.describe)
     monkeypatch.setattr(datasets, "load_dataset", made.load)
     return made
 
@@ -84,7 +84,7 @@ def test_first_fetch_locks_the_commit_and_writes_the_hub_rows(tmp_path: Path, fa
     assert lock_of(tmp_path)["commit"] == "a" * 40
     assert fake.loaded == [(REPOSITORY, None, "test", "a" * 40)]
     assert pq.read_table(path).to_pylist() == ROWS
-    assert len(read_questions(questions.adapter("web_questions"), path)) == 6
+    assert len(read_questions(load_adapter("web_questions"), path)) == 6
 
 
 def test_afterwards_the_lock_rules_whatever_the_hub_says(tmp_path: Path, fake: Hub) -> None:

@@ -16,8 +16,8 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.lock import locked_commit, verify_files
-from beamuq.models.hub import describe_dataset, resolve_dataset, resolve_model
+from beamuq.models.hub_download import describe_dataset, resolve_dataset, resolve_model
+from beamuq.models.revision_lock import locked_commit, verify_files
 from beamuq.steps import fetch_model
 
 OLD, NEW = "a" * 40, "b" * 40

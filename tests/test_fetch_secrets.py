@@ -18,7 +18,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.network import FETCHING, SWITCHES, TELEMETRY, exports, is_offline, mask_output, masked, open_for_fetching
+from beamuq.models.offline_and_secrets import (
+    FETCHING,
+    SWITCHES,
+    TELEMETRY,
+    exports,
+    is_offline,
+    mask_output,
+    masked,
+    open_for_fetching,
+)
 from beamuq.study import ROOT, load_machine, load_study
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
@@ -172,7 +181,7 @@ def test_the_tokens_own_file_is_as_secret(hub: Hub, tmp_path: Path) -> None:
 
 def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom beamuq.network import mask_output\nmask_output()\n"
+        "import sys\nfrom beamuq.models.offline_and_secrets import mask_output\nmask_output()\n"
         f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer {TOKEN}')\n"
     )
     (tmp_path / "crash.py").write_text(program)

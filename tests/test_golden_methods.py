@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from beamuq.methods import METHODS, Answer, Evidence, Pairs, compute, consistency, information, semantic, weights
-from beamuq.methods.arrays import Array, entropy_terms
-from beamuq.methods.lexical import words
-from beamuq.text import clean, normalize_coqa, normalize_triviaqa
+from beamuq.methods.array_math import Array, entropy_terms
+from beamuq.methods.rouge import words
+from beamuq.text_normalization import clean, normalize_coqa, normalize_triviaqa
 
 GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
 DEFAULT_CASES, FLOOR = 40, 2300

@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import gpu_slot
 from beamuq.errors import BeamUQError
-from beamuq.models import devices
-from beamuq.plan import Plan
+from beamuq.models import devices, wait_for_gpu
+from beamuq.plan.jobs import Plan
 
 JOB = """
 import sys, time
-from beamuq import gpu_slot
-gpu_slot.bind(sys.argv[1])
+from beamuq.models import wait_for_gpu
+wait_for_gpu.bind(sys.argv[1])
 import os
 start = time.monotonic()
 print("start", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"), start, flush=True)
@@ -41,7 +40,7 @@ def start(tmp_path: Path) -> Start:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho GPU-aaaa\necho GPU-bbbb\n")
     program.chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if key != gpu_slot.VISIBLE}
+    environment = {key: value for key, value in os.environ.items() if key != wait_for_gpu.VISIBLE}
     environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
 
     def job(seconds: float, device: str = "cuda", **more: str) -> subprocess.Popen[str]:
@@ -114,7 +113,7 @@ def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start
 
 def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(gpu_slot, "bind", lambda device: order.append(f"bind {device}"))
+    monkeypatch.setattr(wait_for_gpu, "bind", lambda device: order.append(f"bind {device}"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: bool(order.append("asked")) or True)
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     assert devices.prepare("cuda", "auto", 1)[0].type == "cuda"
@@ -122,7 +121,7 @@ def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_slot, "bind", lambda device: pytest.fail(f"waits for a card for {device}"))
+    monkeypatch.setattr(wait_for_gpu, "bind", lambda device: pytest.fail(f"waits for a card for {device}"))
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
@@ -155,9 +154,9 @@ def test_auto_is_cuda_where_a_job_could_use_a_card(
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{says}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.delenv(gpu_slot.VISIBLE, raising=False)
+    monkeypatch.delenv(wait_for_gpu.VISIBLE, raising=False)
     if visible is not None:
-        monkeypatch.setenv(gpu_slot.VISIBLE, visible)
+        monkeypatch.setenv(wait_for_gpu.VISIBLE, visible)
     plan = Plan.load({"study": "demo"})
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert (plan.device, plan.gpus) == (device, int(device == "cuda"))
@@ -167,6 +166,6 @@ def test_a_driver_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(gpu_slot, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(wait_for_gpu, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(BeamUQError, match=r"nvidia-smi: did not answer.*set device: cpu in config\.yaml"):
-        gpu_slot.listed_cards()
+        wait_for_gpu.listed_cards()

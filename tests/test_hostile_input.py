@@ -19,14 +19,14 @@ import pytest
 import torch
 import yaml
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import escape
-from beamuq.models.causal import load_causal
-from beamuq.plan import Plan
-from beamuq.prompting import template
+from beamuq.models.causal_lm import load_causal
+from beamuq.plan.jobs import Plan
 from beamuq.study import PROMPTS, STUDIES
-from beamuq.text import clean, normalize_squad, normalize_triviaqa
+from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 from tiny import build_tiny_model
 
 TEXTS = 10_000
@@ -150,11 +150,11 @@ def test_markdown_is_one_cell_without_markup() -> None:
 
 @pytest.mark.parametrize("style", ["base", "instruct"])
 def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
-    page = template.load(PROMPTS / style / "trivia_qa.txt")
-    marked = template.render(page, row("\0"), [row("\1")], where="marks")
+    page = prompt_template.load(PROMPTS / style / "trivia_qa.txt")
+    marked = prompt_template.render(page, row("\0"), [row("\1")], where="marks")
     before, after = marked.split("\0")
     for question, shot in zip(ALL, texts(2), strict=True):
-        rendered = template.render(page, row(question), [row(shot)], where="here")
+        rendered = prompt_template.render(page, row(question), [row(shot)], where="here")
         assert rendered == before.replace("\1", shot) + question + after
 
 
@@ -174,8 +174,8 @@ def test_cleaning_is_idempotent_and_leaves_one_line() -> None:
 def test_a_table_gives_back_what_was_written(tmp_path: Path) -> None:
     rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(ALL)]
     provenance = {"settings": ALL[:100]}
-    tables.write(tmp_path / "x.parquet", "prompts", rows, provenance=provenance)
-    loaded = tables.read(tmp_path / "x.parquet", "prompts")
+    artifacts.write(tmp_path / "x.parquet", "prompts", rows, provenance=provenance)
+    loaded = artifacts.read(tmp_path / "x.parquet", "prompts")
     assert loaded.table.to_pylist() == rows
     assert loaded.provenance == provenance
 

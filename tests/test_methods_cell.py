@@ -11,8 +11,8 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell import Cell
-from beamuq.methods.lexical import rouge_l
+from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods.rouge import rouge_l
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
@@ -94,7 +94,7 @@ def test_equal_entailment_and_contradiction_do_not_link() -> None:
     made = synthetic.cell(3, classes=False)
     even = pa.array(np.full(len(made["similarity"]), 0.5))
     similarity = made["similarity"].set_column(3, made["similarity"].schema.field("entail"), even)
-    evidence = cell(made | {"similarity": similarity}, same_meaning=0.5).evidence("sample T=1.0", "greedy")
+    evidence = cell(made | {"similarity": similarity}, equivalence_threshold=0.5).evidence("sample T=1.0", "greedy")
     np.testing.assert_array_equal(evidence.pairs.linked, evidence.pairs.identical[:, 1:, 1:])
     assert evidence.pairs.same.all()
 
@@ -113,14 +113,15 @@ def test_fewer_beams_than_the_width_are_padded(tables: dict[str, pa.Table]) -> N
 
 
 def test_the_produced_answer_is_greedy_or_the_first_beam(tables: dict[str, pa.Table]) -> None:
-    for produced, strategy in (("greedy", "greedy"), ("top_beam", "beam M=10")):
-        answer = cell(tables).evidence("sample T=1.0", produced).answer
+    for answer_source, strategy in (("greedy", "greedy"), ("top_beam", "beam M=10")):
+        answer = cell(tables).evidence("sample T=1.0", answer_source).answer
         expected = [rows(tables, "candidates", id=k, strategy=strategy, rank=0)[0] for k in cell(tables).ids]
         np.testing.assert_array_equal(answer.logprob, [row["logprob"] for row in expected])
         np.testing.assert_array_equal(answer.length, [len(row["token_ids"]) for row in expected])
         np.testing.assert_allclose(answer.mean_entropy, [np.mean(row["entropies"]) for row in expected])
         p_true = [
-            rows(tables, "statistics", id=k, produced=produced, candidate_strategy="")[0] for k in cell(tables).ids
+            rows(tables, "statistics", id=k, answer_source=answer_source, candidate_strategy="")[0]
+            for k in cell(tables).ids
         ]
         np.testing.assert_array_equal(answer.p_true_logprob, [row["p_true_logprob"] for row in p_true])
 
@@ -197,7 +198,7 @@ def test_equal_texts_share_a_cluster_whatever_the_scorer_says_of_them(tables: di
 
 def test_a_scorer_without_classes_means_the_same_from_its_threshold_on() -> None:
     made = synthetic.cell(3, classes=False)
-    evidence = cell(made, same_meaning=0.4).evidence("sample T=1.0", "greedy")
+    evidence = cell(made, equivalence_threshold=0.4).evidence("sample T=1.0", "greedy")
     S = evidence.pairs.similarity
     np.testing.assert_array_equal(evidence.pairs.same, (S >= 0.4) & (S.transpose(0, 2, 1) >= 0.4))
     np.testing.assert_array_equal(evidence.pairs.contradiction, 1 - S)
@@ -236,5 +237,5 @@ def test_more_samples_than_were_drawn_are_refused(tables: dict[str, pa.Table]) -
 
 
 def test_a_threshold_for_a_scorer_with_classes_is_refused(tables: dict[str, pa.Table]) -> None:
-    with pytest.raises(BeamUQError, match="same_meaning"):
-        cell(tables, same_meaning=0.8)
+    with pytest.raises(BeamUQError, match="equivalence_threshold"):
+        cell(tables, equivalence_threshold=0.8)

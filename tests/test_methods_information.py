@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from beamuq.methods import information
-from beamuq.methods.arrays import entropy_terms
+from beamuq.methods.array_math import entropy_terms
 
 
 def test_prob_is_the_negative_log_probability() -> None:

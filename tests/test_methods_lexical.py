@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beamuq.methods.lexical import lexical_similarity, rouge_l, rouge_matrix
+from beamuq.methods.rouge import lexical_similarity, rouge_l, rouge_matrix
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 import synthetic
 from beamuq.methods import METHODS, Answer, Evidence, Pairs, compute, weights
-from beamuq.methods.arrays import Array
-from beamuq.methods.cell import Cell
+from beamuq.methods.array_math import Array
+from beamuq.methods.evidence_from_tables import Cell
 
 ORDERED = ("SemanticEntropy",)  # clustering compares with first members
 MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "DegreeMatrix")

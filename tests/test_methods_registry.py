@@ -13,8 +13,8 @@ import pytest
 import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Method, compute, register, resolve, stored_variant
-from beamuq.methods.cell import Cell
-from beamuq.methods.settings import number, parse
+from beamuq.methods.evidence_from_tables import Cell
+from beamuq.strategies import number, parse
 
 
 @pytest.fixture

@@ -16,24 +16,24 @@ import pytest
 
 import exhibits_study
 import synthetic
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Method
-from beamuq.methods.cell import Cell
+from beamuq.methods.evidence_from_tables import Cell
 from beamuq.methods.scoring import Settings, score
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 from beamuq.steps import evaluation, scores
 from beamuq.study import Recipe, load_machine
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
 )  # fmt: skip
-KEY = ["produced", "method", "variant", "setting"]
+KEY = ["answer_source", "method", "variant", "setting"]
 MADE = synthetic.cell(5, STRATEGIES)
 
 
 def scored(**settings: Any) -> pd.DataFrame:
-    chosen = Settings.model_validate({"produced": ["greedy"], "main": MAIN} | settings)
+    chosen = Settings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
     cell = Cell(
         *(MADE[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
         main_beam=chosen.main.beam,
@@ -56,11 +56,11 @@ def values(frame: pd.DataFrame, method: str, variant: str, setting: str = "") ->
 
 
 def test_the_main_line_has_every_method_in_every_form_once() -> None:
-    frame = scored(methods=list(METHODS), produced=["greedy", "top_beam"], sar_similarity="scorer")
+    frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"], sar_similarity="scorer")
     assert not frame.duplicated(["id", *KEY]).any()
     readings = [("SemanticEntropy", "multinomial", reading) for reading in ("printed", "likelihood-summed")]
     expected = [(name, variant, "") for name, method in METHODS.items() for variant in method.variants]
-    for _, part in frame.groupby("produced"):
+    for _, part in frame.groupby("answer_source"):
         assert sorted(keys(part)) == sorted(expected + readings)
         assert len(part) == 5 * len(expected + readings)
 
@@ -99,7 +99,7 @@ def test_a_beam_budget_is_a_search_of_that_width() -> None:
 
 
 def test_a_sample_budget_is_the_first_samples() -> None:
-    frame = scored(methods=["Dissimilarity"], size=5, ablations={"budgets": [5]})
+    frame = scored(methods=["Dissimilarity"], num_candidates=5, ablations={"budgets": [5]})
     assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
 
 
@@ -175,11 +175,11 @@ def test_a_study_with_another_beam_search_is_scored_and_measured(
             *("--evaluation", paths["evaluation"], "--replicates", paths["replicates"]),
         ]
     )
-    frame = tables.read(Path(paths["scores"]), "scores").table.to_pandas().query("produced == 'greedy'")
-    measured = tables.read(Path(paths["evaluation"]), "evaluation").table.to_pandas()
+    frame = artifacts.read(Path(paths["scores"]), "scores").table.to_pandas().query("answer_source == 'greedy'")
+    measured = artifacts.read(Path(paths["evaluation"]), "evaluation").table.to_pandas()
     settings = ["", "M=2", "M=5", "M=10", *strategies[2:]] if recipe == "widths" else [""]
     found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
-    assert set(found["produced"]) == {"greedy", "top_beam"}
+    assert set(found["answer_source"]) == {"greedy", "top_beam"}
     assert sorted(set(found["setting"])) == sorted(settings)
     if recipe == "widths":
         for M, strategy in zip((2, 5, 10), strategies[2:], strict=True):
@@ -205,7 +205,7 @@ def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
 def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> list[str]:
     for kind, table in made.items():
         of = CELL | cells.get(kind, {})
-        tables.write(
+        artifacts.write(
             folder / f"{kind}.parquet", kind, table, cell={"dataset": of["dataset"]} if kind == "questions" else of
         )
     kinds = ("questions", "candidates", "similarity", "statistics")
@@ -214,10 +214,10 @@ def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str
 
 def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     inputs = files(tmp_path)
-    settings = json.dumps({"methods": ["Prob", "CCP", "Dissimilarity"], "produced": ["greedy"], "main": MAIN})
+    settings = json.dumps({"methods": ["Prob", "CCP", "Dissimilarity"], "answer_source": ["greedy"], "main": MAIN})
     for name in ("one", "other"):
         scores.main([*inputs, "--settings", settings, "--scores", str(tmp_path / name)])
-    written = tables.read(tmp_path / "one", "scores")
+    written = artifacts.read(tmp_path / "one", "scores")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
     assert written.cell == {"model": "m", "dataset": "d", "recipe": "main"}
     assert set(written.provenance["inputs"]) == {"questions", "candidates", "similarity", "statistics"}
@@ -227,11 +227,17 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["Prob"], "produced": ["greedy"], "main": MAIN, "alhpa": 0.9}, r"--settings: alhpa: 0\.9"),
-        ({"methods": ["Prob"], "produced": ["greedy"], "main": MAIN, "ablations": {"K": [0]}}, r"ablations\.K\.0: 0"),
-        ({"methods": ["Prob"], "produced": ["best"], "main": MAIN}, "produced: 'best'"),
-        ({"methods": ["SAR"], "produced": ["greedy"], "main": MAIN}, "'SAR' needs sentence_similarity"),
-        ({"methods": ["SAR"], "produced": ["greedy"], "main": MAIN, "sar_similarity": "file"}, "sar_similarity 'file'"),
+        ({"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "alhpa": 0.9}, r"--settings: alhpa: 0\.9"),
+        (
+            {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "ablations": {"K": [0]}},
+            r"ablations\.K\.0: 0",
+        ),
+        ({"methods": ["Prob"], "answer_source": ["best"], "main": MAIN}, "answer_source: 'best'"),
+        ({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN}, "'SAR' needs sentence_similarity"),
+        (
+            {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"},
+            "sar_similarity 'file'",
+        ),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
@@ -248,8 +254,8 @@ def test_files_of_another_cell_are_refused(tmp_path: Path, kind: str, key: str) 
     inputs = files(tmp_path, MADE, **{kind: {key: "other"}})
     cross = tmp_path / "cross_similarity.parquet"
     of = CELL | ({key: "other"} if kind == "cross_similarity" else {})
-    tables.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
-    settings = json.dumps({"methods": ["SAR"], "produced": ["greedy"], "main": MAIN, "sar_similarity": "file"})
+    artifacts.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
+    settings = json.dumps({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"})
     options = [*inputs, "--cross-similarity", str(cross), "--settings", settings, "--scores", str(tmp_path / "out")]
     if kind == "questions" and key != "dataset":  # their footer names the dataset only
         scores.main(options)

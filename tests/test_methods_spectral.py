@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beamuq.methods import spectral
-from beamuq.methods.arrays import Array
+from beamuq.methods.array_math import Array
 
 
 def full(n: int, N: int = 1) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 import tiny
 from beamuq.errors import BeamUQError
-from beamuq.models import causal, devices, manifest
-from beamuq.models.folders import wanted_files
+from beamuq.models import causal_lm, devices, model_manifest
+from beamuq.models.model_folder import wanted_files
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -34,11 +34,11 @@ def copied(folder: Path, to: Path, *, without: str = "") -> Path:
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
-    model, tokenizer = causal.load_causal(tiny.build_tiny_model(kind, tmp_path), **CPU)
-    ids = causal.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
+    model, tokenizer = causal_lm.load_causal(tiny.build_tiny_model(kind, tmp_path), **CPU)
+    ids = causal_lm.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
     assert torch.isfinite(model(input_ids=torch.tensor([ids])).logits).all()
     assert not model.training
-    assert causal.context_window(model) == tiny.CONTEXT
+    assert causal_lm.context_window(model) == tiny.CONTEXT
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
 def test_an_incomplete_folder_is_refused_by_name(part: str, told: str, llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model", without=part)
     with pytest.raises(BeamUQError, match=rf"{folder}: not a model folder, it has {told}"):
-        causal.load_causal(folder, **CPU)
+        causal_lm.load_causal(folder, **CPU)
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match="no such model folder"):
-        causal.load_causal(tmp_path / "nowhere", **CPU)
+        causal_lm.load_causal(tmp_path / "nowhere", **CPU)
 
 
 def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Path, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Pa
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BeamUQError, match=r"its weights lack model\.layers\.1\.mlp\.up_proj\.weight"):
-        causal.load_causal(folder, **CPU)
+        causal_lm.load_causal(folder, **CPU)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
@@ -69,19 +69,21 @@ def test_a_truncated_file_is_refused_in_one_line(name: str, llama: Path, tmp_pat
     folder = copied(llama, tmp_path / "model")
     (folder / name).write_bytes((folder / name).read_bytes()[:100])
     with pytest.raises(BeamUQError) as refused:
-        causal.load_causal(folder, **CPU)
+        causal_lm.load_causal(folder, **CPU)
     assert str(refused.value).startswith(str(folder))
     assert "\n" not in str(refused.value)
 
 
 def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
-    manifest.write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": manifest.describe(folder)})
-    manifest.publish(folder)
-    causal.load_causal(folder, **CPU)
+    model_manifest.write_manifest(
+        folder, {"source": "hub:a/b", "revision": "c", "files": model_manifest.describe(folder)}
+    )
+    model_manifest.publish(folder)
+    causal_lm.load_causal(folder, **CPU)
     (folder / "generation_config.json").write_text("{}")
     with pytest.raises(BeamUQError, match=r"generation_config\.json: is not the file that was fetched"):
-        causal.load_causal(folder, **CPU)
+        causal_lm.load_causal(folder, **CPU)
 
 
 def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     with pytest.raises(BeamUQError, match="cannot be loaded"):
-        causal.load_causal(folder, **CPU)
+        causal_lm.load_causal(folder, **CPU)
     assert not (tmp_path / "ran").exists()
 
 
@@ -123,26 +125,26 @@ class Tokenizer:
     ("bos", "eos", "expected"), [(True, False, [1, 97, 98]), (False, False, [97, 98]), (True, True, [1, 97, 98])]
 )
 def test_a_plain_prompt_has_the_configured_bos_and_no_eos(bos: bool, eos: bool, expected: list[int]) -> None:
-    assert causal.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
+    assert causal_lm.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
 
 
 def test_a_chat_prompt_has_one_bos() -> None:
-    assert causal.chat_prompt_ids(Tokenizer(), "a") == [1, 97, 62]
+    assert causal_lm.chat_prompt_ids(Tokenizer(), "a") == [1, 97, 62]
 
 
 def test_thinking_is_passed_only_to_a_template_that_knows_it() -> None:
     tokenizer = Tokenizer()
     with pytest.raises(BeamUQError, match="knows no enable_thinking; remove the key"):
-        causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
+        causal_lm.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
     tokenizer.chat_template = "{% if enable_thinking %}"
-    assert causal.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
+    assert causal_lm.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
 
 
 def test_a_template_that_can_think_must_be_told_whether_to() -> None:
     tokenizer = Tokenizer()
     tokenizer.chat_template = "{% if enable_thinking %}"
     with pytest.raises(BeamUQError, match="can think first; set enable_thinking: false"):
-        causal.chat_prompt_ids(tokenizer, "a")
+        causal_lm.chat_prompt_ids(tokenizer, "a")
 
 
 def test_a_prompt_does_not_depend_on_the_day() -> None:
@@ -151,43 +153,45 @@ def test_a_prompt_does_not_depend_on_the_day() -> None:
     template = dated + "{{ date_string }} {{ messages[0]['content'] }}"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = template
-    assert tokenizer.decode(causal.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
+    assert tokenizer.decode(causal_lm.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
     with pytest.raises(BeamUQError, match="writes today's date"):
-        causal.chat_prompt_ids(tokenizer, "hello")
+        causal_lm.chat_prompt_ids(tokenizer, "hello")
 
 
 def test_a_model_without_chat_template_is_told_to_be_a_base_model() -> None:
     tokenizer = Tokenizer()
     tokenizer.chat_template = None
     with pytest.raises(BeamUQError, match="has no chat template; use style: base"):
-        causal.chat_prompt_ids(tokenizer, "a")
+        causal_lm.chat_prompt_ids(tokenizer, "a")
 
 
 def test_a_prompt_must_leave_room_for_its_answer() -> None:
-    causal.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
+    causal_lm.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
     with pytest.raises(
         BeamUQError, match=r"question q2: its prompt has 81 tokens, the context window of 100 leaves 80"
     ):
-        causal.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
+        causal_lm.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
 
 
 def test_identity_is_that_of_the_content_not_of_the_place(llama: Path, tmp_path: Path) -> None:
-    first = causal.model_identity(copied(llama, tmp_path / "first"))
-    second = causal.model_identity(copied(llama, tmp_path / "second"))
+    first = causal_lm.model_identity(copied(llama, tmp_path / "first"))
+    second = causal_lm.model_identity(copied(llama, tmp_path / "second"))
     assert first["content"] == second["content"]
     (tmp_path / "second" / "config.json").write_text("{}")
-    changed = causal.model_identity(tmp_path / "second")
+    changed = causal_lm.model_identity(tmp_path / "second")
     assert changed["content"] != first["content"]
     assert changed["tokenizer"] == first["tokenizer"]
 
 
 def test_a_fetched_folder_is_known_by_its_manifest(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
-    plain = causal.model_identity(folder)
-    manifest.write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": manifest.describe(folder)})
-    manifest.publish(folder)
-    assert causal.model_identity(folder) == plain | {"source": "hub:a/b", "revision": "c"}
+    plain = causal_lm.model_identity(folder)
+    model_manifest.write_manifest(
+        folder, {"source": "hub:a/b", "revision": "c", "files": model_manifest.describe(folder)}
+    )
+    model_manifest.publish(folder)
+    assert causal_lm.model_identity(folder) == plain | {"source": "hub:a/b", "revision": "c"}
 
 
 def test_only_what_loading_needs_is_wanted() -> None:
@@ -224,13 +228,13 @@ def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
     if not folder.is_dir():
         pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
     torch.set_num_threads(1)
-    model, tokenizer = causal.load_causal(folder, **CPU)
+    model, tokenizer = causal_lm.load_causal(folder, **CPU)
     shown = [("Who painted the Mona Lisa?", "Leonardo da Vinci"), ("What is the capital of Japan?", "Tokyo")]
     shown += [("Which river runs through London?", "the Thames"), ("How many legs has a spider?", "eight")]
     shots = "".join(f"Question: {question}\nAnswer: {answer}\n\n" for question, answer in shown)
-    ids = causal.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
+    ids = causal_lm.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
     with torch.inference_mode():
         best = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
     assert tokenizer.decode([best]) == " Paris"
-    assert causal.context_window(model) == 8192
-    assert tokenizer.decode(causal.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")
+    assert causal_lm.context_window(model) == 8192
+    assert tokenizer.decode(causal_lm.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")

@@ -12,16 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Loaded
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.split_file import read_questions
 from beamuq.errors import BeamUQError
 from beamuq.overview import answers, facts
 from beamuq.overview.footers import Footer, footers
 from beamuq.overview.page import Section, page
-from beamuq.plan import Plan
-from beamuq.questions import adapter
-from beamuq.questions.raw import read_questions
+from beamuq.plan.jobs import Plan
 from beamuq.study import Study
-from beamuq.tables import Loaded
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
 ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}
@@ -40,7 +40,12 @@ def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy
         for key, ranked in texts.items()
         for rank, (text, terminated) in enumerate(ranked)
     ]
-    made = {"settings": {"questions": 5, "wave": 12}, "models": {"model": MODEL}, "device": "cpu", "dtype": "float32"}
+    made = {
+        "settings": {"questions": 5, "batch_questions": 12},
+        "models": {"model": MODEL},
+        "device": "cpu",
+        "dtype": "float32",
+    }
     return Loaded(pa.Table.from_pylist(rows), CELL, made | provenance)
 
 
@@ -48,7 +53,7 @@ SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False
 
 
 def test_each_produced_answer_is_counted(study: Study) -> None:
-    found = answers.counts(study, ASKED, [SOME]).set_index(["produced", "strategy"])
+    found = answers.counts(study, ASKED, [SOME]).set_index(["answer_source", "strategy"])
     columns = ["asked", "dropped", "texts", "empty", "cut"]
     assert found.loc[("greedy", "greedy"), columns].tolist() == [5, 1, 4, 2, 2]
     assert found.loc[("top_beam", "beam M=10"), columns].tolist() == [5, 5, 0, 0, 0]
@@ -57,16 +62,16 @@ def test_each_produced_answer_is_counted(study: Study) -> None:
 
 def test_only_the_first_beam_is_the_produced_answer(study: Study) -> None:
     beams = candidates({key: [("Rome", True), ("", False)] for key in ASKED["coqa"][:5]}, "beam M=10")
-    found = answers.counts(study, ASKED, [beams]).set_index(["produced", "strategy"])
+    found = answers.counts(study, ASKED, [beams]).set_index(["answer_source", "strategy"])
     assert found.loc[("top_beam", "beam M=10"), ["empty", "cut"]].tolist() == [0, 0]
     assert found.loc[("", "beam M=10"), ["texts", "empty", "cut"]].tolist() == [10, 5, 5]
     listed = answers.listed(study, ASKED, [beams])
-    assert set(listed["produced"]) == {"greedy"}
+    assert set(listed["answer_source"]) == {"greedy"}
 
 
 def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
     found = answers.listed(study, ASKED, [SOME])
-    greedy = found[found["produced"] == "greedy"]
+    greedy = found[found["answer_source"] == "greedy"]
     assert list(zip(greedy["what"], greedy["id"], strict=True)) == [
         ("dropped", "q4"),
         ("empty", "q2"),
@@ -78,7 +83,7 @@ def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
 
 def test_the_page_shows_the_first_ids(study: Study) -> None:
     counts, listed = answers.counts(study, ASKED, [SOME]), answers.listed(study, ASKED, [SOME])
-    shown = answers.shown(study, counts, listed).set_index("produced")
+    shown = answers.shown(study, counts, listed).set_index("answer_source")
     assert shown.loc["greedy", "ids"] == "dropped: q4; empty: q2, q3; cut: q3, q5"
     assert shown.loc["top_beam", "ids"] == "dropped: q1, q2, q3, …"
     assert (shown.loc["greedy", "empty %"], shown.loc["greedy", "cut %"]) == (50.0, 50.0)
@@ -113,8 +118,8 @@ def test_a_scorer_tells_what_it_stands_in_for(study: Study) -> None:
 
 
 def test_the_wave_is_that_of_the_tables(study: Study) -> None:
-    found = facts.settings(study.model_copy(update={"wave": 1}), [SOME]).set_index("setting")["value"]
-    assert found["questions decoded together (wave)"] == "12"
+    found = facts.settings(study.model_copy(update={"batch_questions": 1}), [SOME]).set_index("setting")["value"]
+    assert found["questions decoded together"] == "12"
 
 
 def test_two_versions_of_a_package_are_two_rows() -> None:
@@ -141,13 +146,13 @@ def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
     lines = [json.dumps(row | {"question_id": key}) for key in "abab"]
     (tmp_path / "validation.jsonl").write_text("\n".join(lines))
     repeated: list[str] = []
-    assert len(read_questions(adapter("trivia_qa"), tmp_path / "validation.jsonl", repeated)) == 2
+    assert len(read_questions(load_adapter("trivia_qa"), tmp_path / "validation.jsonl", repeated)) == 2
     assert repeated == ["a", "b"]
 
 
 def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    tables.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
+    artifacts.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
     assert footers([path]) == [Footer("prompts", {"style": "base"}, {"seed": 1})]
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):

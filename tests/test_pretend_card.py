@@ -23,8 +23,8 @@ from beamuq.decoding import (
     stop_tokens,
 )
 from beamuq.decoding.distributions import Laws
-from beamuq.quality.alignscore import AlignScore
-from beamuq.similarity.registry import load_scorer
+from beamuq.scorers.alignscore import AlignScore
+from beamuq.scorers.similarity_registry import load_scorer
 from pretend_card import CARD, PretendCard, pretend_card
 from small_wave import POLICIES, assert_same, decoded, wave_of
 from tiny import KINDS, tiny_model
@@ -47,7 +47,7 @@ def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> 
 
 def _decoded(kind: str, model: PreTrainedModel) -> list[Candidate]:
     stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
-    return decoded(kind, model, [*POLICIES, Sample(3, 0.5)], one_ending=stops)
+    return decoded(kind, model, [*POLICIES, Sample(3, 0.5)], merge_stop_tokens=stops)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.data.question import Question, question
 from beamuq.errors import BeamUQError
-from beamuq.questions.adapter import Question, question
 from beamuq.steps import prompts as step
 from beamuq.steps import questions as questions_step
 from beamuq.study import load_study
@@ -21,7 +21,7 @@ DEMO = load_study(ROOT / "studies" / "demo.yaml")
 
 
 def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> Path:
-    tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset})
+    artifacts.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset})
     return path
 
 
@@ -40,7 +40,7 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
         table(tmp_path / "s.parquet", "shots", [question("s", "who?", ["you"])]),
         '{"style": "base", "dataset": "web"}',
     )
-    loaded = tables.read(out, "prompts")
+    loaded = artifacts.read(out, "prompts")
     assert [row["id"] for row in loaded.table.to_pylist()] == ["z", "a", "m"]
     assert loaded.table.to_pylist()[1]["prompt"] == "Question: who?\nAnswer: you\n\nQuestion: who is a?\nAnswer:"
     assert loaded.cell == {"style": "base", "dataset": "web"}
@@ -93,6 +93,6 @@ def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) 
     for style in ("base", "instruct"):
         template = ROOT / "workflow" / "prompts" / style / f"{dataset.adapter}.txt"
         out = make(tmp_path, questions, shots, json.dumps({"style": style, "dataset": key}), template)
-        prompts = tables.read(out, "prompts").table["prompt"].to_pylist()
+        prompts = artifacts.read(out, "prompts").table["prompt"].to_pylist()
         assert len(set(prompts)) == dataset.questions
         assert all(prompt.endswith(("nswer:", "\nA:")) for prompt in prompts)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import questions
+from beamuq.data.dataset_adapters import adapter_names
+from beamuq.data.prompt_template import load, parse, render
+from beamuq.data.question import Passage, Question, Turn, question
 from beamuq.errors import BeamUQError
-from beamuq.prompting.template import load, parse, render
-from beamuq.questions.adapter import Passage, Question, Turn, question
 
 PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "prompts"
 
@@ -287,7 +287,7 @@ for _style in ("base", "instruct"):  # one's own questions are asked as TriviaQA
 
 def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
     found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt"))
-    assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in questions.names())
+    assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in adapter_names())
     assert found == sorted(GOLDEN)
 
 

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq import tables, theorem
-from beamuq.evaluation.bootstrap import Difference
-from beamuq.exhibits.core import Inputs
-from beamuq.exhibits.measured import Key, Measured, stored
-from beamuq.needs import Need
-from beamuq.published import claims, measures
-from beamuq.published.declared import Declared
-from beamuq.published.evidence import Evidence, NotRunError, all_as
-from beamuq.published.measures import (
+from beamuq import artifacts, theorem
+from beamuq.artifacts import Artifact
+from beamuq.comparison import claims, measures
+from beamuq.comparison.declared import Declared
+from beamuq.comparison.evidence import Evidence, NotRunError, all_as
+from beamuq.comparison.measures import (
     Ahead,
     Below,
     BestBeam,
@@ -39,8 +36,11 @@ from beamuq.published.measures import (
     TopTwo,
     negligible,
 )
-from beamuq.published.results import Cell, Results
-from beamuq.published.values import Printed
+from beamuq.comparison.results import Cell, Results
+from beamuq.comparison.values import Printed
+from beamuq.evaluation.bootstrap import Difference
+from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.measured import Key, Measured, stored
 from beamuq.study import Study
 from published_study import PRINTED, RULES, candidate, study
 
@@ -67,7 +67,7 @@ def of_paper(resamples: int = RESAMPLES) -> Study:
 class Made(Cell):
     """A cell with these values; replicates share most of their spread, so that differences scatter by ``spread``."""
 
-    def __init__(self, need: Need, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
+    def __init__(self, need: Artifact, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
         self.need, self.path = need, need.path
         self._rows = {stored(key): Measured(v, v - 0.1, v + 0.1, 0.05, n) for key, v in values.items()}
         self._paired = True
@@ -83,30 +83,30 @@ def noise(*key: object) -> Any:
 class Stored(Results):
     """Results made in memory."""
 
-    def __init__(self, of: Study, cells: Sequence[Cell], inputs: Inputs, present: Sequence[Need]) -> None:
+    def __init__(self, of: Study, cells: Sequence[Cell], inputs: Inputs, present: Sequence[Artifact]) -> None:
         super().__init__(of, inputs, present)
         self._made = {cell.need: cell for cell in cells}
 
-    def cell(self, evaluation: Need) -> Cell | None:
+    def cell(self, evaluation: Artifact) -> Cell | None:
         return self._made.get(evaluation)
 
 
 def evidence(
     *cells: Cell,
     values: Sequence[Printed] = PRINTED,
-    files: Mapping[Need, list[dict[str, Any]]] | None = None,
+    files: Mapping[Artifact, list[dict[str, Any]]] | None = None,
     folder: Path = Path(),
     resamples: int = RESAMPLES,
 ) -> Evidence:
     written = files or {}
     for need, rows in written.items():
-        tables.write(folder / need.path, need.kind, rows, cell=need.cell)
+        artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
     inputs = Inputs.read(list(written), [folder / need.path for need in written])
     return Evidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
 
 
-def at(model: str, dataset: str, recipe: str = "main") -> Need:
-    return Need("evaluation", dataset, model, recipe, "nli")
+def at(model: str, dataset: str, recipe: str = "main") -> Artifact:
+    return Artifact("evaluation", dataset, model, recipe, "nli")
 
 
 def mains(model: str, values: Mapping[Key, float], spread: float = 0.0) -> list[Cell]:
@@ -126,8 +126,8 @@ def judged(measure: measures.Measure, of: Evidence, status: str, *found: str) ->
 
 # -- candidates ------------------------------------------------------------------------------------------------------
 
-QUESTIONS = Need("questions", TRIVIA)
-MAIN = Need("candidates", TRIVIA, GEMMA, "main")
+QUESTIONS = Artifact("questions", TRIVIA)
+MAIN = Artifact("candidates", TRIVIA, GEMMA, "main")
 
 
 def questions(n: int = N) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def decoded(
     repeats: Sequence[int] = (),
     sampled: Sequence[float] = (),
     first: float = 1.0,
-) -> dict[Need, list[dict[str, Any]]]:
+) -> dict[Artifact, list[dict[str, Any]]]:
     """Two beams of each question with this mass, a share ``first`` of it the leading three's; ten samples of it.
 
     ``repeats``: how many of the samples repeat another; ``sampled``: the mass of one of them, the others' is tiny.
@@ -428,19 +428,19 @@ def test_a_plateau(claimed: int, curve: list[float], spread: float, status: str,
 RIGHT = [float(i % 2) for i in range(N)]
 
 
-def scored(model: str, beams: Sequence[float], samples: Sequence[float]) -> dict[Need, list[dict[str, Any]]]:
+def scored(model: str, beams: Sequence[float], samples: Sequence[float]) -> dict[Artifact, list[dict[str, Any]]]:
     """Scores of Dissimilarity; every other answer is right."""
     ids = [row["id"] for row in questions()]
-    like = {"produced": "greedy", "method": "Dissimilarity", "setting": ""}
+    like = {"answer_source": "greedy", "method": "Dissimilarity", "setting": ""}
     scores = [
         like | {"id": key, "variant": variant, "value": value}
         for variant, values in ((BEAM, beams), (SAMPLES, samples))
         for key, value in zip(ids, values, strict=True)
     ]
-    quality = [{"id": key, "produced": "greedy", "value": right} for key, right in zip(ids, RIGHT, strict=True)]
+    quality = [{"id": key, "answer_source": "greedy", "value": right} for key, right in zip(ids, RIGHT, strict=True)]
     return {
-        Need("scores", TRIVIA, model, "main", "nli"): scores,
-        Need("quality", TRIVIA, model, "main", metric="alignscore"): quality,
+        Artifact("scores", TRIVIA, model, "main", "nli"): scores,
+        Artifact("quality", TRIVIA, model, "main", metric="alignscore"): quality,
         QUESTIONS: questions(),
     }
 
@@ -618,12 +618,12 @@ def test_robust_settings(columns: list[tuple[float, ...]], status: str, found: s
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-def pool(beams: Sequence[float], *, vary: bool) -> dict[Need, list[dict[str, Any]]]:
+def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str, Any]]]:
     """Ten draws of ten samples: all like the answer in every other draw (``vary``), or like nothing in all draws.
 
     ``beams``: probabilities; the first beam is like the answer, no other is.
     """
-    candidates = Need("candidates", TRIVIA, GEMMA, "pool")
+    candidates = Artifact("candidates", TRIVIA, GEMMA, "pool")
     rows = []
     for i in range(N):
         rows.append(candidate(candidates, i, "greedy", 0, "answer 0", 3, -0.5))
@@ -640,11 +640,11 @@ def pool(beams: Sequence[float], *, vary: bool) -> dict[Need, list[dict[str, Any
         for i in range(N)
         for k in range(10)
     ]
-    quality = [{"id": f"{TRIVIA}-{i}", "produced": "greedy", "value": right} for i, right in enumerate(RIGHT)]
+    quality = [{"id": f"{TRIVIA}-{i}", "answer_source": "greedy", "value": right} for i, right in enumerate(RIGHT)]
     return {
         candidates: rows,
-        Need("similarity", TRIVIA, GEMMA, "pool", "nli"): pairs,
-        Need("quality", TRIVIA, GEMMA, "pool", metric="alignscore"): quality,
+        Artifact("similarity", TRIVIA, GEMMA, "pool", "nli"): pairs,
+        Artifact("quality", TRIVIA, GEMMA, "pool", metric="alignscore"): quality,
         QUESTIONS: questions(),
     }
 

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from scipy.stats import false_discovery_control
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.comparison import claims, compare, forest, paired, render
+from beamuq.comparison.evidence import Verdict, within
+from beamuq.comparison.render import Comparison
+from beamuq.comparison.results import mean_and_std
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import Figure
-from beamuq.published import claims, compare, forest, paired, render
-from beamuq.published.evidence import Verdict, within
-from beamuq.published.render import Comparison
-from beamuq.published.results import mean_and_std
 from beamuq.steps import comparison
 from published_study import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
 
@@ -114,10 +114,10 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     of = one_model("coqa")
     results(of, tmp_path)
     path = tmp_path / "evaluation/nli/gemma-3-4b-base/coqa/main.parquet"
-    loaded = tables.read(path, "evaluation")
+    loaded = artifacts.read(path, "evaluation")
     nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
     rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
-    tables.write(path, "evaluation", rows, cell=loaded.cell)
+    artifacts.write(path, "evaluation", rows, cell=loaded.cell)
     needs = comparison.needs(of)
     read = comparison.results.Results.read(of, needs, [tmp_path / need.path for need in needs])
     found = comparison.compared(read, PROVENANCE).cells
@@ -131,8 +131,8 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
     of = one_model("arc-challenge")
     results(of, tmp_path)
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
-    loaded = tables.read(path, "quality")
-    tables.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
+    loaded = artifacts.read(path, "quality")
+    artifacts.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
     needs = comparison.needs(of)
     read = comparison.results.Results.read(of, needs, [tmp_path / need.path for need in needs])
     found = comparison.compared(read, PROVENANCE).cells

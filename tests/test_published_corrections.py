@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from beamuq.evaluation.corrections import benjamini_hochberg, holm
-from beamuq.published.corrections import differing_by_chance, smallest_detectable, z_score
+from beamuq.comparison.detectable_difference import differing_by_chance, smallest_detectable, z_score
+from beamuq.evaluation.multiple_tests import benjamini_hochberg, holm
 
 
 def test_holm_multiplies_by_the_tests_left_and_never_falls() -> None:

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from beamuq.comparison import selfcheck, values
+from beamuq.comparison.selfcheck import Erratum, Found, errata_of
 from beamuq.errors import BeamUQError
-from beamuq.published import selfcheck, values
-from beamuq.published.selfcheck import Erratum, Found, errata_of
 from published_study import PRINTED
 
 LEDGER = selfcheck.read_ledger()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from beamuq.comparison import claims, declared, values
+from beamuq.comparison.protocol import COUNTED, Measurement, incomparable, paths
+from beamuq.comparison.values import RowKey, place
 from beamuq.errors import BeamUQError
-from beamuq.published import claims, declared, values
-from beamuq.published.protocol import COUNTED, Measurement, incomparable, paths
-from beamuq.published.values import RowKey, place
 from beamuq.study import Study
 from published_study import PRINTED, RULES, study
 
@@ -25,7 +25,7 @@ HARMLESS = {
     "title": "words",
     "demo": "a demo is held against nothing",
     "seed": "chance, within the spread",
-    "wave": "how many questions at once: rounding alone",
+    "batch_questions": "how many questions at once: rounding alone",
     "models.*.label": "words",
     "models.*.title": "words",
     "datasets.*.title": "words",
@@ -36,9 +36,9 @@ HARMLESS = {
     "recipes.*.diverse.groups": "in the strategies' names",
     "recipes.*.diverse.penalties": "in the strategies' names",
     "recipes.*.hybrid.beams": "in the strategies' names",
-    "recipes.*.own.*.strategy": "rows that the paper lacks",
-    "recipes.*.own.*.policy": "rows that the paper lacks",
-    "recipes.*.own.*.options": "rows that the paper lacks",
+    "recipes.*.custom.*.strategy": "rows that the paper lacks",
+    "recipes.*.custom.*.policy": "rows that the paper lacks",
+    "recipes.*.custom.*.options": "rows that the paper lacks",
     "recipes.*.shipped": "rows that the paper lacks",
     "grid.*.recipe": "which rows there are",
     "grid.*.models": "which rows there are",
@@ -46,7 +46,7 @@ HARMLESS = {
     "grid.*.questions": "counted where they were asked",
     "grid.*.scorers": "which rows there are; their settings are compared by part",
     "scorers.*.title": "words",
-    "scorers.*.same_meaning": "no printed row of a scorer without classes uses it",
+    "scorers.*.equivalence_threshold": "no printed row of a scorer without classes uses it",
     "quality.title": "words",
     "main.recipe": "a name",
     "main.scorer": "a name; the scorer's settings are compared",
@@ -57,7 +57,7 @@ HARMLESS = {
     "scoring.*.alpha": "which rows there are",
     "scoring.*.fixed_k": "which rows there are",
     "scoring.*.budgets": "which rows there are",
-    "produced": "which rows there are",
+    "answer_source": "which rows there are",
     "evaluation.metrics": "which rows there are",
     "evaluation.resamples": "told where they are fewer than declared",
     "evaluation.confidence": "of intervals, which are not held against print",
@@ -121,7 +121,7 @@ def test_an_unknown_key_of_a_declared_file_is_named(tmp_path: Path, name: str) -
 
 
 def _ledger(folder: Path) -> object:
-    from beamuq.published.selfcheck import read_ledger
+    from beamuq.comparison.selfcheck import read_ledger
 
     return read_ledger(folder)
 
@@ -171,7 +171,7 @@ def test_a_mean_needs_every_dataset_and_the_top_beams_table_the_top_beam() -> No
     found = place(study(), row(table="tab:topbeam_scoring", dataset="mean"), RULES)
     assert not isinstance(found, str)
     assert len(found.needs) == 6
-    assert found.key.produced == "top_beam"
+    assert found.key.answer_source == "top_beam"
 
 
 def with_setting(path: str, value: object) -> Study:
@@ -220,7 +220,7 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
     ("path", "value"),
     [
         ("newline_stops", False),
-        ("one_ending", True),
+        ("merge_stop_tokens", True),
         ("models/gemma-3-4b-base/source", "hub:google/gemma-3-1b-pt"),
         ("models/gemma-3-4b-base/style", "instruct"),
         ("models/gemma-3-4b-base/enable_thinking", True),
@@ -234,13 +234,13 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
         ("recipes/pool/beam/early_stopping", True),  # main's own is named in main.beam too
         ("quality/source", "hub:yzha/AlignScore/AlignScore-base.ckpt"),
         ("quality/backbone", "hub:FacebookAI/roberta-base"),
-        ("quality/stand_in_for", "AlignScore"),
+        ("quality/proxy_for", "AlignScore"),
         ("evaluation/max_rejection", 1.0),
-        ("main/size", 9),
+        ("main/num_candidates", 9),
         ("main/alpha", 0.8),
         ("main/epsilon", 0.1),
         ("scorers/nli/source", "hub:other/nli"),
-        ("scorers/nli/stand_in_for", "DeBERTa"),
+        ("scorers/nli/proxy_for", "DeBERTa"),
     ],
 )
 def test_what_differs_from_the_papers_protocol_is_named(path: str, value: object) -> None:
@@ -284,14 +284,14 @@ def test_the_scorer_of_relevance_affects_sar_alone(change: tuple[str, object]) -
 @pytest.mark.parametrize(
     ("path", "value", "affected", "not_affected"),
     [
-        ("quality/stand_in_for", "AlignScore", ACCURACY, CANDIDATES),
+        ("quality/proxy_for", "AlignScore", ACCURACY, CANDIDATES),
         ("quality/threshold", 0.4, replace(COQA, metric="ROC-AUC"), COQA),
         ("quality/threshold", 0.4, ACCURACY, CANDIDATES),
         ("evaluation/max_rejection", 1.0, COQA, replace(COQA, metric="ROC-AUC")),
         ("main/alpha", 0.8, replace(COQA, method="Eccentricity"), COQA),
-        ("main/size", 5, CANDIDATES, ACCURACY),
+        ("main/num_candidates", 5, CANDIDATES, ACCURACY),
         ("main/epsilon", 0.1, COQA, CANDIDATES),
-        ("scorers/nli/stand_in_for", "DeBERTa", COQA, CANDIDATES),
+        ("scorers/nli/proxy_for", "DeBERTa", COQA, CANDIDATES),
         ("newline_stops", False, ACCURACY, None),
         (
             "recipes/strategies/diverse/size",

@@ -15,13 +15,13 @@ import torch
 from transformers import AutoTokenizer, RobertaModel
 
 import tiny_scorers
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.quality.alignscore import AlignScore, chunks, sentences
-from beamuq.quality.answer_f1 import answer_f1, exact_match
-from beamuq.quality.registry import quality_values
+from beamuq.scorers.alignscore import AlignScore, chunks, sentences
+from beamuq.scorers.answer_f1 import answer_f1, exact_match
+from beamuq.scorers.quality_registry import quality_values
 from beamuq.steps import quality
-from beamuq.text import normalize_triviaqa
+from beamuq.text_normalization import normalize_triviaqa
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -110,7 +110,7 @@ def test_alignscore_is_the_mean_over_claims_of_the_best_chunk(
 
 
 def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> None:
-    from beamuq.quality.registry import Learned
+    from beamuq.scorers.quality_registry import Learned
 
     learned = Learned(*checkpoint, torch.float32, torch.device("cpu"))
     each = [quality_values("alignscore", ["Paris!"], [[claim]], "triviaqa", learned)[0] for claim in ("yes", "no")]
@@ -191,26 +191,28 @@ def write_inputs(folder: Path) -> tuple[Path, Path]:
     asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
     empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
     rows = [empty | {"id": key, "references": references} for key, references in asked]
-    tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
+    artifacts.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
     texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
     base = {"token_ids": [1], "token_texts": ["x"], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
     filled = [base | {"id": i, "strategy": s, "rank": 0, "text": text} for (i, s), text in texts.items()]
-    table = pa.Table.from_pylist(filled, schema=tables.SCHEMAS["candidates"])
-    tables.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
+    table = pa.Table.from_pylist(filled, schema=artifacts.SCHEMAS["candidates"])
+    artifacts.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
     return folder / "questions.parquet", folder / "candidates.parquet"
 
 
-def run_step(folder: Path, settings: dict[str, Any], *options: str) -> tables.Loaded:
+def run_step(folder: Path, settings: dict[str, Any], *options: str) -> artifacts.Loaded:
     questions, candidates = write_inputs(folder)
-    text = json.dumps({"normalizer": "triviaqa", "produced": ["greedy", "top_beam"], "beam": "beam M=2"} | settings)
+    text = json.dumps(
+        {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2"} | settings
+    )
     inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text, "--device", "cpu"]
     quality.main([*inputs, "--quality", str(folder / "quality.parquet"), *options])
-    return tables.read(folder / "quality.parquet", "quality")
+    return artifacts.read(folder / "quality.parquet", "quality")
 
 
 def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
     loaded = run_step(tmp_path, {"metric": "answer_f1"})
-    values = {(row["id"], row["produced"]): row["value"] for row in loaded.table.to_pylist()}
+    values = {(row["id"], row["answer_source"]): row["value"] for row in loaded.table.to_pylist()}
     expected = {("q1", "greedy"): 0.0, ("q2", "greedy"): 1.0, ("q1", "top_beam"): 1.0, ("q2", "top_beam"): 0.0}
     assert values == expected
     assert loaded.cell == {"model": "m", "dataset": "d", "metric": "answer_f1"}
@@ -232,9 +234,9 @@ def test_alignscore_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
 
 def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:
     questions, candidates = write_inputs(tmp_path)
-    rows = tables.read(questions, "questions").table.to_pylist()[:1]
-    tables.write(questions, "questions", rows)
-    text = json.dumps({"metric": "answer_f1", "normalizer": "squad", "produced": ["greedy"], "beam": None})
+    rows = artifacts.read(questions, "questions").table.to_pylist()[:1]
+    artifacts.write(questions, "questions", rows)
+    text = json.dumps({"metric": "answer_f1", "normalizer": "squad", "answer_source": ["greedy"], "beam": None})
     inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text]
     with pytest.raises(BeamUQError, match="question 'q2' is not in"):
         quality.main([*inputs, "--quality", str(tmp_path / "quality.parquet")])

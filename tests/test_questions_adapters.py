@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beamuq import questions
+from beamuq.data.dataset_adapters import adapter_names, load_adapter
+from beamuq.data.question import Question, Row, one_line, questions_of
+from beamuq.data.split_file import conform
 from beamuq.errors import BeamUQError
-from beamuq.questions.adapter import Question, Row, one_line, questions_of
-from beamuq.questions.raw import conform
 
 TRIVIA = {
     "question": " Where was the singer born?\n",
@@ -59,7 +59,7 @@ ROWS = {
 
 
 def read(name: str, rows: Iterable[Row], split: str = "validation") -> list[Question]:
-    reader = questions.adapter(name)
+    reader = load_adapter(name)
     places = ((f"file: row {index}", row) for index, row in enumerate(rows))
     return questions_of(reader, ((place, conform(row, reader.columns, place)) for place, row in places), split)
 
@@ -79,12 +79,12 @@ def changed(row: Row, path: str, value: Any) -> Row:
 
 
 def test_adapters_are_found_by_their_files() -> None:
-    assert questions.names() == sorted(ROWS)
+    assert adapter_names() == sorted(ROWS)
 
 
 def test_unknown_adapter_is_told_the_known_ones() -> None:
     with pytest.raises(BeamUQError, match=r"unknown name 'squad'; known: ai2_arc, .*web_questions"):
-        questions.adapter("squad")
+        load_adapter("squad")
 
 
 def test_triviaqa_references_are_the_value_then_the_aliases_each_once() -> None:

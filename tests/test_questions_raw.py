@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beamuq import questions
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
-from beamuq.questions.raw import read_questions, source_of
 from test_questions_adapters import CHOICE, ROWS, WEB, changed, read
 
 
@@ -30,7 +30,7 @@ def parquet(path: Path, rows: list[Any]) -> Path:
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
 def test_file_gives_the_questions_of_its_rows(tmp_path: Path, name: str, suffix: str) -> None:
     path = (parquet if suffix == "parquet" else lines)(tmp_path / f"dev.{suffix}", [ROWS[name]])
-    assert read_questions(questions.adapter(name), path) == read(name, [ROWS[name]], "dev")
+    assert read_questions(load_adapter(name), path) == read(name, [ROWS[name]], "dev")
 
 
 def test_large_and_dictionary_encoded_strings_and_lists_of_records_read_the_same(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_large_and_dictionary_encoded_strings_and_lists_of_records_read_the_same
         }
     )
     pq.write_table(table, tmp_path / "validation.parquet")
-    assert read_questions(questions.adapter("commonsense_qa"), tmp_path / "validation.parquet") == read(
+    assert read_questions(load_adapter("commonsense_qa"), tmp_path / "validation.parquet") == read(
         "commonsense_qa", [CHOICE]
     )
 
@@ -57,7 +57,7 @@ def test_large_and_dictionary_encoded_strings_and_lists_of_records_read_the_same
 def test_line_separator_inside_a_json_text_does_not_end_the_line(tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps(changed(WEB, "question", "who\u2028is?"), ensure_ascii=False), encoding="utf-8")
-    assert read_questions(questions.adapter("web_questions"), path)[0]["question"] == "who\u2028is?"
+    assert read_questions(load_adapter("web_questions"), path)[0]["question"] == "who\u2028is?"
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
@@ -66,19 +66,19 @@ def test_missing_column_is_named_with_file_and_those_that_are_there(tmp_path: Pa
     with pytest.raises(
         BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file in"
     ):
-        read_questions(questions.adapter(name), parquet(tmp_path / "test.parquet", [row]))
+        read_questions(load_adapter(name), parquet(tmp_path / "test.parquet", [row]))
 
 
 def test_column_of_another_type_is_refused_by_row(tmp_path: Path) -> None:
     path = parquet(tmp_path / "test.parquet", [{"question": "who?", "answers": "Common"}])
     with pytest.raises(BeamUQError, match=r"test\.parquet: row 0: answers must be a list, not 'Common'"):
-        read_questions(questions.adapter("web_questions"), path)
+        read_questions(load_adapter("web_questions"), path)
 
 
 def test_bad_row_of_a_later_batch_is_named_by_its_own_number(tmp_path: Path) -> None:
     path = parquet(tmp_path / "test.parquet", [WEB] * 2500 + [changed(WEB, "answers", [])])
     with pytest.raises(BeamUQError, match=r"test\.parquet: row 2500: the list of answers is empty"):
-        read_questions(questions.adapter("web_questions"), path)
+        read_questions(load_adapter("web_questions"), path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_bad_row_of_a_later_batch_is_named_by_its_own_number(tmp_path: Path) -> 
 def test_corrupt_parquet_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
     (tmp_path / "split.parquet").write_bytes(content)
     with pytest.raises(BeamUQError, match=told):
-        read_questions(questions.adapter("web_questions"), tmp_path / "split.parquet")
+        read_questions(load_adapter("web_questions"), tmp_path / "split.parquet")
 
 
 def test_parquet_cut_in_its_data_pages_is_refused(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_parquet_cut_in_its_data_pages_is_refused(tmp_path: Path) -> None:
     content[4:4000] = bytes(3996)
     path.write_bytes(content)
     with pytest.raises(BeamUQError, match=r"split\.parquet: not a readable Parquet file"):
-        read_questions(questions.adapter("web_questions"), path)
+        read_questions(load_adapter("web_questions"), path)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_parquet_cut_in_its_data_pages_is_refused(tmp_path: Path) -> None:
 def test_corrupt_json_lines_are_refused_by_line(tmp_path: Path, content: bytes, told: str) -> None:
     (tmp_path / "split.jsonl").write_bytes(content)
     with pytest.raises(BeamUQError, match=rf"split\.jsonl: {told}"):
-        read_questions(questions.adapter("web_questions"), tmp_path / "split.jsonl")
+        read_questions(load_adapter("web_questions"), tmp_path / "split.jsonl")
 
 
 def test_empty_parquet_missing_file_and_other_endings_are_refused(tmp_path: Path) -> None:
-    reader = questions.adapter("web_questions")
+    reader = load_adapter("web_questions")
     pq.write_table(pa.table({"question": pa.array([], pa.string()), "answers": pa.array([])}), tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("question,answers\n")
     with pytest.raises(BeamUQError, match=r"a\.parquet: holds no rows"):

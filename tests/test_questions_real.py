@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import questions
-from beamuq.prompting.template import load, render
-from beamuq.questions.adapter import Question
-from beamuq.questions.raw import read_questions
-from beamuq.questions.subset import choose_questions
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.prompt_template import load, render
+from beamuq.data.question import Question
+from beamuq.data.question_subset import choose_questions
+from beamuq.data.split_file import read_questions
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("BEAMUQ_DATA", ROOT.parent / "shared" / "datasets"))
@@ -69,7 +69,7 @@ EVALUATED = {
 
 @cache
 def split(adapter: str, name: str) -> list[Question]:
-    return read_questions(questions.adapter(adapter), DATA / adapter / f"{name}.parquet")
+    return read_questions(load_adapter(adapter), DATA / adapter / f"{name}.parquet")
 
 
 @pytest.mark.parametrize(("adapter", "name"), sorted(COUNTS))

@@ -17,17 +17,17 @@ import pytest
 
 import beamuq.score
 import synthetic
+from beamuq.api.candidate_records import read_given
+from beamuq.api.score_candidates import score
+from beamuq.api.score_ranges import FACTS, READINGS, range_of
+from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell import Cell
+from beamuq.methods.evidence_from_tables import Cell
 from beamuq.methods.registry import METHODS, Method
 from beamuq.methods.scoring import Settings
 from beamuq.methods.scoring import score as score_cell
-from beamuq.practice.facts import FACTS, READINGS, range_of
-from beamuq.practice.given import read_given
-from beamuq.practice.scoring import score
-from beamuq.similarity.lexical import Lexical
-from beamuq.similarity.pairs import needed_pairs
-from beamuq.tables import SCHEMAS
+from beamuq.scorers.rouge_l import Lexical
+from beamuq.scorers.similarity_table import needed_pairs
 from tiny_scorers import build_nli
 
 FULL: dict[str, Any] = {
@@ -93,8 +93,10 @@ def test_scores_are_those_of_the_workflow() -> None:
         schema=SCHEMAS["similarity"],
     )
     methods = tuple(name for name in METHODS if name not in NEVER | {"PTrue"})
-    settings = Settings(methods=methods, produced=("greedy",), main={"sample": "sample T=1.0", "beam": "beam M=10"})
-    cell = Cell(tables["questions"], candidates, similarity, same_meaning=0.8)
+    settings = Settings(
+        methods=methods, answer_source=("greedy",), main={"sample": "sample T=1.0", "beam": "beam M=10"}
+    )
+    cell = Cell(tables["questions"], candidates, similarity, equivalence_threshold=0.8)
     expected = score_cell(cell, settings).to_pandas().set_index(["id", "method", "variant", "setting"])["value"]
     found = score(rows_of(candidates), similarity="lexical", methods=methods)
     found = found.set_index(["id", "method", "variant", "setting"])["value"]
@@ -304,7 +306,7 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
         ({"methods": "Prob,ccp"}, "unknown name 'ccp'; did you mean 'CCP'"),
         ({"methods": []}, "methods: none named"),
         ({"temperature": 0.0}, "temperature: 0.0: must be above 0"),
-        ({"same_meaning": 1.5}, "same_meaning: 1.5"),
+        ({"equivalence_threshold": 1.5}, "equivalence_threshold: 1.5"),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

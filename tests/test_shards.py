@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamuq import estimate, shards, tables
+from beamuq import artifacts
+from beamuq.cost import measured_costs
+from beamuq.decoding import shards
 from beamuq.errors import BeamUQError
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 from beamuq.steps import candidates
 from micro import CANDIDATES, Workplace, build_models
 
@@ -54,7 +56,7 @@ def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> Non
     assert len(list(benchmarks.iterdir())) == 3
     place.run(CANDIDATES)
     assert not list(benchmarks.iterdir())
-    (job,) = [job for job in estimate.measured(place.folder / "results/micro") if job.rule == "candidates"]
+    (job,) = [job for job in measured_costs.measured(place.folder / "results/micro") if job.rule == "candidates"]
     assert 0 < job.seconds < 400
     assert path.read_bytes() == whole
 
@@ -85,8 +87,8 @@ def test_shards_of_other_runs_are_refused(place: Workplace, tmp_path: Path, monk
     with pytest.raises(BeamUQError, match="holds the shards"):
         join(first)
     join(second, first)
-    assert tables.read(joined, "candidates").table.num_rows > 0
-    assert "shard" not in tables.read(joined, "candidates").provenance
+    assert artifacts.read(joined, "candidates").table.num_rows > 0
+    assert "shard" not in artifacts.read(joined, "candidates").provenance
     assert joined.read_bytes() == (place.folder / CANDIDATES).read_bytes()
 
 
@@ -98,4 +100,4 @@ def test_a_shard_without_waves_is_empty(place: Workplace, tmp_path: Path, monkey
     options = ["--prompts", str(inputs["prompts"]), "--model", str(inputs["model"]), "--device", "cpu"]
     options += ["--settings", plan.candidates_settings(cell), "--shard", "21-of-21"]
     candidates.main([*options, "--candidates", str(tmp_path / "x.parquet")])
-    assert tables.read(tmp_path / "x.parquet", "candidates").table.num_rows == 0
+    assert artifacts.read(tmp_path / "x.parquet", "candidates").table.num_rows == 0

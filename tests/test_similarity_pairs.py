@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import tiny_scorers
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.models.encoder import Row
-from beamuq.models.memo import Memo
-from beamuq.similarity.pairs import needed_pairs, produced_texts
-from beamuq.similarity.registry import load_scorer
+from beamuq.scorers.encoder_model import Row
+from beamuq.scorers.pair_cache import Memo
+from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_table import needed_pairs, produced_texts
 from beamuq.steps import similarity
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
@@ -31,7 +31,7 @@ def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
         | {"logprob": -1.0, "terminated": True}
         for i, s, r, t in rows
     ]
-    return pa.Table.from_pylist(filled, schema=tables.SCHEMAS["candidates"])
+    return pa.Table.from_pylist(filled, schema=artifacts.SCHEMAS["candidates"])
 
 
 TWO_STRATEGIES = candidates(
@@ -72,7 +72,7 @@ def test_produced_answers_are_greedy_and_the_first_beam() -> None:
 
 
 def test_a_question_without_its_produced_answer_is_named() -> None:
-    with pytest.raises(BeamUQError, match=r"question 'q1' has no 'beam M=10' for produced 'top_beam'"):
+    with pytest.raises(BeamUQError, match=r"question 'q1' has no 'beam M=10' for answer_source 'top_beam'"):
         produced_texts(TWO_STRATEGIES, ["top_beam"], "beam M=10")
 
 
@@ -143,15 +143,15 @@ def step(tmp_path: Path, name: str, settings: dict[str, Any], *options: str) -> 
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
-    tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
-    text = json.dumps({"name": name, "produced": ["greedy"], "beam": None} | settings)
+    artifacts.write(source, "candidates", TWO_STRATEGIES, cell=cell)
+    text = json.dumps({"name": name, "answer_source": ["greedy"], "beam": None} | settings)
     paths = ["--candidates", str(source), "--similarity", str(output)]
     similarity.main([*paths, "--scorer-settings", text, "--device", "cpu", *options])
     return output
 
 
 def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
-    loaded = tables.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
+    loaded = artifacts.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
     rows = loaded.table.to_pylist()
     assert [(r["id"], r["premise"], r["hypothesis"]) for r in rows] == needed_pairs(TWO_STRATEGIES, ["greedy"], None)
     assert loaded.cell == {"model": "m", "dataset": "d", "recipe": "main", "scorer": "rouge"}
@@ -163,7 +163,7 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     output = step(tmp_path, "nli", {"kind": "nli"}, "--model", str(folder / "config.json"))
-    table = tables.read(output, "similarity").table
+    table = artifacts.read(output, "similarity").table
     sums = sum(table.column(name).to_numpy() for name in ("entail", "neutral", "contradict"))
     np.testing.assert_allclose(sums, 1.0)
 
@@ -181,5 +181,5 @@ def test_the_step_gives_the_same_bytes_with_and_without_a_memo(tmp_path: Path) -
 
 def test_incomplete_settings_are_refused(tmp_path: Path) -> None:
     text = json.dumps({"name": "x", "kind": "lexical", "beam": None})
-    with pytest.raises(BeamUQError, match="--scorer-settings: lacks 'produced'"):
+    with pytest.raises(BeamUQError, match="--scorer-settings: lacks 'answer_source'"):
         similarity.main(["--candidates", "c", "--similarity", str(tmp_path / "s"), "--scorer-settings", text])

@@ -16,10 +16,10 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 import tiny_scorers
 from beamuq.errors import BeamUQError
-from beamuq.models import encoder
-from beamuq.models.causal import load_tokenizer
-from beamuq.models.memo import Memo
-from beamuq.similarity.registry import SCORERS, load_scorer
+from beamuq.models.causal_lm import load_tokenizer
+from beamuq.scorers import encoder_model
+from beamuq.scorers.pair_cache import Memo
+from beamuq.scorers.similarity_registry import SCORERS, load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
@@ -80,7 +80,7 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
 ) -> None:
     scorer = load_scorer("nli", folders["nli"], **CPU)
     wide = scorer.score(PAIRS).entail
-    monkeypatch.setitem(encoder.TOKENS, "cpu", 1)
+    monkeypatch.setitem(encoder_model.TOKENS, "cpu", 1)
     np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
 
 
@@ -90,11 +90,11 @@ def test_no_memo_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path)
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
 
     options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
-    rows = [encoder.Row((number, 7)) for number in range(1, 40)]
-    alone, _ = encoder.run(rows, forward, **options)
+    rows = [encoder_model.Row((number, 7)) for number in range(1, 40)]
+    alone, _ = encoder_model.run(rows, forward, **options)
     memo = Memo(tmp_path)
-    encoder.run(rows[20:], forward, **options, memo=memo)
-    remembered, counts = encoder.run(rows, forward, **options, memo=memo)
+    encoder_model.run(rows[20:], forward, **options, memo=memo)
+    remembered, counts = encoder_model.run(rows, forward, **options, memo=memo)
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(rows)
     assert memo.find([row.key() for row in rows]) == {}
@@ -106,12 +106,12 @@ def test_the_memo_still_serves_lengths_whose_places_are_alike(tmp_path: Path) ->
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
 
     options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
-    short = [encoder.Row((number, 7)) for number in range(1, 40)]
-    long = [encoder.Row((number, *[7] * 10)) for number in range(1, 40)]
-    alone, _ = encoder.run(short + long, forward, **options)
-    encoder.run(long[:30], forward, **options, memo=(memo := Memo(tmp_path)))
+    short = [encoder_model.Row((number, 7)) for number in range(1, 40)]
+    long = [encoder_model.Row((number, *[7] * 10)) for number in range(1, 40)]
+    alone, _ = encoder_model.run(short + long, forward, **options)
+    encoder_model.run(long[:30], forward, **options, memo=(memo := Memo(tmp_path)))
     memo.flush()
-    remembered, counts = encoder.run(short + long, forward, **options, memo=Memo(tmp_path))
+    remembered, counts = encoder_model.run(short + long, forward, **options, memo=Memo(tmp_path))
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(short) + 9
 
@@ -120,15 +120,15 @@ def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypa
     def forward(ids: torch.Tensor, _: torch.Tensor, __: torch.Tensor | None) -> torch.Tensor:
         return torch.where(ids[:, :1] == 5, torch.nan, ids[:, :1].float())
 
-    monkeypatch.setattr("beamuq.models.memo.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("beamuq.scorers.pair_cache.FLUSH_SECONDS", 0.0)
     memo = Memo(tmp_path)
     with pytest.raises(BeamUQError, match="not finite"):
-        encoder.run([encoder.Row((5,))], forward, pad=0, width=1, device=torch.device("cpu"), memo=memo)
+        encoder_model.run([encoder_model.Row((5,))], forward, pad=0, width=1, device=torch.device("cpu"), memo=memo)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_memo_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
-    keys = [encoder.Row((number,)).key() for number in range(300)]
+    keys = [encoder_model.Row((number,)).key() for number in range(300)]
     values = np.arange(600, dtype=np.float32).reshape(300, 2)
     for part in (slice(0, 100), slice(50, 200)):  # two jobs that scored some rows both
         memo = Memo(tmp_path)
@@ -232,26 +232,26 @@ def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
     scorer = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
     long = "William Shakespeare " * 20  # both of these are cut to the same tokens
     scorer.score([("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")])
-    assert scorer.counts == encoder.Counts(asked=5, distinct=3, scored=3)
+    assert scorer.counts == encoder_model.Counts(asked=5, distinct=3, scored=3)
 
 
 @pytest.mark.parametrize("kind", ["nli", "cross_encoder"])
 def test_rows_are_those_of_the_tokenizer(kind: str, folders: dict[str, Path]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folders[kind])
-    encoding = encoder.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=True)
+    encoding = encoder_model.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=True)
     draw = random.Random(1)
     texts = ["".join(draw.choices("aé n.東", k=draw.randrange(90))) for _ in range(60)]
     pairs = list(zip(texts, reversed(texts), strict=True))
     for row, (first, second) in zip(encoding.pair_rows(pairs), pairs, strict=True):
         whole = tokenizer([first], [second], truncation=True, return_token_type_ids=True)
-        assert row == encoder.Row(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
+        assert row == encoder_model.Row(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
     for row, text in zip(encoding.single_rows(texts), texts, strict=True):
         assert row.ids == tuple(tokenizer(text, truncation=True)["input_ids"])
 
 
 def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folders["cross_encoder"])
-    encoding = encoder.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=False)
+    encoding = encoder_model.Encoding(tokenizer, max_length=tiny_scorers.LENGTH, with_types=False)
     pair = ("1945 no " * 30, "William Shakespeare " * 2)
     whole = tokenizer(*pair, truncation="only_first")
     assert encoding.pair_rows([pair], "only_first")[0].ids == tuple(whole["input_ids"])
@@ -263,7 +263,7 @@ def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
 def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str, folders: dict[str, Path]) -> None:
     scorer: Any = load_scorer(kind, folders[kind], **CPU)
     scorer.tokenizer.model_max_length = int(1e30)
-    limit = encoder.max_length(scorer.model, scorer.tokenizer)
+    limit = encoder_model.max_length(scorer.model, scorer.tokenizer)
     assert limit == tiny_scorers.LENGTH
     mask = torch.ones(1, limit, dtype=torch.long)
     assert torch.isfinite(scorer._forward(5 * mask, mask, None)).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beamuq.sources import step_sources
+from beamuq.plan.code_inputs import step_sources
 
 
 def names(step: str) -> set[str]:
@@ -13,7 +13,7 @@ def names(step: str) -> set[str]:
 
 def test_direct_and_indirect_imports_are_found() -> None:
     found = names("scores")
-    assert {"scores.py", "tables.py", "errors.py", "registry.py"} <= found
+    assert {"scores.py", "artifacts.py", "errors.py", "registry.py"} <= found
 
 
 def test_code_of_other_rooms_is_not_an_input() -> None:

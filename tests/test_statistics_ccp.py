@@ -11,9 +11,9 @@ import torch
 
 import tiny_scorers
 from beamuq.errors import BeamUQError
-from beamuq.similarity.registry import load_scorer
-from beamuq.similarity.scores import PairScores
-from beamuq.statistics.ccp import ccp_labels, pair_labels, word_of
+from beamuq.scorers.ccp_labels import ccp_labels, pair_labels, word_of
+from beamuq.scorers.scorer_protocol import PairScores
+from beamuq.scorers.similarity_registry import load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 ENTAIL, NEUTRAL, CONTRADICT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -113,7 +113,7 @@ def test_a_scorer_without_classes_entails_from_the_threshold_on() -> None:
 def test_a_threshold_goes_with_a_scorer_without_classes_only() -> None:
     with pytest.raises(BeamUQError, match="set it to null"):
         pair_labels(PairScores(*np.ones((3, 1))), 0.8)
-    with pytest.raises(BeamUQError, match="needs same_meaning"):
+    with pytest.raises(BeamUQError, match="needs equivalence_threshold"):
         pair_labels(PairScores(np.ones(1)), None)
 
 

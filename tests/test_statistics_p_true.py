@@ -13,9 +13,9 @@ import torch
 
 from beamuq import decoding
 from beamuq.errors import BeamUQError
-from beamuq.models.causal import chat_prompt_ids, plain_prompt_ids
-from beamuq.statistics import p_true_prompt
-from beamuq.statistics.p_true import Asking, p_true_logprobs, true_token
+from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
+from beamuq.scorers import p_true_prompt
+from beamuq.scorers.p_true import Asking, p_true_logprobs, true_token
 from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"

@@ -11,10 +11,10 @@ import torch
 
 import tiny_scorers
 from beamuq.decoding import candidate_text, token_texts
-from beamuq.similarity.registry import load_scorer
-from beamuq.similarity.scores import PairScores
-from beamuq.statistics.relevance import token_relevances, without_each_token
-from beamuq.text import clean
+from beamuq.scorers.sar_token_relevance import token_relevances, without_each_token
+from beamuq.scorers.scorer_protocol import PairScores
+from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.text_normalization import clean
 from tiny import tiny_model
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}

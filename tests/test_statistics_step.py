@@ -11,28 +11,28 @@ import pyarrow.compute as pc
 import pytest
 
 import tiny_scorers
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens, token_texts
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell import Cell
+from beamuq.methods.evidence_from_tables import Cell
 from beamuq.methods.scoring import Settings, score
-from beamuq.similarity.pairs import needed_pairs
-from beamuq.similarity.registry import load_scorer
+from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.steps import statistics
-from beamuq.text import clean
+from beamuq.text_normalization import clean
 from tiny import build_tiny_model, load_tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
 SAMPLE, BEAM = "sample T=1.0", "beam M=3"
 CELL = {"model": "tiny", "dataset": "made", "recipe": "main"}
 ALL: dict[str, Any] = {
-    "produced": ["greedy", "top_beam"],
+    "answer_source": ["greedy", "top_beam"],
     "beam": BEAM,
     "sample": SAMPLE,
     "style": "base",
     "enable_thinking": None,
     "p_true": True,
-    "ccp": {"kind": "nli", "same_meaning": None},
+    "ccp": {"kind": "nli", "equivalence_threshold": None},
     "relevance": {"kind": "cross_encoder"},
     "format": 1,
 }
@@ -72,8 +72,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     blank: dict[str, Any] = {"context": [], "history": [], "options": [], "references": ["x"]}
     questions = [{"id": key, "question": text, "group": key} | blank for key, text in TEXTS.items()]
-    tables.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})
-    tables.write(folder / "candidates.parquet", "candidates", candidates, cell=CELL)
+    artifacts.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})
+    artifacts.write(folder / "candidates.parquet", "candidates", candidates, cell=CELL)
     return folder
 
 
@@ -91,67 +91,79 @@ def options_of(made: Path, settings: dict[str, Any]) -> dict[str, str]:
     return options
 
 
-def run(made: Path, out: Path, *, drop: str = "", give: dict[str, str] | None = None, **changes: Any) -> tables.Loaded:
+def run(
+    made: Path, out: Path, *, drop: str = "", give: dict[str, str] | None = None, **changes: Any
+) -> artifacts.Loaded:
     settings = ALL | changes
     options = options_of(made, settings) | {"settings": json.dumps(settings), "statistics": str(out)} | (give or {})
     options.pop(drop, None)
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
     statistics.main([*arguments, "--device", "cpu", "--dtype", "float32"])
-    return tables.read(out, "statistics")
+    return artifacts.read(out, "statistics")
 
 
 @pytest.fixture(scope="module")
-def whole(made: Path) -> tables.Loaded:
+def whole(made: Path) -> artifacts.Loaded:
     return run(made, made / "whole.parquet")
 
 
-def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: tables.Loaded) -> None:
+def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: artifacts.Loaded) -> None:
     rows = whole.table.to_pylist()
     answers = [row for row in rows if not row["candidate_strategy"]]
-    assert [(row["produced"], row["id"]) for row in answers] == [(p, q) for p in ALL["produced"] for q in TEXTS]
+    assert [(row["answer_source"], row["id"]) for row in answers] == [
+        (p, q) for p in ALL["answer_source"] for q in TEXTS
+    ]
     others = {(row["id"], row["candidate_strategy"], row["candidate_rank"]) for row in rows[len(answers) :]}
     assert others == {(q, strategy, rank) for q in TEXTS for strategy in (SAMPLE, BEAM) for rank in range(3)}
-    assert {row["produced"] for row in rows[len(answers) :]} == {""}
+    assert {row["answer_source"] for row in rows[len(answers) :]} == {""}
     assert all(row[part] is not None for row in answers for part in ("p_true_logprob", "ccp_labels"))
     assert all(row["token_relevances"] is not None for row in rows)
 
 
-def test_the_footer_says_which_cell_models_and_template(whole: tables.Loaded) -> None:
+def test_the_footer_says_which_cell_models_and_template(whole: artifacts.Loaded) -> None:
     assert whole.cell == CELL
     assert set(whole.provenance["models"]) == {"language_model", "nli", "relevance"}
     assert set(whole.provenance["inputs"]) == {"questions", "candidates", "template"}
 
 
-def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: tables.Loaded) -> None:
-    candidates = tables.read(made / "candidates.parquet", "candidates").table
-    needed = needed_pairs(candidates, ALL["produced"], BEAM)
+def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: artifacts.Loaded) -> None:
+    candidates = artifacts.read(made / "candidates.parquet", "candidates").table
+    needed = needed_pairs(candidates, ALL["answer_source"], BEAM)
     similar = load_scorer("lexical").score([pair[1:] for pair in needed]).entail
     similarity = pa.Table.from_pylist(
         [
             {"id": q, "premise": a, "hypothesis": b, "entail": float(s)}
             for (q, a, b), s in zip(needed, similar, strict=True)
         ],
-        schema=tables.SCHEMAS["similarity"],
+        schema=artifacts.SCHEMAS["similarity"],
     )
-    questions = tables.read(made / "questions.parquet", "questions").table
+    questions = artifacts.read(made / "questions.parquet", "questions").table
     cell = Cell(
-        questions, candidates, similarity, whole.table, main_beam=BEAM, same_meaning=0.8, sar_similarity="rouge-l"
+        questions,
+        candidates,
+        similarity,
+        whole.table,
+        main_beam=BEAM,
+        equivalence_threshold=0.8,
+        sar_similarity="rouge-l",
     )
     main = {"sample": SAMPLE, "beam": BEAM}
-    settings = {"methods": ["PTrue", "CCP", "SAR"], "produced": ALL["produced"], "main": main}
+    settings = {"methods": ["PTrue", "CCP", "SAR"], "answer_source": ALL["answer_source"], "main": main}
     scores = score(cell, Settings.model_validate(settings)).to_pandas()
-    counts = scores.groupby(["produced", "method", "variant"]).value.count()
+    counts = scores.groupby(["answer_source", "method", "variant"]).value.count()
     assert counts.index.size == 2 * 4
     assert set(counts) == {3}
-    greedy = scores[(scores.produced == "greedy") & (scores.method == "PTrue")].value.tolist()
-    told = whole.table.filter(pc.equal(whole.table.column("produced"), "greedy")).column("p_true_logprob").to_pylist()
+    greedy = scores[(scores.answer_source == "greedy") & (scores.method == "PTrue")].value.tolist()
+    told = (
+        whole.table.filter(pc.equal(whole.table.column("answer_source"), "greedy")).column("p_true_logprob").to_pylist()
+    )
     assert greedy == pytest.approx([-value for value in told])
     assert scores[scores.method == "CCP"].value.between(0, 1).all()
 
 
 @pytest.mark.parametrize(("part", "off"), [("p_true", False), ("ccp", None), ("relevance", None)])
 def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
-    part: str, off: object, made: Path, whole: tables.Loaded, tmp_path: Path
+    part: str, off: object, made: Path, whole: artifacts.Loaded, tmp_path: Path
 ) -> None:
     column = {"p_true": "p_true_logprob", "ccp": "ccp_labels", "relevance": "token_relevances"}[part]
     found = run(made, tmp_path / "out.parquet", **{part: off})
@@ -162,7 +174,7 @@ def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
     assert len(found.table) == (6 if part == "relevance" else len(whole.table))
 
 
-def test_the_same_bytes_with_and_without_a_memo(made: Path, whole: tables.Loaded, tmp_path: Path) -> None:
+def test_the_same_bytes_with_and_without_a_memo(made: Path, whole: artifacts.Loaded, tmp_path: Path) -> None:
     assert len(whole.table) > 6
     expected = (made / "whole.parquet").read_bytes()
     for _ in range(2):
@@ -171,7 +183,7 @@ def test_the_same_bytes_with_and_without_a_memo(made: Path, whole: tables.Loaded
 
 
 def test_the_stand_ins_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path) -> None:
-    stand_ins = {"ccp": {"kind": "embedding", "same_meaning": 0.8}, "relevance": {"kind": "lexical"}}
+    stand_ins = {"ccp": {"kind": "embedding", "equivalence_threshold": 0.8}, "relevance": {"kind": "lexical"}}
     found = run(made, tmp_path / "out.parquet", **stand_ins).table
     labels = {label for row in found.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
     assert labels <= {"entail", "contradict"}
@@ -180,7 +192,7 @@ def test_the_stand_ins_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path)
 
 
 def test_a_recipe_without_beams_has_greedy_answers_and_samples(made: Path, tmp_path: Path) -> None:
-    found = run(made, tmp_path / "out.parquet", beam=None, produced=["greedy"]).table
+    found = run(made, tmp_path / "out.parquet", beam=None, answer_source=["greedy"]).table
     assert set(found.column("candidate_strategy").to_pylist()) == {"", SAMPLE}
 
 
@@ -193,8 +205,8 @@ def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_p
 JUDGES = """
 import numpy as np
 
-from beamuq.models.encoder import Counts
-from beamuq.similarity.scores import PairScores
+from beamuq.scorers.encoder_model import Counts
+from beamuq.scorers.scorer_protocol import PairScores
 
 
 class Same:
@@ -215,13 +227,13 @@ def test_judges_of_ones_own_are_asked_with_a_source_and_without(
     (tmp_path / f"{module}.py").write_text(JUDGES.replace("FOLDER", str(["embedding"] if has_source else [])))
     monkeypatch.syspath_prepend(tmp_path)
     kind = f"{module}:Same"
-    settings = ALL | {"ccp": {"kind": kind, "same_meaning": 0.5}, "relevance": {"kind": kind}}
+    settings = ALL | {"ccp": {"kind": kind, "equivalence_threshold": 0.5}, "relevance": {"kind": kind}}
     given = {name: str(made / "embedding" / "config.json") for name in ("nli", "relevance")}
     options = options_of(made, settings | {"ccp": None, "relevance": None}) | (given if has_source else {})
     options |= {"language-model": str(made / "language" / "config.json"), "settings": json.dumps(settings)}
     options["statistics"] = str(tmp_path / "out.parquet")
     statistics.main([*(part for name, value in options.items() for part in (f"--{name}", value)), "--device", "cpu"])
-    found = tables.read(tmp_path / "out.parquet", "statistics")
+    found = artifacts.read(tmp_path / "out.parquet", "statistics")
     labels = {label for row in found.table.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
     assert labels <= {"entail", "contradict"}
     assert found.table.column("token_relevances").null_count == 0
@@ -237,7 +249,7 @@ def test_a_file_that_nothing_asks_for_is_refused(made: Path, tmp_path: Path) -> 
     ("changes", "told"),
     [
         ({"sample": "sample T=0.7"}, "hold no 'sample T=0.7'"),
-        ({"produced": ["top_beam"], "beam": "beam M=9"}, "'beam M=9'"),
+        ({"answer_source": ["top_beam"], "beam": "beam M=9"}, "'beam M=9'"),
         ({"style": "chatty"}, "style"),
         ({"p_tru": True}, "p_tru"),
     ],
@@ -251,7 +263,7 @@ def test_settings_that_the_candidates_cannot_meet_are_refused(
 
 
 def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -> None:
-    questions = tables.read(made / "questions.parquet", "questions").table.slice(1)
-    tables.write(tmp_path / "fewer.parquet", "questions", questions)
+    questions = artifacts.read(made / "questions.parquet", "questions").table.slice(1)
+    artifacts.write(tmp_path / "fewer.parquet", "questions", questions)
     with pytest.raises(BeamUQError, match="'q1'"):
         run(made, tmp_path / "out.parquet", give={"questions": str(tmp_path / "fewer.parquet")})

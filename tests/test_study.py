@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from beamuq.errors import BeamUQError
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 from beamuq.study import STUDIES, load_machine, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
@@ -56,12 +56,12 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         ["quality.metric", '"f1": unknown name; known: alignscore, answer_f1', "module:attribute"],
     ),
     "policy without a module": (
-        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=4", "policy": "Wide"}]),
-        ["recipes.main.own[0].policy", '"Wide": write module:attribute'],
+        lambda s: s["recipes"]["main"].update(custom=[{"strategy": "wide M=4", "policy": "Wide"}]),
+        ["recipes.main.custom[0].policy", '"Wide": write module:attribute'],
     ),
     "strategy outside the grammar": (
-        lambda s: s["recipes"]["main"].update(own=[{"strategy": "Wide-4", "policy": "mine:Wide"}]),
-        ["recipes.main.own[0].strategy", '"Wide-4": write a word and key=number pairs'],
+        lambda s: s["recipes"]["main"].update(custom=[{"strategy": "Wide-4", "policy": "mine:Wide"}]),
+        ["recipes.main.custom[0].strategy", '"Wide-4": write a word and key=number pairs'],
     ),
     "draws as the main search": (
         lambda s: s["main"].update(beam="sample T=1.0"),
@@ -80,24 +80,27 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         ["main.sample", "'sample T=1.0' is no sample strategy", "add recipes.main.sample"],
     ),
     "more samples looked at than drawn": (
-        lambda s: s["main"].update(size=11),
-        ["main.size", "11", "recipes.main.sample.size (10)"],
+        lambda s: s["main"].update(num_candidates=11),
+        ["main.num_candidates", "11", "recipes.main.sample.size (10)"],
     ),
     "more samples looked at than another recipe draws": (
         lambda s: s["recipes"]["strategies"]["sample"].update(size=9),
-        ["main.size", "10", "recipes.strategies.sample.size (9)"],
+        ["main.num_candidates", "10", "recipes.strategies.sample.size (9)"],
     ),
     "more samples looked at than drawn at other temperatures": (
         lambda s: s["recipes"]["strategies"].update(sample={"size": 9, "temperatures": [0.7]}),
-        ["main.size", "10", "recipes.strategies.sample.size (9)"],
+        ["main.num_candidates", "10", "recipes.strategies.sample.size (9)"],
     ),
     "no produced answer in a recipe": (
-        lambda s: (s.update(produced=["top_beam"]), s["recipes"]["pool"].pop("beam")),
-        ["produced", "recipes.pool decodes none of top_beam", "add greedy"],
+        lambda s: (s.update(answer_source=["top_beam"]), s["recipes"]["pool"].pop("beam")),
+        ["answer_source", "recipes.pool decodes none of top_beam", "add greedy"],
     ),
-    "produced twice": (lambda s: s.update(produced=["greedy", "greedy"]), ["produced", '"greedy" stands twice']),
+    "produced twice": (
+        lambda s: s.update(answer_source=["greedy", "greedy"]),
+        ["answer_source", '"greedy" stands twice'],
+    ),
     "own strategy twice": (
-        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=4", "policy": "a:B"}] * 2),
+        lambda s: s["recipes"]["main"].update(custom=[{"strategy": "wide M=4", "policy": "a:B"}] * 2),
         ["recipes.main", '"wide M=4" stands twice'],
     ),
     "method twice": (
@@ -121,8 +124,8 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         ["scoring.widths.budgets", "16", "sample.size 15"],
     ),
     "own strategy of two points": (
-        lambda s: s["recipes"]["main"].update(own=[{"strategy": "wide M=1.2.3", "policy": "a:B"}]),
-        ["recipes.main.own[0].strategy", "wide M=1.2.3"],
+        lambda s: s["recipes"]["main"].update(custom=[{"strategy": "wide M=1.2.3", "policy": "a:B"}]),
+        ["recipes.main.custom[0].strategy", "wide M=1.2.3"],
     ),
     "cell twice": (lambda s: s["grid"].append(s["grid"][0]), ["grid[5]", "already in grid[0]"]),
     "label twice": (lambda s: s["models"]["smollm2-135m-chat"].update(label="smollm2"), ["label", "change one"]),
@@ -220,11 +223,11 @@ def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place
 
 def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
-    keys = ("data_root", "models_root", "datasets_root", "memo_root")
+    keys = ("data_root", "models_root", "datasets_root", "cache_root")
     machine = load_machine({key: f"~/{key}" for key in keys})
     assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
-    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "memo_root")})
-    assert (as_written.data_root, as_written.memo_root) == ("./a//~/data_root", "./a//~/memo_root")
+    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "cache_root")})
+    assert (as_written.data_root, as_written.cache_root) == ("./a//~/data_root", "./a//~/cache_root")
 
 
 def test_a_folder_at_home_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamuq.text import clean, normalize_coqa, normalize_squad, normalize_triviaqa
+from beamuq.text_normalization import clean, normalize_coqa, normalize_squad, normalize_triviaqa
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.plan import Plan
+from beamuq.plan.jobs import Plan
 
 ROOT = Path(__file__).resolve().parents[1]
 SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))

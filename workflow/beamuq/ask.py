@@ -1,6 +1,6 @@
 """Ask a model a question and see how sure it is: ``python -m beamuq.ask --model PATH "question"``.
 
-From Python, ``beamuq.ask(question, model)`` is :func:`beamuq.practice.asking.ask`: this module can be called.
+From Python, ``beamuq.ask(question, model)`` is :func:`beamuq.api.ask_model.ask`: this module can be called.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from beamuq.practice.asking import Asked, ask
-from beamuq.practice.options import ask_parser, shared
+from beamuq.api.ask_model import Asked, ask
+from beamuq.api.command_line import ask_parser, shared
 from beamuq.steps.entry import run
 
 

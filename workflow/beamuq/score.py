@@ -1,6 +1,6 @@
 """Score a JSON Lines or Parquet file of anyone's candidates: ``python -m beamuq.score FILE``.
 
-From Python, ``beamuq.score(rows)`` is :func:`beamuq.practice.scoring.score`: this module can be called.
+From Python, ``beamuq.score(rows)`` is :func:`beamuq.api.score_candidates.score`: this module can be called.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from beamuq.practice.options import score_parser, shared
-from beamuq.practice.printing import render
-from beamuq.practice.scoring import score
+from beamuq.api.command_line import score_parser, shared
+from beamuq.api.score_candidates import score
+from beamuq.api.score_table_text import render
 from beamuq.steps.entry import run
 
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.file,
         methods=options.methods,
         temperature=options.temperature,
-        same_meaning=options.same_meaning,
+        equivalence_threshold=options.equivalence_threshold,
         **shared(options),
     )
     sys.stdout.write(render(scores, options.format))

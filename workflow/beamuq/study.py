@@ -27,9 +27,9 @@ from pydantic import (
 )
 
 from beamuq.errors import BeamUQError, hint
-from beamuq.network import masked
+from beamuq.models.offline_and_secrets import masked
 from beamuq.plugins import FORM
-from beamuq.produced import Produced, strategy_of
+from beamuq.produced_answer import AnswerSource, strategy_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
@@ -195,19 +195,19 @@ class HybridStrategy(_Strict):
         return self
 
 
-OWN_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
+CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 
 
-class OwnStrategy(_Strict):
+class CustomStrategy(_Strict):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
     strategy: Annotated[
         str,
         Field(
-            pattern=rf"^{OWN_NAME}$",
+            pattern=rf"^{CUSTOM_NAME}$",
             description="its name in every table, as the policy's own `strategy` says it",
         ),
-        _shaped(OWN_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
+        _shaped(CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
     ]
     policy: Annotated[
         str,
@@ -231,13 +231,13 @@ class Recipe(_Strict):
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
-    own: Annotated[list[OwnStrategy] | None, Field(description="searches from outside the package")] = None
+    custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5)")] = False
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
-        if not (self.sample or self.beam or self.diverse or self.hybrid or self.own):
-            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, own")
+        if not (self.sample or self.beam or self.diverse or self.hybrid or self.custom):
+            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, custom")
         _each_once(self.strategies())
         return self
 
@@ -250,7 +250,7 @@ class Recipe(_Strict):
             names += [f"diverse G={g} lambda={float(p)}" for g in self.diverse.groups for p in self.diverse.penalties]
         if self.hybrid:
             names += [f"hybrid B={b}" for b in self.hybrid.beams]
-        names += [own.strategy for own in self.own or ()]
+        names += [own.strategy for own in self.custom or ()]
         if self.shipped:
             names.append("shipped")
         return names
@@ -260,7 +260,7 @@ class Recipe(_Strict):
         return [f"sample T={float(t)}" for t in self.sample.temperatures] if self.sample else []
 
     def searches(self) -> list[str]:
-        """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``own``."""
+        """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``custom``."""
         others = ("greedy", "sample", "hybrid", "shipped")
         return [name for name in self.strategies() if name.split()[0] not in others]
 
@@ -290,11 +290,11 @@ class Scorer(_Strict):
     source: Annotated[
         str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$"), FROM_HOME
     ] = None
-    same_meaning: Annotated[
+    equivalence_threshold: Annotated[
         float | None,
         Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18)"),
     ] = None
-    stand_in_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
+    proxy_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
 
     @model_validator(mode="after")
     def _complete(self) -> Scorer:
@@ -303,9 +303,9 @@ class Scorer(_Strict):
         if (self.kind == "lexical") == (self.source is not None):
             fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
             raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
-        if (self.kind == "nli") == (self.same_meaning is not None):
-            fix = "remove same_meaning" if self.kind == "nli" else "add same_meaning: 0.8"
-            raise ValueError(f"same_meaning is for scorers without classes; {fix}")
+        if (self.kind == "nli") == (self.equivalence_threshold is not None):
+            fix = "remove equivalence_threshold" if self.kind == "nli" else "add equivalence_threshold: 0.8"
+            raise ValueError(f"equivalence_threshold is for scorers without classes; {fix}")
         return self
 
 
@@ -328,7 +328,7 @@ class Quality(_Strict):
     ] = None
     backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$"), FROM_HOME] = None
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    stand_in_for: str | None = None
+    proxy_for: str | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Quality:
@@ -347,7 +347,7 @@ class Main(_Strict):
     relevance: Annotated[str | None, Field(description="the cross-encoder of SAR, one of the scorers")] = None
     sample: str = "sample T=1.0"
     beam: str = "beam M=10"
-    size: Positive = 10
+    num_candidates: Positive = 10
     alpha: Annotated[float, Field(gt=0, le=2)] = 0.9
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0
 
@@ -381,10 +381,12 @@ class Study(_Strict):
     demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     newline_stops: Annotated[bool, Field(description="a token whose text holds a newline ends an answer (D1)")] = True
-    one_ending: Annotated[bool, Field(description="all bare stop tokens count as one ending, with their summed p")] = (
-        False
-    )
-    wave: Annotated[int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")]
+    merge_stop_tokens: Annotated[
+        bool, Field(description="all bare stop tokens count as one ending, with their summed p")
+    ] = False
+    batch_questions: Annotated[
+        int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
+    ]
     models: Annotated[dict[Name, Model], Field(min_length=1)]
     datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
     recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
@@ -393,7 +395,7 @@ class Study(_Strict):
     quality: Quality
     main: Main
     scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
-    produced: Annotated[Distinct[Produced], Field(min_length=1)] = ["greedy"]
+    answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
     evaluation: Evaluation = Evaluation()
     exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
 
@@ -460,13 +462,15 @@ class Study(_Strict):
             raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
         decoded = self.recipes[recipe]
         looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
-        if decoded.sample and looked_at and self.main.size > decoded.sample.size:
+        if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
             raise ValueError(
-                f"main.size: {self.main.size} is more than recipes.{recipe}.sample.size ({decoded.sample.size}); "
+                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size ({decoded.sample.size}); "
                 "lower it or raise that one"
             )
-        if not {strategy_of(name, self.main.beam) for name in self.produced} & {*decoded.strategies()}:
-            raise ValueError(f"produced: recipes.{recipe} decodes none of {', '.join(self.produced)}; add greedy")
+        if not {strategy_of(name, self.main.beam) for name in self.answer_source} & {*decoded.strategies()}:
+            raise ValueError(
+                f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+            )
 
 
 class Machine(_Strict):
@@ -482,9 +486,9 @@ class Machine(_Strict):
     datasets_root: Annotated[
         str, Field(min_length=1, description="where fetched datasets are kept"), PLAIN_PATH, FROM_HOME
     ] = "resources/datasets"
-    memo_root: Annotated[
+    cache_root: Annotated[
         str, Field(min_length=1, description="pairs scored before, shared by jobs and studies"), FROM_HOME
-    ] = "resources/memo"
+    ] = "resources/cache"
     device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")

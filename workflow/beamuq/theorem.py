@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamuq.methods.arrays import Array, Mask, log_sum_exp
+from beamuq.methods.array_math import Array, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:

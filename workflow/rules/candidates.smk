@@ -1,7 +1,7 @@
 rule candidates:
     input:
         unpack(plan.candidates_inputs),
-        own=plan.own_policies,
+        custom=plan.custom_policies,
     output:
         candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
     log:
@@ -31,7 +31,7 @@ rule candidates:
 rule candidates_shard:
     input:
         unpack(plan.decoding_inputs),
-        own=plan.own_policies,
+        custom=plan.custom_policies,
     output:
         candidates=temp(
             "<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"

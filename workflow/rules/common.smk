@@ -7,19 +7,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from beamuq import announce, estimate
+from beamuq.cost import run_messages
+from beamuq.cost import measured_costs
 from beamuq.errors import BeamUQError
-from beamuq.plan import FORMATS, Plan
-from beamuq.sources import step_sources
+from beamuq.plan.jobs import FORMATS, Plan
+from beamuq.plan.code_inputs import step_sources
 
 try:
     if workflow.is_main_process:
-        announce.check_profile(
+        run_messages.check_profile(
             sys.argv, [workflow.workdir_init, workflow.basedir, Path.cwd()]
         )
     plan = Plan.load(config)
     if workflow.is_main_process:
-        announce.settle_cards(workflow, plan, announce.executor())
+        run_messages.settle_cards(workflow, plan, run_messages.executor())
 except BeamUQError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     os._exit(2)
@@ -33,13 +34,13 @@ shell.prefix(
 
 
 started = time.monotonic()
-announce.at_exit(workflow, plan)
+run_messages.at_exit(workflow, plan)
 
 
 onstart:
-    print(announce.opening(workflow, plan, sys.argv), flush=True)
+    print(run_messages.opening(workflow, plan, sys.argv), flush=True)
     if not workflow.touch:
-        estimate.forget(plan, workflow.dag.needrun_jobs(exclude_finished=False))
+        measured_costs.forget(plan, workflow.dag.needrun_jobs(exclude_finished=False))
 
 
 onsuccess:

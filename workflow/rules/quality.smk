@@ -3,7 +3,7 @@ rule quality:
         **plan.quality_models,
         questions="<results>/questions/{dataset}.parquet",
         candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
-        own=plan.quality_code,
+        custom=plan.quality_code,
     output:
         quality="<results>/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
     log:

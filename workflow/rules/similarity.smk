@@ -1,7 +1,7 @@
 rule similarity:
     input:
         unpack(plan.scorer_inputs),
-        own=plan.scorer_code,
+        custom=plan.scorer_code,
     output:
         similarity="<results>/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:

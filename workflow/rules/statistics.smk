@@ -1,7 +1,7 @@
 rule statistics:
     input:
         unpack(plan.statistics_inputs),
-        own=plan.statistics_code,
+        custom=plan.statistics_code,
     output:
         statistics="<results>/statistics/{model}/{dataset}/{recipe}.parquet",
     log:

@@ -90,10 +90,10 @@ class Answers:
 class Laws:
     """The model's output layer, and what turns its logits into the law that policies see.
 
-    ``one_ending`` are tokens that count as one: the first of them carries the sum of their probabilities.
+    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
     """
 
-    def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], one_ending: frozenset[int]) -> None:
+    def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
         known: Any = model
         head: Any = known.get_output_embeddings()
         self._weight: torch.Tensor = head.weight
@@ -110,7 +110,7 @@ class Laws:
             )
         self.most_rows = max(1, _CHUNK["cuda" if self._weight.is_cuda else "cpu"] // self.vocabulary)
         self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
-        self._merged = torch.tensor(sorted(one_ending), dtype=torch.long, device=self._weight.device)
+        self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=self._weight.device)
 
     def read(self, states: torch.Tensor, nodes: Ints, asks: Sequence[Ask], rows_at_once: int) -> None:
         """Answer ``asks`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width)."""

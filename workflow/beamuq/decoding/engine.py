@@ -19,10 +19,10 @@ from beamuq.decoding.hybrid import HybridWalk
 from beamuq.decoding.policies import (
     Beam,
     Candidate,
+    CustomPolicy,
     DiverseBeam,
     Greedy,
     Hybrid,
-    OwnPolicy,
     Policy,
     Prompt,
     Sample,
@@ -30,7 +30,7 @@ from beamuq.decoding.policies import (
 )
 from beamuq.decoding.runner import ROWS, Runner, Statistics, Work, out_of_memory
 from beamuq.decoding.trie import Trie
-from beamuq.decoding.walks import GreedyWalk, OwnWalk, SampleWalk, Setting, Walk
+from beamuq.decoding.walks import CustomWalk, GreedyWalk, SampleWalk, Setting, Walk
 from beamuq.errors import BeamUQError
 
 Found = TypeVar("Found")
@@ -46,7 +46,7 @@ def decode(
     seed: int,
     max_new_tokens: int,
     rows: int | None = None,
-    one_ending: frozenset[int] = frozenset(),
+    merge_stop_tokens: frozenset[int] = frozenset(),
     work: Work | None = None,
 ) -> list[Candidate]:
     """The candidates of every policy for every prompt of one wave, ordered by prompt, policy and rank.
@@ -62,7 +62,7 @@ def decode(
     rows
         Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the wave
         itself is too large, its halves are decoded one after the other.
-    one_ending
+    merge_stop_tokens
         Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
     work
         Is added to.
@@ -73,13 +73,13 @@ def decode(
         If the model is of an unknown kind, or a prompt is empty, repeated, too long for the model's context, or does
         not fit into memory alone.
     """
-    _check_policies(policies, stop_ids, max_new_tokens, one_ending)
+    _check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
     _check_prompts(model, prompts, max_new_tokens)
     work = Work() if work is None else work
 
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
-            laws = Laws(model, stop_ids, one_ending)
+            laws = Laws(model, stop_ids, merge_stop_tokens)
             stops = np.zeros(laws.vocabulary, dtype=bool)
             stops[list(stop_ids)] = True
             setting = Setting(piece, stops, max_new_tokens, seed, trie)
@@ -197,8 +197,8 @@ def _candidate(
 
 def _walk(policy: Policy, setting: Setting) -> Walk:
     match policy:
-        case OwnPolicy():  # before Beam(): it may be a subclass
-            return OwnWalk(policy, setting)
+        case CustomPolicy():  # before Beam(): it may be a subclass
+            return CustomWalk(policy, setting)
         case Greedy():
             return GreedyWalk(policy, setting)
         case Sample() | Shipped():
@@ -212,14 +212,14 @@ def _walk(policy: Policy, setting: Setting) -> Walk:
 
 
 def _check_policies(
-    policies: Sequence[Policy], stop_ids: frozenset[int], max_new_tokens: int, one_ending: frozenset[int]
+    policies: Sequence[Policy], stop_ids: frozenset[int], max_new_tokens: int, merge_stop_tokens: frozenset[int]
 ) -> None:
     strategies = [policy.strategy for policy in policies]
     if len(set(strategies)) < len(strategies):
         raise ValueError(f"strategies repeat: {strategies}")
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
-    if not one_ending <= stop_ids:
+    if not merge_stop_tokens <= stop_ids:
         raise ValueError("tokens that count as one ending must all be stop tokens")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 
 _NAME = re.compile(r"part-(\d{5})\.parquet")
@@ -34,7 +34,7 @@ class Parts:
         self._identity = identity
         self._waves = waves
 
-    def finished(self) -> dict[int, tables.Loaded]:
+    def finished(self) -> dict[int, artifacts.Loaded]:
         """The parts of finished waves by number, every one of them checked.
 
         Raises
@@ -52,16 +52,16 @@ class Parts:
             found[int(match[1])] = self._checked(path, int(match[1]))
         return found
 
-    def write(self, wave: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> tables.Loaded:
+    def write(self, wave: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> artifacts.Loaded:
         """Write the part of ``wave`` (temporary name, fsync, rename) and return it as read back."""
         path = self._folder / f"part-{wave:05}.parquet"
-        table = pa.Table.from_pylist(rows, schema=tables.SCHEMAS[self._kind])
+        table = pa.Table.from_pylist(rows, schema=artifacts.SCHEMAS[self._kind])
         provenance = {"manifest": self._identity, "wave": wave, "content": _content(table), "note": dict(note)}
-        tables.write(path, self._kind, table, provenance=provenance)
+        artifacts.write(path, self._kind, table, provenance=provenance)
         return self._checked(path, wave)
 
-    def _checked(self, path: Path, wave: int) -> tables.Loaded:
-        part = tables.read(path, self._kind)
+    def _checked(self, path: Path, wave: int) -> artifacts.Loaded:
+        part = artifacts.read(path, self._kind)
         said = part.provenance
         if said.get("manifest") != self._identity:
             raise BeamUQError(
@@ -93,7 +93,7 @@ def open_parts(folder: Path, kind: str, manifest: Mapping[str, Json], waves: int
         described = json.loads(json.dumps(manifest))
         _compare(folder, described)
         text = json.dumps(described, sort_keys=True, ensure_ascii=False, indent=1)
-        with tables.atomic(folder / _MANIFEST) as temporary:
+        with artifacts.atomic(folder / _MANIFEST) as temporary:
             temporary.write_text(text + "\n", encoding="utf-8")
         yield Parts(folder, kind, hashlib.sha256(text.encode()).hexdigest(), waves)
 

@@ -193,7 +193,7 @@ class Shipped:
 
 
 @runtime_checkable
-class OwnPolicy(Protocol):
+class CustomPolicy(Protocol):
     """A policy from outside the package, which brings its own walk: a search, in which each outcome stands once."""
 
     @property
@@ -203,7 +203,7 @@ class OwnPolicy(Protocol):
         """The policy under way on a wave."""
 
 
-def check_own(name: str, policy: object) -> None:
+def check_custom(name: str, policy: object) -> None:
     """Refuse what a study names as its own strategy and is no search; ``name`` is how the study calls it.
 
     Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
@@ -219,11 +219,11 @@ def check_own(name: str, policy: object) -> None:
                 f"policy {name!r}: a {kind.__name__} draws; a strategy of your own must be a search, each outcome once "
                 "(weights by probability would count a draw twice); use the recipe's sample or hybrid"
             )
-    if not isinstance(policy, OwnPolicy | Greedy | Beam | DiverseBeam):
+    if not isinstance(policy, CustomPolicy | Greedy | Beam | DiverseBeam):
         raise BeamUQError(f"policy {name!r}: a {type(policy).__name__} has no strategy and walk(setting); add both")
 
 
-Policy = Greedy | Sample | Beam | DiverseBeam | Hybrid | Shipped | OwnPolicy
+Policy = Greedy | Sample | Beam | DiverseBeam | Hybrid | Shipped | CustomPolicy
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.decoding.distributions import Ask
-from beamuq.decoding.policies import Greedy, OwnPolicy, Policy, Prompt, Sample, Shipped
+from beamuq.decoding.policies import CustomPolicy, Greedy, Policy, Prompt, Sample, Shipped
 from beamuq.decoding.trie import Trie
 from beamuq.decoding.uniforms import uniforms
 from beamuq.errors import BeamUQError
@@ -51,7 +51,7 @@ class Walk(Protocol):
         """The final nodes of one question in order of rank, with the log-probability under the policy's law."""
 
 
-class OwnWalk:
+class CustomWalk:
     """A walk from outside the package, held to being a search: its candidates are weighed by their probability.
 
     Raises
@@ -60,7 +60,7 @@ class OwnWalk:
         If it draws, or finds the same tokens twice for a question.
     """
 
-    def __init__(self, policy: OwnPolicy, setting: Setting) -> None:
+    def __init__(self, policy: CustomPolicy, setting: Setting) -> None:
         self.policy = policy
         self._walk = policy.walk(setting)
         self._prompts = setting.prompts

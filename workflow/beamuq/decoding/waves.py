@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from tqdm import tqdm
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.decoding.parts import open_parts
 from beamuq.decoding.policies import Prompt
 
@@ -86,7 +86,7 @@ def run_waves(
                     if asked_to_stop.is_set():
                         print("stopped as asked; this wave is kept and the next run goes on after it", file=sys.stderr)
                         raise SystemExit(TERMINATED)
-    nothing = tables.SCHEMAS[kind].empty_table()
+    nothing = artifacts.SCHEMAS[kind].empty_table()
     parts_in_order = [done[number] for number in range(len(waves))]
     table = pa.concat_tables([nothing, *(part.table for part in parts_in_order)])
     return table, [part.provenance["note"] for part in parts_in_order]

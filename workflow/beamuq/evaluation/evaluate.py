@@ -46,8 +46,8 @@ def evaluate(
     groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
     measured: list[Row] = []
     replicates: list[Row] = []
-    for produced, ids, parts in _by_answer(scores):
-        values = _quality_of(ids, produced, quality)
+    for answer_source, ids, parts in _by_answer(scores):
+        values = _quality_of(ids, answer_source, quality)
         if unknown := [key for key in ids if key not in groups]:
             raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
         of_ids = [groups[key] for key in ids]
@@ -59,7 +59,7 @@ def evaluate(
         notes: dict[str, str] = {metric: why_undefined(metric, values, **limits) for metric in settings.metrics}
         for key, uncertainty in parts:
             for metric, found in evaluator.measure(uncertainty, settings.metrics).items():
-                row = dict(produced=produced, quality=settings.quality, subset="all", metric=metric, **key)
+                row = dict(answer_source=answer_source, quality=settings.quality, subset="all", metric=metric, **key)
                 measured.append(row | _summary(found, notes[metric], settings.confidence) | {"n": len(ids)})
                 replicates.append(row | {"values": found[1:].astype(np.float32)})
     return measured, replicates
@@ -82,7 +82,7 @@ def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, A
     """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
     frame = scores.to_pandas()
     kinds = []
-    for produced, of_kind in frame.groupby("produced", sort=False):
+    for answer_source, of_kind in frame.groupby("answer_source", sort=False):
         parts: list[tuple[Row, Array]] = []
         ids: list[str] = []
         for key, part in of_kind.groupby(["method", "variant", "setting"], sort=False):
@@ -96,16 +96,18 @@ def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, A
                     "score the cell again"
                 )
             parts.append((row, part["value"].to_numpy(dtype=np.float64)))
-        kinds.append((str(produced), ids, parts))
+        kinds.append((str(answer_source), ids, parts))
     return kinds
 
 
-def _quality_of(ids: list[str], produced: str, quality: pa.Table) -> Array:
-    columns = (quality.column(name).to_pylist() for name in ("id", "produced", "value"))
-    values = {key: value for key, of, value in zip(*columns, strict=True) if of == produced}
+def _quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Array:
+    columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
+    values = {key: value for key, of, value in zip(*columns, strict=True) if of == answer_source}
     missing = [key for key in ids if key not in values]
     if missing or len(values) > len(ids):
         which = missing[0] if missing else min(set(values).difference(ids))
         which_file = "quality" if missing else "scores"
-        raise BeamUQError(f"{which_file}: the {produced} answer of question {which!r} is missing; make the file again")
+        raise BeamUQError(
+            f"{which_file}: the {answer_source} answer of question {which!r} is missing; make the file again"
+        )
     return np.array([values[key] for key in ids])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, metric_tables, naming
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL, MODEL = "abl_crossencoder", "gemma-3-4b-base"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe under the second scorer, every dataset of one model."""
     scorer, cells = _cells(study)
     return metric_tables.needs(study, cells, scorer)
@@ -39,7 +39,7 @@ def _cells(study: Study) -> tuple[str, dict[str, list[str]]]:
     recipe = study.main.recipe
     wanted = grid.datasets(study, recipe)
     for scorer, found in study.scorers.items():
-        replaces = "cross-encoder" in (found.stand_in_for or "").lower()
+        replaces = "cross-encoder" in (found.proxy_for or "").lower()
         if scorer == study.main.scorer or not (found.kind == "cross_encoder" or replaces):
             continue
 

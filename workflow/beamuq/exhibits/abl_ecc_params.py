@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables
 from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
 from beamuq.exhibits.ranked import Line
-from beamuq.methods.settings import number
-from beamuq.needs import Need
+from beamuq.strategies import number
 from beamuq.study import Study
 
 LABEL = "abl_ecc_params"
 METHODS = ("Eccentricity", "EigVecDissimilarity")
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of every cell of the recipe that scores thresholds and dimensions."""
     return ablation_tables.needs(study, _recipe(study))
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import examples, grid, naming, style
 from beamuq.exhibits.candidates import equal_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LABEL, MODEL, DATASETS = "abl_length", "gemma-3-4b-base", ("triviaqa", "coqa")
 METHOD, BINS = "Dissimilarity", 5
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates, questions, scores and quality of one model on both datasets."""
     model, _ = grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
     found = []

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables, naming
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.methods.settings import number
-from beamuq.needs import Need
+from beamuq.strategies import number
 from beamuq.study import Study
 
 LABEL = "abl_normalization"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of every cell of the recipe that scores floors."""
     return ablation_tables.needs(study, _recipe(study))
 
@@ -30,7 +30,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         body=[ablation_tables.beam_line(f"ε={number(e)}", f"epsilon={number(e)}") for e in floors],
         what="PRR (higher is better) for floors ε on the mass of each beam",
         sentences=[
-            f"Weights of the {study.main.size} beams are proportional to max(ε, p): ε = 0 is the main text's, "
+            f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
             "ε = 1 weighs all beams alike."
         ],
         stored=lambda at: at.setting,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, metric_tables, naming
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL, MODEL = "abl_other_methods", "gemma-3-4b-base"
 METHODS = ("SemanticEntropy", "DegreeMatrix", "SAR", *naming.CONSISTENCY)
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every dataset of one model; the further methods must be scored."""
     missing = [method for method in METHODS if method not in study.scoring[study.main.recipe].methods]
     if missing:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ LABEL, MODEL, DATASET = "abl_prob_mass", "gemma-3-4b-base", "triviaqa"
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
     return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """Left: Σ p over each set's distinct token sequences, mean by length. Right: quantiles of p at each beam rank."""
-    files, size = needs(study), study.main.size
+    files, size = needs(study), study.main.num_candidates
     found = Candidates(inputs, *files)
     rows: list[dict[str, str | int | float]] = []
     for variant, strategy in (("multinomial", study.main.sample), ("beamsearch", study.main.beam)):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables, naming
 from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
 from beamuq.exhibits.measured import stored_setting
 from beamuq.exhibits.ranked import Line, Printed
-from beamuq.methods.settings import parse
-from beamuq.needs import Need
+from beamuq.strategies import parse
 from beamuq.study import Study
 
 LABEL = "abl_sampling"
 FAMILIES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of every cell of the recipe whose every strategy is scored."""
     return ablation_tables.needs(study, _recipe(study))
 
@@ -33,7 +33,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         body=body,
         what="PRR (higher is better) for different ways of generating candidates",
         sentences=[
-            f"{study.main.size} candidates a question.",
+            f"{study.main.num_candidates} candidates a question.",
             "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
             "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
             "Two groups of a diverse beam search may find the same token sequence; all candidates returned count, each "

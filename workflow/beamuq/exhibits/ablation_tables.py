@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, naming, ranked
 from beamuq.exhibits.core import Heading, Inputs, Rule, Table
 from beamuq.exhibits.measured import Key, Measured, Measurements
 from beamuq.exhibits.ranked import Column, Line, Printed
-from beamuq.needs import Need
 from beamuq.study import Scoring, Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base")
@@ -44,10 +44,10 @@ def cells(study: Study, chosen: str) -> list[grid.Cell]:
     ]
 
 
-def needs(study: Study, chosen: str) -> list[Need]:
+def needs(study: Study, chosen: str) -> list[Artifact]:
     """Evaluation and replicates of every cell of the recipe."""
     return [
-        Need(kind, model=model, dataset=dataset, recipe=chosen, scorer=study.main.scorer)
+        Artifact(kind, model=model, dataset=dataset, recipe=chosen, scorer=study.main.scorer)
         for model, dataset in cells(study, chosen)
         for kind in ("evaluation", "replicates")
     ]

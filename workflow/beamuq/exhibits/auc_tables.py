@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, metric_tables
 from beamuq.exhibits.core import Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 MODEL = "gemma-3-4b-base"
 
 
-def needs(study: Study, *, metric: str) -> list[Need]:
+def needs(study: Study, *, metric: str) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every dataset of one model."""
     if metric not in study.evaluation.metrics:
         raise BeamUQError(f"needs {metric}; add it to evaluation.metrics")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, naming, numbers, ranked, style
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Table, unique
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL = "base_accs"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Quality of the main recipe for every model × dataset, and the questions for their groups."""
     recipe, metric = study.main.recipe, study.quality.metric
     return unique(
@@ -21,8 +21,8 @@ def needs(study: Study) -> list[Need]:
             for model, datasets in grid.main_cells(study).items()
             for dataset in datasets
             for need in (
-                Need("quality", model=model, dataset=dataset, recipe=recipe, metric=metric),
-                Need("questions", dataset=dataset),
+                Artifact("quality", model=model, dataset=dataset, recipe=recipe, metric=metric),
+                Artifact("questions", dataset=dataset),
             )
         ]
     )
@@ -67,10 +67,10 @@ def build(study: Study, inputs: Inputs) -> Table:
 
 def _accuracy(study: Study, inputs: Inputs, model: str, dataset: str) -> tuple[float, float, float, int]:
     quality = inputs.frame(
-        Need("quality", model=model, dataset=dataset, recipe=study.main.recipe, metric=study.quality.metric)
+        Artifact("quality", model=model, dataset=dataset, recipe=study.main.recipe, metric=study.quality.metric)
     )
-    answers = quality[quality["produced"] == "greedy"]
-    groups = inputs.frame(Need("questions", dataset=dataset)).set_index("id")["group"]
+    answers = quality[quality["answer_source"] == "greedy"]
+    groups = inputs.frame(Artifact("questions", dataset=dataset)).set_index("id")["group"]
     correct = (answers["value"] > study.quality.threshold).to_numpy()
     low, high = numbers.proportion_interval(correct, list(groups.loc[answers["id"]]), study.evaluation.confidence)
     return float(correct.mean()), low, high, len(correct)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from beamuq import theorem
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 LABEL, MODEL, DATASET = "beam_mass_threshold", "gemma-3-4b-base", "triviaqa"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
     return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """Share of questions with m_B above each threshold, strictly; Wilson intervals."""
-    files, size = needs(study), study.main.size
+    files, size = needs(study), study.main.num_candidates
     found = Candidates(inputs, *files)
     mass = found.mass(study.main.beam, size)
     thresholds = {"printed": theorem.printed_threshold(size), "corrected": theorem.corrected_threshold(size)}

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import Inputs
-from beamuq.needs import Need
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ class Candidates:
         If the file holds a question that the questions file lacks, or a question without a greedy answer.
     """
 
-    def __init__(self, inputs: Inputs, candidates: Need, questions: Need) -> None:
+    def __init__(self, inputs: Inputs, candidates: Artifact, questions: Artifact) -> None:
         self.path = candidates.path
         asked = inputs.frame(questions)
         frame: pd.DataFrame = inputs[candidates].table.select(COLUMNS).to_pandas()

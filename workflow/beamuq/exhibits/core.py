@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 import beamuq.exhibits
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError, hint
-from beamuq.needs import Need
 from beamuq.study import Study, load_study
 
 if TYPE_CHECKING:
@@ -114,14 +114,14 @@ class Figure:
 
 
 class Inputs:
-    """The files an exhibit asked for, by :class:`~beamuq.needs.Need`."""
+    """The files an exhibit asked for, by :class:`~beamuq.artifacts.Artifact`."""
 
-    def __init__(self, loaded: dict[Need, tables.Loaded]) -> None:
+    def __init__(self, loaded: dict[Artifact, artifacts.Loaded]) -> None:
         self._loaded = loaded
-        self._frames: dict[Need, pd.DataFrame] = {}
+        self._frames: dict[Artifact, pd.DataFrame] = {}
 
     @classmethod
-    def read(cls, needs: Sequence[Need], paths: Sequence[Path]) -> Inputs:
+    def read(cls, needs: Sequence[Artifact], paths: Sequence[Path]) -> Inputs:
         """Read ``paths`` in the order of ``needs``; each file's footer must name the cell that was asked for.
 
         Raises
@@ -133,16 +133,16 @@ class Inputs:
             raise BeamUQError(f"--inputs: {len(paths)} files given, {len(needs)} needed: {_listing(needs)}")
         loaded = {}
         for need, path in zip(needs, paths, strict=True):
-            loaded[need] = tables.read(path, need.kind)
+            loaded[need] = artifacts.read(path, need.kind)
             if loaded[need].cell != need.cell:
                 found, wanted = loaded[need].cell, need.cell
                 raise BeamUQError(f"{path}: holds {found}, expected {wanted}; give --inputs in the order of needs")
         return cls(loaded)
 
-    def __getitem__(self, need: Need) -> tables.Loaded:
+    def __getitem__(self, need: Artifact) -> artifacts.Loaded:
         return self._loaded[need]
 
-    def frame(self, need: Need) -> pd.DataFrame:
+    def frame(self, need: Artifact) -> pd.DataFrame:
         """The table of ``need`` as a frame. Shared between calls: do not write into it."""
         if need not in self._frames:
             self._frames[need] = self._loaded[need].table.to_pandas()
@@ -159,7 +159,7 @@ class Exhibit:
 
     label: str
     kind: Literal["table", "figure"]
-    needs: Callable[[Study], list[Need]]
+    needs: Callable[[Study], list[Artifact]]
     build: Callable[[Study, Inputs], Table | Figure]
     module: str
     files: Callable[[Study], list[Path]] = lambda study: []  # noqa: ARG005  (the name is part of the interface)
@@ -203,7 +203,7 @@ def study_given(path: Path) -> Study:
         raise BeamUQError(f"{path}: not a study: {' '.join(str(error).split())}") from error
 
 
-def unique(needs: Sequence[Need]) -> list[Need]:
+def unique(needs: Sequence[Artifact]) -> list[Artifact]:
     """``needs`` without repetitions, order kept."""
     return list(dict.fromkeys(needs))
 
@@ -222,5 +222,5 @@ def _exhibits(module: ModuleType, study: Study) -> Iterator[Exhibit]:
         yield from module.family(study)
 
 
-def _listing(needs: Sequence[Need]) -> str:
+def _listing(needs: Sequence[Artifact]) -> str:
     return ", ".join(need.path for need in needs) or "none"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, naming, style
 from beamuq.exhibits.core import Figure, Inputs
 from beamuq.exhibits.measured import Key, Measured, Measurements
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def row(model: str, dataset: str, series: Series, size: int, found: Measured) ->
     return (model, dataset, *series, size, found.value, found.low, found.high, found.n)
 
 
-def needs(study: Study, series: Sequence[Series]) -> list[Need]:
+def needs(study: Study, series: Sequence[Series]) -> list[Artifact]:
     """The evaluation of the recipe that scores the series at every M, one model on TriviaQA."""
     found = recipes(study, list(dict.fromkeys(method for method, _ in series)), DATASET)
     model = grid.first_model(study, MODEL, lambda m: m in found)
-    return [Need("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
+    return [Artifact("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
 
 
 def figure(

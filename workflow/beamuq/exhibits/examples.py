@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, lettering, naming, style
 from beamuq.exhibits.candidates import Candidates
 from beamuq.exhibits.core import Figure, Inputs
 from beamuq.exhibits.scored import Scored
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class Example:
     beamsearch: float
 
 
-def needs(study: Study, dataset: str) -> list[Need]:
+def needs(study: Study, dataset: str) -> list[Artifact]:
     """Candidates, questions, scores and quality of one cell of the main recipe."""
     return grid.answer_needs(study, *grid.one_cell(study, MODEL, dataset, study.main.scorer))
 
 
-def read(inputs: Inputs, files: Sequence[Need]) -> tuple[Candidates, Scored]:
+def read(inputs: Inputs, files: Sequence[Artifact]) -> tuple[Candidates, Scored]:
     """What :func:`needs` names."""
     candidates, questions, scores, quality = files
     return Candidates(inputs, candidates, questions), Scored(inputs, scores, quality, questions)
@@ -62,8 +62,8 @@ def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) ->
     caption = naming.caption(
         study,
         [
-            f"Worked examples of {model} on {name}: the greedy answer, {study.main.size} multinomial samples in the "
-            f"order drawn, {study.main.size} beams with their sequence probability, and {METHOD} over each.",
+            f"Worked examples of {model} on {name}: the greedy answer, {study.main.num_candidates} multinomial samples in the "
+            f"order drawn, {study.main.num_candidates} beams with their sequence probability, and {METHOD} over each.",
             f"Chosen by rule, not by hand: {rule} "
             f"(right: {study.quality.title} > {study.quality.threshold:g}). Long texts are cut with an ellipsis; the "
             "CSV file has them whole.",
@@ -93,8 +93,8 @@ def _chosen(scored: Scored, threshold: float, count: int) -> tuple[list[int], st
 def _example(study: Study, dataset: str, candidates: Candidates, scored: Scored, position: int) -> Example:
     key = scored.ids[position]
     asked = candidates.questions.loc[key]
-    samples = candidates.of(study.main.sample, study.main.size)
-    beams = candidates.of(study.main.beam, study.main.size)
+    samples = candidates.of(study.main.sample, study.main.num_candidates)
+    beams = candidates.of(study.main.beam, study.main.num_candidates)
     samples, beams = samples[samples["id"] == key], beams[beams["id"] == key]
     return Example(
         id=key,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.needs import Need
 from beamuq.study import GridEntry, Study
 
 Cell = tuple[str, str]  # model, dataset
@@ -91,22 +91,22 @@ def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
     return first_model(study, model, lambda m: covers(study, recipe, m, dataset, scorer)), dataset
 
 
-def candidate_needs(study: Study, model: str, dataset: str) -> list[Need]:
+def candidate_needs(study: Study, model: str, dataset: str) -> list[Artifact]:
     """Candidates of the main recipe, and the questions for their order and groups."""
-    return [Need("candidates", dataset, model, study.main.recipe), Need("questions", dataset)]
+    return [Artifact("candidates", dataset, model, study.main.recipe), Artifact("questions", dataset)]
 
 
-def score_needs(study: Study, model: str, dataset: str, recipe: str = "") -> list[Need]:
+def score_needs(study: Study, model: str, dataset: str, recipe: str = "") -> list[Artifact]:
     """Scores under the main scorer and quality, of the main recipe unless told, and the questions."""
     recipe = recipe or study.main.recipe
     return [
-        Need("scores", dataset, model, recipe, study.main.scorer),
-        Need("quality", dataset, model, recipe, metric=study.quality.metric),
-        Need("questions", dataset),
+        Artifact("scores", dataset, model, recipe, study.main.scorer),
+        Artifact("quality", dataset, model, recipe, metric=study.quality.metric),
+        Artifact("questions", dataset),
     ]
 
 
-def answer_needs(study: Study, model: str, dataset: str) -> list[Need]:
+def answer_needs(study: Study, model: str, dataset: str) -> list[Artifact]:
     """Candidates, questions, scores and quality of the main recipe."""
     return [*candidate_needs(study, model, dataset), *score_needs(study, model, dataset)[:2]]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beamuq.evaluation import bootstrap
-from beamuq.evaluation.corrections import holm
+from beamuq.evaluation.multiple_tests import holm
 from beamuq.exhibits import numbers
 from beamuq.exhibits.measured import Measured
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
 from beamuq.methods.registry import resolve
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL = "lmpoly_methods"
@@ -29,7 +29,7 @@ CATEGORIES = {
 }
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """None: it describes the methods, not results."""
     del study
     return []

@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits.core import Inputs
 from beamuq.methods.registry import stored_variant
-from beamuq.needs import Need
 from beamuq.study import Study
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Key(NamedTuple):
     method: str
     variant: str
     setting: str = ""
-    produced: str = "greedy"
+    answer_source: str = "greedy"
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Measured:
 class Measurements:
     """One evaluation file, and its replicates where they were asked for, by :class:`Key`."""
 
-    def __init__(self, study: Study, inputs: Inputs, evaluation: Need, replicates: Need | None = None) -> None:
+    def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact | None = None) -> None:
         self.path = evaluation.path
         self._rows: dict[Key, Measured] = {}
         self._replicates: dict[Key, NDArray[np.float32]] = {}
         for row in inputs[evaluation].table.to_pylist():
             if row["subset"] == "all" and row["quality"] == study.quality.metric:
-                key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["produced"])
+                key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                 self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
         self._paired = replicates is not None
         if replicates is not None:
@@ -63,7 +63,7 @@ class Measurements:
             flat, offsets = values.values.to_numpy(), values.offsets.to_numpy()
             for position, row in enumerate(table.drop_columns(["values"]).to_pylist()):
                 if row["subset"] == "all" and row["quality"] == study.quality.metric:
-                    key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["produced"])
+                    key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
     def __getitem__(self, key: Key) -> Measured:

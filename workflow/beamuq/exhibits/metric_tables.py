@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, naming, ranked
 from beamuq.exhibits.core import Heading, Inputs, Rule, Table
 from beamuq.exhibits.measured import Key, Measured, Measurements, mean_over_datasets
 from beamuq.exhibits.ranked import Column, Line, Printed
 from beamuq.methods import registry
-from beamuq.needs import Need
 from beamuq.study import Study
 
 MEAN = "mean"
@@ -18,10 +18,10 @@ Body = list[Line | Heading | Rule]
 SEMANTIC_ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
 
 
-def needs(study: Study, cells: dict[str, list[str]], scorer: str) -> list[Need]:
+def needs(study: Study, cells: dict[str, list[str]], scorer: str) -> list[Artifact]:
     """Evaluation and replicates of every model × dataset in the main recipe, model by model."""
     return [
-        Need(kind, model=model, dataset=dataset, recipe=study.main.recipe, scorer=scorer)
+        Artifact(kind, model=model, dataset=dataset, recipe=study.main.recipe, scorer=scorer)
         for model, datasets in cells.items()
         for dataset in datasets
         for kind in ("evaluation", "replicates")
@@ -65,7 +65,7 @@ def table(
     what: str,
     scorer: str,
     metric: str = "PRR",
-    produced: str = "greedy",
+    answer_source: str = "greedy",
     sentences: Sequence[str] = (),
 ) -> Table:
     """Build the table: ``what`` opens the caption and is the title; ``sentences`` follow before the common ones."""
@@ -75,7 +75,7 @@ def table(
         evaluations[evaluation.model, evaluation.dataset] = Measurements(study, inputs, evaluation, replicates)
 
     def measure(at: Printed) -> Measured:
-        key = Key(metric, at.method, at.variant, at.setting, produced)
+        key = Key(metric, at.method, at.variant, at.setting, answer_source)
         if at.dataset != MEAN:
             return evaluations[at.model, at.dataset][key]
         datasets = cells[at.model]
@@ -85,7 +85,7 @@ def table(
 
     shown = list(dict.fromkeys(d for datasets in cells.values() for d in datasets))
     first = next(item for item in body if isinstance(item, Line)).key
-    key = Key(metric, first.method, first.variant, first.setting, produced)
+    key = Key(metric, first.method, first.variant, first.setting, answer_source)
     sizes = {d: [evaluations[m, d][key].n for m in cells if d in cells[m]] for d in shown}
     has_pairs = any(isinstance(item, Line) and item.key.variant for item in body)
     has_entropy = any(isinstance(i, Line) and i.key.method == "SemanticEntropy" and not i.key.variant for i in body)
@@ -119,7 +119,7 @@ def table(
 
 
 def by_model(
-    label: str, study: Study, inputs: Inputs, *, what: str, produced: str = "greedy", sentences: Sequence[str] = ()
+    label: str, study: Study, inputs: Inputs, *, what: str, answer_source: str = "greedy", sentences: Sequence[str] = ()
 ) -> Table:
     """Every method of the main recipe, a column a model: PRR, mean over the datasets."""
     cells = grid.main_cells(study)
@@ -132,7 +132,7 @@ def by_model(
         body=main_body(study),
         what=f"{what}, mean over {len(next(iter(cells.values())))} datasets",
         scorer=study.main.scorer,
-        produced=produced,
+        answer_source=answer_source,
         sentences=sentences,
     )
 

@@ -57,10 +57,10 @@ def stand_ins(study: Study, scorers: Sequence[str] = (), *, quality: bool = Fals
     found = []
     for name in scorers:
         scorer = study.scorers[name]
-        if scorer.stand_in_for:
-            found.append(f"similarity: {scorer.title}, stand-in for {scorer.stand_in_for}")
-    if quality and study.quality.stand_in_for:
-        found.append(f"quality: {study.quality.title}, stand-in for {study.quality.stand_in_for}")
+        if scorer.proxy_for:
+            found.append(f"similarity: {scorer.title}, stand-in for {scorer.proxy_for}")
+    if quality and study.quality.proxy_for:
+        found.append(f"quality: {study.quality.title}, stand-in for {study.quality.proxy_for}")
     return found
 
 

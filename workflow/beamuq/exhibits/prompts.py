@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 
+from beamuq.artifacts import Artifact
+from beamuq.data import prompt_template
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
-from beamuq.needs import Need
-from beamuq.prompting import template
 from beamuq.study import PROMPTS, Dataset, Study
 
 LABEL = "prompts"
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """None: the templates are files of the workflow, not results."""
     del study
     return []
@@ -60,7 +60,7 @@ def build(study: Study, inputs: Inputs) -> Table:
 
 
 def _shown(dataset: Dataset, style: str) -> str:
-    prompt = template.load(PROMPTS / style / f"{dataset.adapter}.txt").parts["prompt"]
+    prompt = prompt_template.load(PROMPTS / style / f"{dataset.adapter}.txt").parts["prompt"]
     words = {
         "shots": f"<{dataset.few_shot} few-shot QA pairs>",
         "history": "<all preceding QA pairs>",

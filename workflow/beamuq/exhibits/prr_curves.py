@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, metrics
 from beamuq.exhibits import grid, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
 from beamuq.exhibits.scored import Floats, Scored
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LABEL, MODEL, DATASET = "prr_curves", "llama-3.1-8b-base", "triviaqa"
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Scores, quality and questions of one model on TriviaQA."""
     return grid.score_needs(study, *grid.one_cell(study, MODEL, DATASET, study.main.scorer))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, metric_tables
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL = "qa_mean_prr"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every model × dataset."""
     return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
 

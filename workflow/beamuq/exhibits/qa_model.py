@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, metric_tables
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 
-def needs(study: Study, *, model: str) -> list[Need]:
+def needs(study: Study, *, model: str) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every dataset of one model."""
     return metric_tables.needs(study, grid.main_cells(study, [model]), study.main.scorer)
 

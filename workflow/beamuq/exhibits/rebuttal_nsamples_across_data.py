@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import curves, grid, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs, unique
 from beamuq.exhibits.scored import Scored
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MODELS, DATASET, OTHER = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-bas
 MOST = 200  # questions a panel
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Scores, quality and questions of every panel."""
     found = []
     for model, dataset, recipe in _panels(study):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LABEL, MODEL, DATASET = "redundancy", "gemma-3-4b-base", "triviaqa"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
     return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
 
@@ -28,7 +28,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M, averaged over the questions of a length; bootstrap intervals."""
     files = needs(study)
     found = Candidates(inputs, *files)
-    values, size = found.redundancy(study.main.sample, study.main.size), study.main.size
+    values, size = found.redundancy(study.main.sample, study.main.num_candidates), study.main.num_candidates
     rows = []
     for chosen in [*length_bins(found.lengths()), None]:
         members = np.ones(len(values), dtype=bool) if chosen is None else chosen.members

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import examples, grid, lettering, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 LABEL, DATASET, METHOD = "sampling_vs_beamsearch", "triviaqa", "Dissimilarity"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates, scores, quality and questions of one model on TriviaQA."""
     return examples.needs(study, DATASET)
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
-    files, size = needs(study), study.main.size
+    files, size = needs(study), study.main.num_candidates
     candidates, scored = examples.read(inputs, files)
     redundancy = candidates.redundancy(study.main.sample, size)
     repeated = np.flatnonzero(redundancy > 0)

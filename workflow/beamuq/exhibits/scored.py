@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, metrics
 from beamuq.exhibits.candidates import group_of
 from beamuq.exhibits.core import Inputs
 from beamuq.exhibits.measured import Measured
 from beamuq.methods.registry import stored_variant
-from beamuq.needs import Need
 from beamuq.study import Study
 
 Floats = NDArray[np.float64]
@@ -29,10 +29,10 @@ class Scored:
         If the files do not belong together.
     """
 
-    def __init__(self, inputs: Inputs, scores: Need, quality: Need, questions: Need) -> None:
+    def __init__(self, inputs: Inputs, scores: Artifact, quality: Artifact, questions: Artifact) -> None:
         self.path = scores.path
         rated = inputs.frame(quality)
-        values = rated[rated["produced"] == "greedy"].set_index("id")["value"]
+        values = rated[rated["answer_source"] == "greedy"].set_index("id")["value"]
         asked = inputs.frame(questions)
         asked = asked[asked["id"].isin(set(values.index))]
         if len(asked) != len(values):
@@ -41,7 +41,7 @@ class Scored:
         self.groups = list(asked["group"])
         self.quality: Floats = np.asarray(values.loc[self.ids], dtype=np.float64)
         frame = inputs.frame(scores)
-        frame = frame[frame["produced"] == "greedy"]
+        frame = frame[frame["answer_source"] == "greedy"]
         self._scores = {
             key: part.set_index("id")["value"] for key, part in frame.groupby(["method", "variant", "setting"])
         }

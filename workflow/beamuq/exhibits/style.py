@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.exhibits.core import Figure
 from beamuq.study import Study
 
@@ -200,9 +200,9 @@ def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: 
             "png": {"Software": None, "Title": built.title.encode("latin-1", "replace").decode("latin-1")},
         }
         for kind, path in (("pdf", pdf), ("svg", svg), ("png", png)):
-            with tables.atomic(path) as temporary:
+            with artifacts.atomic(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata[kind])
-    with tables.atomic(csv) as temporary:
+    with artifacts.atomic(csv) as temporary:
         built.data.to_csv(temporary, index=False, lineterminator="\n")
-    with tables.atomic(caption) as temporary:
+    with artifacts.atomic(caption) as temporary:
         temporary.write_text(built.caption + "\n", encoding="utf-8")

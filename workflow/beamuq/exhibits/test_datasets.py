@@ -6,30 +6,30 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL = "test_datasets"
 PRECEDING = "all preceding"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """The questions of every dataset that the grid asks, and its few-shot examples where it has some."""
     found = []
     for dataset in _asked(study):
-        found.append(Need("questions", dataset=dataset))
+        found.append(Artifact("questions", dataset=dataset))
         if study.datasets[dataset].few_shot:
-            found.append(Need("shots", dataset=dataset))
+            found.append(Artifact("shots", dataset=dataset))
     return found
 
 
 def build(study: Study, inputs: Inputs) -> Table:
     """Counts of the tables that were used, not of what was asked for."""
     datasets = _asked(study)
-    questions = {d: len(inputs.frame(Need("questions", dataset=d))) for d in datasets}
+    questions = {d: len(inputs.frame(Artifact("questions", dataset=d))) for d in datasets}
     shots = {d: _shots(study, inputs, d) for d in datasets}
     tokens = {d: study.datasets[d].max_new_tokens for d in datasets}
     lines: dict[tuple[str, str], Mapping[str, int | str]] = {
@@ -47,7 +47,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         ]
     stories = [
         f"the {questions[d]} questions of {study.datasets[d].title} are turns of "
-        f"{inputs.frame(Need('questions', dataset=d))['group'].nunique()} dialogues"
+        f"{inputs.frame(Artifact('questions', dataset=d))['group'].nunique()} dialogues"
         for d in datasets
         if study.datasets[d].adapter == "coqa"
     ]
@@ -76,7 +76,7 @@ def _shots(study: Study, inputs: Inputs, dataset: str) -> int | str:
         return PRECEDING
     if not study.datasets[dataset].few_shot:
         return 0
-    need = Need("shots", dataset=dataset)
+    need = Artifact("shots", dataset=dataset)
     found = len(inputs.frame(need))
     if found != study.datasets[dataset].few_shot:
         raise BeamUQError(f"{need.path}: holds {found} examples, the study asks {study.datasets[dataset].few_shot}")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, metric_tables
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL = "topbeam_scoring"
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every model × dataset, scored for the top beam too."""
-    if "top_beam" not in study.produced:
-        raise BeamUQError("needs the top beam scored; add top_beam to produced")
+    if "top_beam" not in study.answer_source:
+        raise BeamUQError("needs the top beam scored; add top_beam to answer_source")
     return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
 
 
@@ -25,7 +25,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         study,
         inputs,
         what="PRR (higher is better) of the top beam",
-        produced="top_beam",
+        answer_source="top_beam",
         sentences=["Quality and every method are those of the search's first beam instead of the greedy answer."],
     )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from beamuq.artifacts import Artifact
 from beamuq.exhibits import examples
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.needs import Need
 from beamuq.study import Study
 
 LABEL, DATASET, PANELS = "webq-gemma4b", "webquestions", 2
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """Candidates, scores, quality and questions of one model."""
     return examples.needs(study, DATASET)
 

@@ -1,6 +1,6 @@
 """Each uncertainty method, one function, by the paper's name."""
 
-from beamuq.methods.evidence import Answer, Evidence, Pairs
+from beamuq.methods.method_inputs import Answer, Evidence, Pairs
 from beamuq.methods.registry import METHODS, Method, compute, register, resolve, stored_variant
 
 __all__ = ["METHODS", "Answer", "Evidence", "Method", "Pairs", "compute", "register", "resolve", "stored_variant"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.arrays import Array
+from beamuq.methods.array_math import Array
 
 
 def dissimilarity(similarity: Array, weights: Array) -> Array:

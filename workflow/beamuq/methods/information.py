@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.methods.arrays import Array, Index, Mask, log_sum_exp
+from beamuq.methods.array_math import Array, Index, Mask, log_sum_exp
 
 LABELS = ("entail", "neutral", "contradict")
 ENTAIL, NEUTRAL, CONTRADICT = range(3)

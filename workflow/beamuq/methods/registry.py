@@ -1,6 +1,6 @@
 """Every uncertainty method, in one place, by the name that the paper's tables print.
 
-A method is a :class:`Method`: a function of :class:`~beamuq.methods.evidence.Evidence` that returns one number a
+A method is a :class:`Method`: a function of :class:`~beamuq.methods.method_inputs.Evidence` that returns one number a
 question, higher where the answer is more uncertain. To add one from outside the package, make a ``Method`` in a module
 of your own and name it ``your.module:attribute`` in a study.
 """
@@ -15,9 +15,9 @@ import numpy as np
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
-from beamuq.methods import consistency, information, lexical, semantic, spectral
-from beamuq.methods.arrays import Array
-from beamuq.methods.evidence import Evidence
+from beamuq.methods import consistency, information, rouge, semantic, spectral
+from beamuq.methods.array_math import Array
+from beamuq.methods.method_inputs import Evidence
 
 Score = Callable[[Evidence], Array]
 T = TypeVar("T")
@@ -160,7 +160,7 @@ for _method in (
     ),
     Method(
         "LexicalSimilarity",
-        lambda e: lexical.lexical_similarity(lexical.rouge_matrix(_given(e.texts)[:, 1:], e.mask), e.mask),
+        lambda e: rouge.lexical_similarity(rouge.rouge_matrix(_given(e.texts)[:, 1:], e.mask), e.mask),
         "samples",
         ("texts",),
     ),

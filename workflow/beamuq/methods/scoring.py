@@ -11,11 +11,11 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.methods import weights
-from beamuq.methods.arrays import Array
-from beamuq.methods.cell import Cell, SentenceSimilarity
-from beamuq.methods.evidence import Evidence
+from beamuq.methods.array_math import Array
+from beamuq.methods.evidence_from_tables import Cell, SentenceSimilarity
+from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import Method, compute, resolve
-from beamuq.methods.settings import number, parse
+from beamuq.strategies import number, parse
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
@@ -42,15 +42,15 @@ class Main(_Strict):
 
 
 class Settings(_Strict):
-    """What is scored. ``size``: how many samples the main line looks at; None: all there are."""
+    """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are."""
 
     methods: tuple[str, ...]
-    produced: tuple[str, ...]
+    answer_source: tuple[str, ...]
     main: Main
-    size: Annotated[int, Field(ge=1)] | None = None
+    num_candidates: Annotated[int, Field(ge=1)] | None = None
     alpha: float = 0.9
     epsilon: float = 0.0
-    same_meaning: float | None = None
+    equivalence_threshold: float | None = None
     sar_similarity: SentenceSimilarity | None = None
     recipe: str = ""
     ablations: Ablations = Ablations()
@@ -78,13 +78,13 @@ def score(cell: Cell, settings: Settings) -> pa.Table:
     methods = [resolve(name) for name in settings.methods]
     ids = pa.array(cell.ids, pa.string())
     parts = []
-    for produced in settings.produced:
-        for scored in _scored(cell, settings, methods, produced):
+    for answer_source in settings.answer_source:
+        for scored in _scored(cell, settings, methods, answer_source):
             parts.append(
                 pa.table(
                     {
                         "id": ids,
-                        "produced": _constant(produced, len(ids)),
+                        "answer_source": _constant(answer_source, len(ids)),
                         "method": _constant(scored.method, len(ids)),
                         "variant": _constant(scored.variant, len(ids)),
                         "setting": _constant(scored.setting, len(ids)),
@@ -95,7 +95,7 @@ def score(cell: Cell, settings: Settings) -> pa.Table:
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str) -> Iterator[Scored]:
+def _scored(cell: Cell, settings: Settings, methods: list[Method], answer_source: str) -> Iterator[Scored]:
     main, ablations = settings.main, settings.ablations
     on_answer = [method for method in methods if method.looks_at == "answer"]
     on_samples = [method for method in methods if method.looks_at != "answer"]
@@ -104,11 +104,11 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str
 
     def evidence(strategy: str, *, budget: int | None = None, exact: bool = False) -> Evidence:
         return cell.evidence(
-            strategy, produced, budget=budget, exact=exact, epsilon=settings.epsilon, alpha=settings.alpha
+            strategy, answer_source, budget=budget, exact=exact, epsilon=settings.epsilon, alpha=settings.alpha
         )
 
     if main.sample:
-        sampled = evidence(main.sample, budget=settings.size)
+        sampled = evidence(main.sample, budget=settings.num_candidates)
         yield from _all(on_answer + on_samples, "multinomial", "", sampled)
         for method in on_samples:
             for reading in method.readings:
@@ -131,8 +131,8 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], produced: str
         if parse(strategy)[0] != "sample":
             yield from _all(on_both, "beamsearch", strategy, evidence(strategy))
             continue
-        yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.size))
-        exact = evidence(strategy, budget=settings.size, exact=True)
+        yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
+        exact = evidence(strategy, budget=settings.num_candidates, exact=True)
         yield from _all(on_both, "multinomial", f"{strategy} exact", exact)
 
 

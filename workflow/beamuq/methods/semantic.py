@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.arrays import Array, Index, Mask, entropy_terms, log_sum_exp
+from beamuq.methods.array_math import Array, Index, Mask, entropy_terms, log_sum_exp
 
 SAR_TEMPERATURE = 0.001
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from beamuq.methods.arrays import Array, Mask
+from beamuq.methods.array_math import Array, Mask
 
 EQUAL = 1e-9  # eigenvalues closer than this are one eigenvalue: rounding must not choose between eigenvectors
 _PADDING = 3.0  # an eigenvalue above all real ones, so that padding sorts last and is never retained

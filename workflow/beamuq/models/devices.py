@@ -6,8 +6,8 @@ import importlib.metadata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from beamuq import gpu_slot
 from beamuq.errors import BeamUQError
+from beamuq.models import wait_for_gpu
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ def present() -> str:
         build = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         build = ""
-    return "cuda" if not build.endswith("+cpu") and gpu_slot.usable_cards() else "cpu"
+    return "cuda" if not build.endswith("+cpu") and wait_for_gpu.usable_cards() else "cpu"
 
 
 def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.dtype]:
@@ -68,7 +68,7 @@ def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.
 
     torch.set_num_threads(threads)
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-        gpu_slot.bind(device)
+        wait_for_gpu.bind(device)
     elif device == "cuda":
         raise BeamUQError(
             f"device 'cuda': torch {torch.__version__} is built without CUDA; set device: cpu in config.yaml, or "

@@ -7,14 +7,14 @@ from itertools import groupby
 
 import pandas as pd
 
+from beamuq.artifacts import Loaded
 from beamuq.overview.page import NONE
-from beamuq.produced import strategy_of
+from beamuq.produced_answer import strategy_of
 from beamuq.study import Study
-from beamuq.tables import Loaded
 
 CELL = ["model", "dataset", "recipe"]
-COLUMNS = [*CELL, "produced", "strategy", "asked", "dropped", "texts", "empty", "cut"]
-LISTED = [*CELL, "produced", "what", "id"]
+COLUMNS = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "cut"]
+LISTED = [*CELL, "answer_source", "what", "id"]
 FIRST = 3
 
 
@@ -37,8 +37,8 @@ def counts(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     for loaded in candidates:
         ids = _asked(asked, loaded)
         frame = _frame(loaded)
-        for produced, strategy, texts in _produced(study, loaded.cell["recipe"], frame):
-            rows.append((*_cell(loaded), produced, strategy, *_counted(texts, ids)))
+        for answer_source, strategy, texts in _produced(study, loaded.cell["recipe"], frame):
+            rows.append((*_cell(loaded), answer_source, strategy, *_counted(texts, ids)))
         for strategy in study.recipes[loaded.cell["recipe"]].strategies():
             rows.append((*_cell(loaded), "", strategy, *_counted(frame[frame["strategy"] == strategy], ids)))
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -50,30 +50,30 @@ def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     for loaded in candidates:
         ids = _asked(asked, loaded)
         frame = _frame(loaded)
-        for produced, _, texts in _produced(study, loaded.cell["recipe"], frame):
+        for answer_source, _, texts in _produced(study, loaded.cell["recipe"], frame):
             found = {
                 "dropped": set(ids) - set(texts["id"]),
                 "empty": set(texts.loc[texts["text"] == "", "id"]),
                 "cut": set(texts.loc[~texts["terminated"], "id"]),
             }
-            rows += [(*_cell(loaded), produced, what, key) for what in found for key in ids if key in found[what]]
+            rows += [(*_cell(loaded), answer_source, what, key) for what in found for key in ids if key in found[what]]
     return pd.DataFrame(rows, columns=LISTED)
 
 
 def shown(study: Study, found: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
     """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
-    produced = found[found["produced"] != ""]
+    answer_source = found[found["answer_source"] != ""]
     by_answer: dict[tuple[str, ...], str] = {}
     for key, rows in groupby(ids.itertuples(index=False, name=None), key=lambda row: row[:4]):
         kinds = [(what, [row[5] for row in same]) for what, same in groupby(rows, key=lambda row: row[4])]
         by_answer[key] = "; ".join(_first(what, of_kind) for what, of_kind in kinds)
-    keys = produced[[*CELL, "produced"]].itertuples(index=False, name=None)
-    return _titled(study, produced).drop(columns="texts").assign(ids=[by_answer.get(key, NONE) for key in keys])
+    keys = answer_source[[*CELL, "answer_source"]].itertuples(index=False, name=None)
+    return _titled(study, answer_source).drop(columns="texts").assign(ids=[by_answer.get(key, NONE) for key in keys])
 
 
 def by_strategy(study: Study, found: pd.DataFrame) -> pd.DataFrame:
     """All candidates of :func:`counts` as the page has them."""
-    return _titled(study, found[found["produced"] == ""]).drop(columns="produced")
+    return _titled(study, found[found["answer_source"] == ""]).drop(columns="answer_source")
 
 
 def _titled(study: Study, found: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def _titled(study: Study, found: pd.DataFrame) -> pd.DataFrame:
         dataset=[study.datasets[key].title for key in found["dataset"]],
         **shares,
     )
-    return frame[[*CELL, "produced", "strategy", "asked", "dropped", "texts", "empty", "empty %", "cut", "cut %"]]
+    return frame[[*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "empty %", "cut", "cut %"]]
 
 
 def _first(what: str, ids: Sequence[str]) -> str:
@@ -111,7 +111,7 @@ def _counted(texts: pd.DataFrame, ids: Sequence[str]) -> tuple[int, ...]:
 def _produced(study: Study, recipe: str, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
     decoded = study.recipes[recipe].strategies()
-    for name in study.produced:
+    for name in study.answer_source:
         strategy = strategy_of(name, study.main.beam)
         if strategy in decoded:
             yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

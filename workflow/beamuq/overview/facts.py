@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from beamuq.artifacts import Loaded
 from beamuq.overview.footers import Footer, Json
 from beamuq.overview.page import NONE
 from beamuq.study import Study
-from beamuq.tables import Loaded
 
 UNKNOWN = "not known here"
 
@@ -18,13 +18,13 @@ UNKNOWN = "not known here"
 def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
     """What the study fixes for every cell, as name and value; the wave is that of the tables."""
     main, evaluation, quality = study.main, study.evaluation, study.quality
-    waves = sorted({loaded.provenance["settings"]["wave"] for loaded in candidates})
+    waves = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
     said = {
         "seed of subsets, samples and bootstrap": study.seed,
-        "questions decoded together (wave)": ", ".join(map(str, waves)),
+        "questions decoded together": ", ".join(map(str, waves)),
         "a newline ends an answer": study.newline_stops,
-        "all bare stop tokens are one ending": study.one_ending,
-        "produced answers": ", ".join(study.produced),
+        "all bare stop tokens are one ending": study.merge_stop_tokens,
+        "produced answers": ", ".join(study.answer_source),
         "candidates of the main tables": f"{main.sample}; {main.beam}",
         "similarity of the main tables": study.scorers[main.scorer].title,
         "quality; correct above": f"{quality.title}; {quality.threshold:g}",
@@ -57,9 +57,9 @@ def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json])
         loaded, ran = footer.provenance.get("models", {}), _ran(footer.provenance)
         if footer.kind == "similarity":
             scorer = study.scorers[footer.cell["scorer"]]
-            named = [(scorer.title, scorer.source, "model", scorer.stand_in_for)]
+            named = [(scorer.title, scorer.source, "model", scorer.proxy_for)]
         elif footer.kind == "quality":
-            named = [(quality.title, quality.source, "model", quality.stand_in_for)]
+            named = [(quality.title, quality.source, "model", quality.proxy_for)]
             named += [(f"{quality.title}: backbone", quality.backbone, "backbone", None)] if quality.backbone else []
         else:
             continue

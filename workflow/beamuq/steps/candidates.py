@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import plugins, shards, tables
+from beamuq import artifacts, plugins
+from beamuq.decoding import shards
 from beamuq.errors import BeamUQError
 from beamuq.steps.entry import run
 from beamuq.study import Recipe
-from beamuq.text import clean
+from beamuq.text_normalization import clean
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings: dict[str, Any] = json.loads(options.settings)
     cell: dict[str, str] = settings["cell"]
 
-    prompts = tables.read(options.prompts, "prompts")
+    prompts = artifacts.read(options.prompts, "prompts")
     if prompts.cell["dataset"] != cell["dataset"]:
         raise BeamUQError(f"{options.prompts}: holds prompts of {prompts.cell['dataset']!r}, not {cell['dataset']!r}")
     asked = prompts.table.slice(0, settings["questions"]).to_pylist()
@@ -46,23 +47,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.shards:
         ids = [row["id"] for row in asked]
         table, made = shards.merged(options.shards, ids)
-        tables.write(options.candidates, "candidates", _in_order_of(table, ids), cell=cell, provenance=made)
+        artifacts.write(options.candidates, "candidates", _in_order_of(table, ids), cell=cell, provenance=made)
         return
 
     from beamuq import decoding
-    from beamuq.models import causal, devices
-    from beamuq.models.folders import check_folder
-    from beamuq.models.provenance import provenance
+    from beamuq.models import causal_lm, devices
+    from beamuq.models.model_folder import check_folder
+    from beamuq.models.model_provenance import provenance
 
     device, dtype = devices.prepare(options.device, options.dtype, options.threads)
     folder = options.model.parent
     check_folder(folder)
-    tokenizer = causal.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
+    tokenizer = causal_lm.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
-    model, tokenizer = causal.load_causal(folder, dtype=dtype, device=device)
-    causal.check_prompt_lengths(tokens, causal.context_window(model), settings["max_new_tokens"])
+    model, tokenizer = causal_lm.load_causal(folder, dtype=dtype, device=device)
+    causal_lm.check_prompt_lengths(tokens, causal_lm.context_window(model), settings["max_new_tokens"])
     stops = decoding.stop_tokens(tokenizer, model, newline=settings["newline_stops"])
-    one_ending = decoding.bare_stops(tokenizer, stops) if settings["one_ending"] else frozenset()
+    merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
     policies = policies_of(Recipe.model_validate(settings["recipe"]), model.generation_config)
     made = provenance(settings, {"prompts": options.prompts}, {"model": folder}, dtype=dtype, device=device)
     work = decoding.Work()
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             stop_ids=stops,
             seed=settings["seed"],
             max_new_tokens=settings["max_new_tokens"],
-            one_ending=one_ending,
+            merge_stop_tokens=merge_stop_tokens,
             work=work,
         )
         text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
@@ -85,7 +86,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         return decoding.WaveResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     parts = options.candidates.with_suffix(".parts")
-    waves = decoding.compose_waves([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["wave"])
+    waves = decoding.compose_waves(
+        [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
+    )
     numbers: Sequence[int] = range(len(waves))
     if options.shard:
         numbers = shards.waves_of(options.shard, numbers)
@@ -98,10 +101,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     table = _in_order_of(table, list(tokens))
     made |= shards.memory_cuts(
-        {"wave": n, "pieces": note["pieces"]} for n, note in zip(numbers, notes, strict=True) if note
+        {"batch": n, "pieces": note["pieces"]} for n, note in zip(numbers, notes, strict=True) if note
     )
     part = {"shard": options.shard} if options.shard else {}
-    tables.write(options.candidates, "candidates", table, cell=cell, provenance=made | part)
+    artifacts.write(options.candidates, "candidates", table, cell=cell, provenance=made | part)
     decoding.discard_parts(parts)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
@@ -113,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
     from beamuq.decoding import Beam, DiverseBeam, Greedy, Hybrid, Sample, Shipped
-    from beamuq.decoding.policies import check_own
+    from beamuq.decoding.policies import check_custom
 
     policies: list[Any] = [Greedy()]
     if recipe.sample:
@@ -126,13 +129,13 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
         policies += [DiverseBeam(diverse.size, g, float(p)) for g in diverse.groups for p in diverse.penalties]
     if recipe.hybrid:
         policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
-    for own in recipe.own or ():
+    for own in recipe.custom or ():
         make = plugins.load("policy", own.policy)
         try:
             policy = make(**own.options)
         except (TypeError, ValueError) as error:
             raise BeamUQError(f"policy {own.policy!r}: {error}; correct the strategy's options") from error
-        check_own(own.policy, policy)
+        check_custom(own.policy, policy)
         if policy.strategy != own.strategy:
             raise BeamUQError(f"policy {own.policy!r}: calls itself {policy.strategy!r}, the study {own.strategy!r}")
         policies.append(policy)
@@ -149,11 +152,11 @@ def _in_order_of(table: pa.Table, ids: list[str]) -> pa.Table:
 
 
 def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:
-    from beamuq.models import causal
+    from beamuq.models import causal_lm
 
     if settings["style"] == "instruct":
-        return causal.chat_prompt_ids(tokenizer, prompt, settings["enable_thinking"])
-    return causal.plain_prompt_ids(tokenizer, prompt)
+        return causal_lm.chat_prompt_ids(tokenizer, prompt, settings["enable_thinking"])
+    return causal_lm.plain_prompt_ids(tokenizer, prompt)
 
 
 def _row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:

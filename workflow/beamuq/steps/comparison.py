@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from beamuq import __version__, tables
+from beamuq import __version__, artifacts
+from beamuq.artifacts import Artifact
+from beamuq.comparison import claims, compare, declared, forest, paired, render, results, selfcheck, values
+from beamuq.comparison.evidence import Evidence
 from beamuq.exhibits import core, style
 from beamuq.exhibits.core import unique
-from beamuq.needs import Need
-from beamuq.published import claims, compare, declared, forest, paired, render, results, selfcheck, values
-from beamuq.published.evidence import Evidence
 from beamuq.steps.entry import run
 from beamuq.study import Study
 
@@ -23,7 +23,7 @@ OUTPUTS = ("csv", "readings", "claims", "selfcheck", "summary", "markdown", "htm
 FOREST = ("pdf", "svg", "png", "csv", "caption")
 
 
-def needs(study: Study) -> list[Need]:
+def needs(study: Study) -> list[Artifact]:
     """What the step reads, in the order of ``--inputs``; only what the study's grid has."""
     return unique([*results.needs(study), *claims.needs(study, claims.read_claims())])
 
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "html": render.html(comparison, options.forest_svg.read_text(encoding="utf-8")),
     }
     for name, content in contents.items():
-        with tables.atomic(getattr(options, name)) as temporary:
+        with artifacts.atomic(getattr(options, name)) as temporary:
             temporary.write_text(content, encoding="utf-8")
 
 
@@ -78,7 +78,7 @@ def compared(found: results.Results, provenance: dict[str, object]) -> render.Co
     )
 
 
-def _provenance(study: Path, wanted: Sequence[Need], inputs: Sequence[Path]) -> dict[str, object]:
+def _provenance(study: Path, wanted: Sequence[Artifact], inputs: Sequence[Path]) -> dict[str, object]:
     """Hashes of the study, the declared files and the inputs; versions of what computed."""
     return {
         "study": _sha256(study),

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import announce, estimate
-from beamuq.holdings import downloads
-from beamuq.plan import Plan
+from beamuq.cost import measured_costs, run_messages
+from beamuq.cost.downloads import downloads
+from beamuq.plan.jobs import Plan
 from beamuq.steps.entry import run
 
 
@@ -20,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, required=True, help="the folder of results of all studies")
     options = parser.parse_args(argv)
     plan = Plan.load(options.settings)
-    sample = estimate.sample_of(options.results, plan.name)
-    print("\n".join(_planned(plan) + (_predicted(plan, sample) if sample else [announce.NO_SAMPLE])))
+    sample = measured_costs.sample_of(options.results, plan.name)
+    print("\n".join(_planned(plan) + (_predicted(plan, sample) if sample else [run_messages.NO_SAMPLE])))
 
 
 def _planned(plan: Plan) -> list[str]:
@@ -32,16 +32,16 @@ def _planned(plan: Plan) -> list[str]:
         f"{len(plan.drawn_figures())} figures. It would run here on {plan.device} in {plan.dtype}.",
         f"To fetch: {len(missing)} of {len(plan.fetched())} models and dataset splits{':' if missing else '.'}",
         *(f"  {file}" for file in missing),
-        *([f"Downloads: {announce.told(downloads(plan))}."] if missing else []),
+        *([f"Downloads: {run_messages.told(downloads(plan))}."] if missing else []),
         *_weights(plan),
         "",
     ]
 
 
-def _predicted(plan: Plan, sample: estimate.Sample) -> list[str]:
+def _predicted(plan: Plan, sample: measured_costs.Sample) -> list[str]:
     """The prediction by rule, scaled from the sample."""
     jobs, device = sample.jobs, sample.device
-    predictions = estimate.predict(plan, jobs, sample.titles)
+    predictions = measured_costs.predict(plan, jobs, sample.titles)
     lines = [
         f"PREDICTION, not a measurement: scaled from {len(jobs)} jobs of {sample.folder}, run on {device}. It is what",
         "that device would take; another device, batch or length of answers takes another time.",
@@ -71,7 +71,7 @@ def _weights(plan: Plan) -> list[str]:
     sizes = [
         (model.title, size)
         for key, model in plan.study.models.items()
-        if key in used and (size := estimate.parameters(model.title))
+        if key in used and (size := measured_costs.parameters(model.title))
     ]
     return [f"Weights of {title} in bfloat16: about {2 * size / 1e9:.1f} GB" for title, size in sizes]
 

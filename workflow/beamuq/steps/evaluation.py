@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.evaluate import Settings, evaluate
 from beamuq.steps.entry import run
@@ -25,9 +25,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
 
     settings = parse_settings(Settings, options.settings)
-    scores = tables.read(options.scores, "scores")
-    quality = tables.read(options.quality, "quality")
-    questions = tables.read(options.questions, "questions")
+    scores = artifacts.read(options.scores, "scores")
+    quality = artifacts.read(options.quality, "quality")
+    questions = artifacts.read(options.questions, "questions")
     for path, found, keys in (
         (options.quality, quality.cell, ("model", "dataset", "recipe")),
         (options.questions, questions.cell, ("dataset",)),
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         (options.evaluation, "evaluation", measured),
         (options.replicates, "replicates", replicates),
     ):
-        tables.write(path, kind, rows, cell=scores.cell, provenance=made)
+        artifacts.write(path, kind, rows, cell=scores.cell, provenance=made)
 
 
 if __name__ == "__main__":

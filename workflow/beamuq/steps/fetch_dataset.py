@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.hub_dataset import fetch_split
 from beamuq.errors import BeamUQError
-from beamuq.network import mask_output, open_for_fetching
-from beamuq.questions import adapter
-from beamuq.questions.hub import fetch_split
+from beamuq.models.offline_and_secrets import mask_output, open_for_fetching
 from beamuq.steps.entry import run
 
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         config,
         options.split_name,
         options.split,
-        adapter=adapter(name),
+        adapter=load_adapter(name),
         lock=options.lock,
         offline=open_for_fetching(offline=options.offline),
     )

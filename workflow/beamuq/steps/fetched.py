@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import tables
-from beamuq.holdings import Holding, holdings
-from beamuq.models.hub import readable
-from beamuq.plan import Plan
+from beamuq import artifacts
+from beamuq.cost.downloads import Holding, holdings
+from beamuq.models.hub_download import readable
+from beamuq.plan.jobs import Plan
 from beamuq.steps.entry import run
 
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, required=True, help="Markdown to write")
     options = parser.parse_args(argv)
     plan = Plan.load(options.settings)
-    with tables.atomic(options.page) as temporary:
+    with artifacts.atomic(options.page) as temporary:
         temporary.write_text(page(plan.study.title, holdings(plan)), encoding="utf-8")
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from beamuq import estimate, tables
-from beamuq.estimate import Job
+from beamuq import artifacts
+from beamuq.artifacts import Artifact
+from beamuq.cost import measured_costs
+from beamuq.cost.measured_costs import Job
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import study_given
-from beamuq.needs import Need
 from beamuq.overview.page import NONE, Section, page
 from beamuq.steps.entry import run
 
@@ -55,24 +56,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     study, results = study_given(options.study), options.csv.parent
     made = {str(path.relative_to(results)) for path in options.tables}
-    jobs = [job for job in estimate.measured(results) if Need(job.rule, **job.cell).path in made]
+    jobs = [job for job in measured_costs.measured(results) if Artifact(job.rule, **job.cell).path in made]
     rows = lines(jobs, Counter(path.split("/")[0] for path in made))
-    with tables.atomic(options.csv) as temporary:
+    with artifacts.atomic(options.csv) as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False, lineterminator="\n")
-    with tables.atomic(options.markdown) as temporary:
+    with artifacts.atomic(options.markdown) as temporary:
         temporary.write_text(markdown(rows), encoding="utf-8")
     opening = [naming.DEMO_WARNING] if study.demo else []
     section = Section("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
     title = naming.titled(study, f"{study.title}: what it cost")
-    with tables.atomic(options.html) as temporary:
+    with artifacts.atomic(options.html) as temporary:
         temporary.write_text(page(title, opening, [section]), encoding="utf-8")
 
 
 def lines(jobs: Sequence[Job], made: Mapping[str, int]) -> list[Line]:
-    """:func:`beamuq.estimate.ledger` with a row for every rule of ``made`` (tables by rule), their count and device."""
-    sums: dict[str | int, Line] = {row["rule"]: row for row in estimate.ledger(jobs)}
+    """:func:`beamuq.cost.measured_costs.ledger` with a row for every rule of ``made`` (tables by rule), their count and device."""
+    sums: dict[str | int, Line] = {row["rule"]: row for row in measured_costs.ledger(jobs)}
     rows = []
-    for rule in (*(rule for rule in estimate.RULES if rule in made), "total"):
+    for rule in (*(rule for rule in measured_costs.RULES if rule in made), "total"):
         of_rule = [job for job in jobs if rule in (job.rule, "total")]
         devices = sorted({job.device for job in of_rule})
         if any(devices):

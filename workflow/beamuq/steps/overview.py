@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import study_given
 from beamuq.overview import answers, facts
@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
 
     study = study_given(options.study)
-    questions = [tables.read(path, "questions") for path in options.questions]
-    candidates = [tables.read(path, "candidates") for path in options.candidates]
+    questions = [artifacts.read(path, "questions") for path in options.questions]
+    candidates = [artifacts.read(path, "candidates") for path in options.candidates]
     made = footers([*options.questions, *options.candidates, *options.tables])
     manifests = {said["source"]: said for said in map(_json, options.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
@@ -63,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     opening = [naming.DEMO_WARNING] if study.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-    with tables.atomic(options.html) as temporary:
+    with artifacts.atomic(options.html) as temporary:
         temporary.write_text(page(naming.titled(study, study.title), [*opening, hashes], sections), encoding="utf-8")
     for path, frame in ((options.csv, counts), (options.listed, listed)):
-        with tables.atomic(path) as temporary:
+        with artifacts.atomic(path) as temporary:
             frame.to_csv(temporary, index=False, lineterminator="\n")
 
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.data.prompt_template import load, render
 from beamuq.errors import BeamUQError
-from beamuq.prompting.template import load, render
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     template = load(options.template)
     rows = {}
     for kind, path in (("questions", options.questions), ("shots", options.shots)):
-        loaded = tables.read(path, kind)
+        loaded = artifacts.read(path, kind)
         if loaded.cell != {"dataset": cell["dataset"]}:
             raise BeamUQError(f"{path}: holds {kind} of {loaded.cell}, not of {cell['dataset']!r}; run its rule again")
         rows[kind] = loaded.table.to_pylist()
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
     digest = hashlib.sha256(options.template.read_bytes()).hexdigest()
-    tables.write(options.prompts, "prompts", prompts, cell=cell, provenance={"template_sha256": digest})
+    artifacts.write(options.prompts, "prompts", prompts, cell=cell, provenance={"template_sha256": digest})
     print(f"{cell['style']}/{cell['dataset']}: {len(prompts)} prompts")
 
 

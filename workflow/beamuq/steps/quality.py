@@ -7,12 +7,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.provenance import provenance
-from beamuq.quality.registry import LEARNED, Learned, quality_values
-from beamuq.similarity.pairs import produced_texts
+from beamuq.models.model_provenance import provenance
+from beamuq.scorers.quality_registry import LEARNED, Learned, quality_values
+from beamuq.scorers.similarity_table import produced_texts
 from beamuq.steps.entry import run
 
 
@@ -21,7 +21,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="beamuq.steps.quality", description=__doc__)
     parser.add_argument("--questions", type=Path, required=True)
     parser.add_argument("--candidates", type=Path, required=True)
-    parser.add_argument("--settings", type=json.loads, required=True, help="JSON: metric, normalizer, produced, beam")
+    parser.add_argument(
+        "--settings", type=json.loads, required=True, help="JSON: metric, normalizer, answer_source, beam"
+    )
     parser.add_argument("--model", type=Path, help="a file in the checkpoint's folder: fetched.json or config.json")
     parser.add_argument("--backbone", type=Path, help="a file in the folder with the checkpoint's config and tokenizer")
     parser.add_argument("--quality", type=Path, required=True)
@@ -31,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--memo", type=Path, help="root folder of the memo that survives between jobs")
     options = parser.parse_args(argv)
 
-    settings = devices.settings(options.settings, "--settings", ("metric", "normalizer", "produced", "beam"))
-    questions = tables.read(options.questions, "questions").table
-    loaded = tables.read(options.candidates, "candidates")
+    settings = devices.settings(options.settings, "--settings", ("metric", "normalizer", "answer_source", "beam"))
+    questions = artifacts.read(options.questions, "questions").table
+    loaded = artifacts.read(options.candidates, "candidates")
     references = dict(zip(*(questions.column(name).to_pylist() for name in ("id", "references")), strict=True))
-    produced = produced_texts(loaded.table, settings["produced"], settings["beam"])
-    asked = [(name, question) for name, answers in produced.items() for question in answers]
+    answer_source = produced_texts(loaded.table, settings["answer_source"], settings["beam"])
+    asked = [(name, question) for name, answers in answer_source.items() for question in answers]
     for _, question in asked:
         if question not in references:
             raise BeamUQError(
@@ -49,16 +51,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         learned = Learned(folders.get("model"), folders.get("backbone"), dtype, device, options.memo)
     values = quality_values(
         settings["metric"],
-        [produced[name][question] for name, question in asked],
+        [answer_source[name][question] for name, question in asked],
         [references[question] for _, question in asked],
         settings["normalizer"],
         learned,
     )
-    rows = [{"id": q, "produced": p, "value": float(v)} for (p, q), v in zip(asked, values, strict=True)]
+    rows = [{"id": q, "answer_source": p, "value": float(v)} for (p, q), v in zip(asked, values, strict=True)]
     inputs = {"questions": options.questions, "candidates": options.candidates}
     facts = provenance(settings, inputs, folders, dtype=learned.dtype, device=learned.device)
     cell = loaded.cell | {"metric": settings["metric"]}
-    tables.write(options.quality, "quality", rows, cell=cell, provenance=facts)
+    artifacts.write(options.quality, "quality", rows, cell=cell, provenance=facts)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamuq import tables
+from beamuq import artifacts
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.question import Question
+from beamuq.data.question_subset import choose_questions, choose_shots
+from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
-from beamuq.questions import adapter
-from beamuq.questions.adapter import Question
-from beamuq.questions.raw import read_questions, source_of
-from beamuq.questions.subset import choose_questions, choose_shots
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     settings = parse_settings(Settings, options.settings)
 
-    reader = adapter(settings.adapter)
+    reader = load_adapter(settings.adapter)
     repeated: list[str] = []
     everything = read_questions(reader, options.split, repeated)
     files = {"split": _describe(options.split)}
@@ -65,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
     }
     for path, kind, rows in ((options.questions, "questions", chosen), (options.shots, "shots", shots)):
-        tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": settings.dataset}, provenance=provenance)
+        artifacts.write(
+            path, kind, [dict(row) for row in rows], cell={"dataset": settings.dataset}, provenance=provenance
+        )
     print(f"{settings.dataset}: {len(chosen)} of {len(everything)} questions, {len(shots)} few-shot examples")
 
 

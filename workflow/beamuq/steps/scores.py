@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell import Cell
+from beamuq.methods.evidence_from_tables import Cell
 from beamuq.methods.scoring import Settings, score
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings, provenance
@@ -31,13 +31,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--similarity", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, help="for CCP, PTrue and SAR")
     parser.add_argument("--cross-similarity", type=Path, help="the cross-encoder's similarity, for SAR")
-    parser.add_argument("--settings", required=True, help="JSON: methods, produced, main, ablations, …")
+    parser.add_argument("--settings", required=True, help="JSON: methods, answer_source, main, ablations, …")
     parser.add_argument("--scores", type=Path, required=True, help="table to write")
     options = parser.parse_args(argv)
 
     settings = parse_settings(Settings, options.settings)
     paths: dict[str, Path | None] = {name: getattr(options, name) for name in KINDS}
-    given = {name: tables.read(path, KINDS[name]) for name, path in paths.items() if path is not None}
+    given = {name: artifacts.read(path, KINDS[name]) for name, path in paths.items() if path is not None}
     expected = given["candidates"].cell
     for name, loaded in given.items():
         for key in OF_A_CELL if name != "questions" else ("dataset",):
@@ -53,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         given["statistics"].table if "statistics" in given else None,
         given["cross_similarity"].table if "cross_similarity" in given else None,
         main_beam=settings.main.beam,
-        same_meaning=settings.same_meaning,
+        equivalence_threshold=settings.equivalence_threshold,
         sar_similarity=settings.sar_similarity,
     )
-    tables.write(
+    artifacts.write(
         options.scores,
         "scores",
         score(cell, settings),

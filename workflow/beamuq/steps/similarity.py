@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.models import devices
-from beamuq.models.provenance import provenance
-from beamuq.similarity.pairs import needed_pairs, similarity_table
-from beamuq.similarity.registry import load_scorer
+from beamuq.models.model_provenance import provenance
+from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 from beamuq.steps.entry import run
 
 
@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read the candidates, score their pairs, write the similarity table."""
     parser = argparse.ArgumentParser(prog="beamuq.steps.similarity", description=__doc__)
     parser.add_argument("--candidates", type=Path, required=True)
-    parser.add_argument("--scorer-settings", type=json.loads, required=True, help="JSON: name, kind, produced, beam")
+    parser.add_argument(
+        "--scorer-settings", type=json.loads, required=True, help="JSON: name, kind, answer_source, beam"
+    )
     parser.add_argument("--model", type=Path, help="a file in the scorer's folder: fetched.json or config.json")
     parser.add_argument("--similarity", type=Path, required=True)
     parser.add_argument("--device", choices=devices.DEVICES, default="auto")
@@ -29,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--memo", type=Path, help="root folder of the memo that survives between jobs")
     options = parser.parse_args(argv)
 
-    settings = devices.settings(options.scorer_settings, "--scorer-settings", ("name", "kind", "produced", "beam"))
-    loaded = tables.read(options.candidates, "candidates")
-    needed = needed_pairs(loaded.table, settings["produced"], settings["beam"])
+    settings = devices.settings(options.scorer_settings, "--scorer-settings", ("name", "kind", "answer_source", "beam"))
+    loaded = artifacts.read(options.candidates, "candidates")
+    needed = needed_pairs(loaded.table, settings["answer_source"], settings["beam"])
     folder = options.model.parent if options.model else None
     device, dtype = devices.prepare(options.device, options.dtype, options.threads) if folder else (None, None)
     scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, memo=options.memo)
@@ -42,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     facts = provenance(settings, {"candidates": options.candidates}, {"model": folder}, dtype=dtype, device=device)
     facts |= {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings["name"]}
-    tables.write(options.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=facts)
+    artifacts.write(options.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=facts)
 
 
 if __name__ == "__main__":

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.provenance import provenance
-from beamuq.produced import strategy_of
-from beamuq.similarity.pairs import produced_texts
-from beamuq.similarity.registry import WITHOUT_MODEL, CountingScorer, load_scorer
-from beamuq.statistics import p_true_prompt
-from beamuq.statistics.ccp import ccp_labels
-from beamuq.statistics.p_true import Asking, p_true_logprobs
-from beamuq.statistics.relevance import token_relevances
+from beamuq.models.model_provenance import provenance
+from beamuq.produced_answer import strategy_of
+from beamuq.scorers import p_true_prompt
+from beamuq.scorers.ccp_labels import ccp_labels
+from beamuq.scorers.p_true import Asking, p_true_logprobs
+from beamuq.scorers.sar_token_relevance import token_relevances
+from beamuq.scorers.similarity_registry import WITHOUT_MODEL, CountingScorer, load_scorer
+from beamuq.scorers.similarity_table import produced_texts
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings
 
@@ -42,7 +42,7 @@ class Ccp(_Strict):
     """CCP's judge: a kind of scorer, and for one without classes the threshold of "same meaning" (D18)."""
 
     kind: str
-    same_meaning: Annotated[float, Field(gt=0, le=1)] | None
+    equivalence_threshold: Annotated[float, Field(gt=0, le=1)] | None
 
 
 class Relevance(_Strict):
@@ -54,7 +54,7 @@ class Relevance(_Strict):
 class Settings(_Strict):
     """What is asked for; a part that is false or null is not computed and stays null in the table."""
 
-    produced: Annotated[tuple[str, ...], Field(min_length=1)]
+    answer_source: Annotated[tuple[str, ...], Field(min_length=1)]
     beam: str | None
     sample: str | None
     style: Literal["base", "instruct"]
@@ -70,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="beamuq.steps.statistics", description=__doc__)
     parser.add_argument("--questions", type=Path, required=True)
     parser.add_argument("--candidates", type=Path, required=True)
-    parser.add_argument("--settings", required=True, help="JSON: produced, beam, sample, style, p_true, ccp, relevance")
+    parser.add_argument(
+        "--settings", required=True, help="JSON: answer_source, beam, sample, style, p_true, ccp, relevance"
+    )
     parser.add_argument("--template", type=Path, help="the prompt of P(True)")
     parser.add_argument("--language-model", type=Path, help="a file in the folder of the model that gave the answers")
     parser.add_argument("--nli", type=Path, help="a file in the folder of CCP's judge")
@@ -84,17 +86,22 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     settings = parse_settings(Settings, options.settings)
     _check_options(options, settings)
-    loaded = tables.read(options.candidates, "candidates")
-    questions = {row["id"]: row for row in tables.read(options.questions, "questions").table.to_pylist()}
+    loaded = artifacts.read(options.candidates, "candidates")
+    questions = {row["id"]: row for row in artifacts.read(options.questions, "questions").table.to_pylist()}
     unknown = set(loaded.table.column("id").to_pylist()) - questions.keys()
     if unknown:
         raise BeamUQError(f"{options.candidates}: id {min(unknown)!r} is not in {options.questions}; make both anew")
     answers, others = answers_and_candidates(loaded.table, settings)
     rows: list[Row] = [
-        {"id": answer["id"], "produced": produced, "candidate_strategy": "", "candidate_rank": 0}
-        for produced, answer in answers
+        {"id": answer["id"], "answer_source": answer_source, "candidate_strategy": "", "candidate_rank": 0}
+        for answer_source, answer in answers
     ] + [
-        {"id": other["id"], "produced": "", "candidate_strategy": other["strategy"], "candidate_rank": other["rank"]}
+        {
+            "id": other["id"],
+            "answer_source": "",
+            "candidate_strategy": other["strategy"],
+            "candidate_rank": other["rank"],
+        }
         for other in others
     ]
     device, dtype = devices.prepare(options.device, options.dtype, options.threads)
@@ -104,12 +111,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         gc.collect()
     if settings.ccp:
         judge = load_scorer(settings.ccp.kind, folders["nli"], dtype=dtype, device=device, memo=options.memo)
-        _fill(rows, "ccp_labels", ccp_labels([answer for _, answer in answers], judge, settings.ccp.same_meaning))
+        _fill(
+            rows, "ccp_labels", ccp_labels([answer for _, answer in answers], judge, settings.ccp.equivalence_threshold)
+        )
         _tell("CCP", judge)
         del judge
         gc.collect()
     if settings.relevance:
-        from beamuq.models.causal import load_tokenizer
+        from beamuq.models.causal_lm import load_tokenizer
 
         kind = settings.relevance.kind
         judge = load_scorer(kind, folders["relevance"], dtype=dtype, device=device, memo=options.memo)
@@ -121,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     inputs = {"questions": options.questions, "candidates": options.candidates}
     inputs |= {"template": options.template} if settings.p_true else {}
     facts = provenance(settings.model_dump(mode="json"), inputs, folders, dtype=dtype, device=device)
-    tables.write(options.statistics, "statistics", rows, cell=loaded.cell, provenance=facts)
+    artifacts.write(options.statistics, "statistics", rows, cell=loaded.cell, provenance=facts)
 
 
 def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
@@ -132,9 +141,9 @@ def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tu
     BeamUQError
         If a question lacks a produced answer, or the file the main strategies.
     """
-    texts = produced_texts(table, settings.produced, settings.beam)
+    texts = produced_texts(table, settings.answer_source, settings.beam)
     judged = [name for name in (settings.sample, settings.beam) if name and settings.relevance]
-    sources = {name: strategy_of(name, settings.beam) for name in settings.produced}
+    sources = {name: strategy_of(name, settings.beam) for name in settings.answer_source}
     wanted = pa.array([*sources.values(), *judged], pa.string())
     rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=wanted)).to_pylist()
     others = [row for row in rows if row["strategy"] in judged]
@@ -154,7 +163,7 @@ def _p_true(
     dtype: torch.dtype,
     device: torch.device,
 ) -> list[float]:
-    from beamuq.models.causal import load_causal
+    from beamuq.models.causal_lm import load_causal
 
     model, tokenizer = load_causal(options.language_model.parent, dtype=dtype, device=device)
     template = p_true_prompt.load(options.template)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from beamuq import tables
+from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core, render_table
 from beamuq.steps.entry import run
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         (options.house_html, render_table.html, house),
     ]
     for path, render, table in outputs:
-        with tables.atomic(path) as temporary:
+        with artifacts.atomic(path) as temporary:
             temporary.write_text(render(table), encoding="utf-8")
 
 

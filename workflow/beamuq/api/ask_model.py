@@ -1,0 +1,270 @@
+"""One question to one model: its answer, its beams with their weights, the covered mass, and every uncertainty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq.api.open_models import Similarity, model_folder, open_similarity
+from beamuq.api.score_candidates import score
+from beamuq.api.score_table_text import number
+from beamuq.data import prompt_template as templates
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.split_file import read_questions
+from beamuq.errors import BeamUQError, hint
+from beamuq.methods import weights
+from beamuq.study import DEMO_DATA, PROMPTS
+from beamuq.text_normalization import clean
+from beamuq.theorem import corrected_threshold, covered_mass, printed_threshold
+
+DEMO_MODEL = "packaged:smollm2-135m-instruct"
+STYLES = ("auto", "base", "instruct")
+SHOTS = 5
+METHODS = (
+    "Dissimilarity",
+    "Eccentricity",
+    "EigVecDissimilarity",
+    "CocoaMSP",
+    "CocoaPPL",
+    "Prob",
+    "MTE",
+    "Perplexity",
+)
+
+
+@dataclass(frozen=True)
+class Beam:
+    """One hypothesis: its probability, its weight among the beams, and whether it ended or was cut."""
+
+    text: str
+    probability: float
+    weight: float
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model answers and how sure it is. ``print`` shows it; ``uncertainties`` is a frame as ``score`` gives it.
+
+    covered_mass: probability of all beams together; printed_threshold and corrected_threshold: what the paper's theorem
+    asks of it as printed, 1 − 1/(2√M), and as it must be, M/(M + 1).
+    """
+
+    question: str
+    model: str
+    answer: str
+    probability: float
+    tokens: int
+    ended: bool
+    beams: tuple[Beam, ...]
+    width: int
+    covered_mass: float
+    printed_threshold: float
+    corrected_threshold: float
+    uncertainties: pd.DataFrame
+
+    def uncertainty(self, method: str = "Dissimilarity") -> float:
+        """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
+        rows = self.uncertainties[self.uncertainties["method"] == method]
+        if len(rows) != 1:
+            raise BeamUQError(f"method {method!r}: not scored here; {hint(method, self.uncertainties['method'])}")
+        return float(rows["value"].item())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why these numbers may mislead; empty where nothing speaks against them."""
+        told = []
+        if self.covered_mass < 0.5:
+            told.append(
+                f"the beams cover {self.covered_mass:.2f} of the probability: sample instead, or raise the width"
+            )
+        if not self.ended:
+            told.append("the answer was cut at the largest number of tokens: raise it")
+        cut = sum(not beam.ended for beam in self.beams)
+        if cut:
+            told.append(f"{cut} of {len(self.beams)} beams were cut at the largest number of tokens")
+        return tuple(told)
+
+    def as_json(self) -> str:
+        """Everything as one JSON object."""
+        content = {key: value for key, value in asdict(self).items() if key != "uncertainties"}
+        scores = self.uncertainties[["method", "variant", "value", "range", "similarity"]]
+        content |= {"uncertainties": scores.to_dict("records"), "warnings": self.warnings}
+        return json.dumps(content, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"question      {self.question}",
+            f"answer        {self.answer}   (p = {self.probability:.3f}, {self.tokens} tokens, {self.model})",
+            "",
+            "p       weight  beam",
+            *(f"{beam.probability:.4f}  {beam.weight:.4f}  {beam.text}" for beam in self.beams),
+            "",
+            f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
+            f"  corrected threshold M/(M+1) = {self.corrected_threshold:.3f}: "
+            f"{self._verdict(self.corrected_threshold)}",
+            f"  printed threshold 1-1/(2*sqrt(M)) = {self.printed_threshold:.3f}: "
+            f"{self._verdict(self.printed_threshold)} (not sufficient for M > 1; shown for comparison)",
+            "",
+            "uncertainty (higher = more uncertain; similarity: " + str(self.uncertainties["similarity"].iloc[0]) + ")",
+        ]
+        for row in self.uncertainties.to_dict("records"):
+            name = row["method"] + (" + beamsearch" if row["variant"] else "")
+            lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}")
+        lines += [f"warning: {told}" for told in self.warnings]
+        return "\n".join(lines)
+
+    def _verdict(self, threshold: float) -> str:
+        return "above" if self.covered_mass > threshold else "not above"
+
+
+def ask(
+    question: str,
+    model: str = DEMO_MODEL,
+    *,
+    style: str = "auto",
+    shots: Sequence[Mapping[str, Any]] | str | Path | None = None,
+    prompt_template: str | Path | None = None,
+    width: int = 10,
+    max_new_tokens: int = 20,
+    similarity: str | Similarity = "auto",
+    epsilon: float = 0.0,
+    alpha: float = 0.9,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int = 1,
+) -> Asked:
+    """Ask a model one question and measure how sure it is of its greedy answer, from a beam search.
+
+    All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
+    probabilities; a study does so with ``merge_stop_tokens: true``.
+
+    Parameters
+    ----------
+    model
+        A folder, a hub id or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it. A model is
+        kept in memory for the next call.
+    style
+        ``base``: the prompt is continued as text; ``instruct``: it is a user's message in the model's chat template;
+        ``auto``: ``instruct`` where the tokenizer has a template.
+    shots
+        Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows (adapter ``jsonl``);
+        None: five of the demo's; an empty list: none.
+    prompt_template
+        A file as in ``workflow/prompts``; None: that of adapter ``jsonl`` in this style.
+    width, max_new_tokens
+        M of the beam search; an answer that has not ended after so many tokens is cut.
+    similarity, epsilon, alpha, device, dtype, threads
+        As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: an unknown model, a prompt that is too long, a bad template, a model the engine does not know.
+    """
+    if style not in STYLES:
+        raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
+    if not question.strip():
+        raise BeamUQError("the question is empty; write one")
+    for name, value in (("width", width), ("max_new_tokens", max_new_tokens), ("threads", threads)):
+        if value < 1:
+            raise BeamUQError(f"{name}: {value}: must be at least 1")
+    from beamuq import decoding
+    from beamuq.models import causal_lm, devices
+
+    on, precision = devices.prepare(device, dtype, threads)
+    language_model, tokenizer = _loaded(model_folder(model), precision, on)
+    if style == "auto":
+        style = "instruct" if tokenizer.chat_template else "base"
+    text = _prompt(question, style, shots, prompt_template)
+    if style == "instruct":
+        # a thought before the answer would take the answer's place
+        ids = causal_lm.chat_prompt_ids(tokenizer, text, False if causal_lm.can_think(tokenizer) else None)
+    else:
+        ids = causal_lm.plain_prompt_ids(tokenizer, text)
+    stops = decoding.stop_tokens(tokenizer, language_model)
+    found = decoding.decode(
+        language_model,
+        [decoding.Prompt("the question", tuple(ids))],
+        [decoding.Greedy(), decoding.Beam(width)],
+        stop_ids=stops,
+        seed=0,  # neither search draws
+        max_new_tokens=max_new_tokens,
+        merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
+    )
+    texts = [clean(decoding.candidate_text(tokenizer, each.token_ids, stops)) for each in found]
+    answer, beams = found[0], found[1:]
+    logprob = np.array([[beam.logprob for beam in beams]])
+    mask = np.ones(logprob.shape, dtype=bool)
+    shares = weights.restricted_mass(logprob, mask, epsilon)[0]
+    row = {
+        "answer": {
+            "text": texts[0],
+            "token_logprobs": answer.token_logprobs.tolist(),
+            "token_entropies": [] if answer.entropies is None else answer.entropies.tolist(),
+        },
+        "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
+    }
+    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    scores = score([row], similarity=scorer, methods=METHODS, epsilon=epsilon, alpha=alpha)
+    return Asked(
+        question=question,
+        model=model,
+        answer=texts[0],
+        probability=float(np.exp(answer.logprob)),
+        tokens=len(answer.token_ids),
+        ended=answer.terminated,
+        beams=tuple(
+            Beam(text, float(np.exp(beam.logprob)), float(share), beam.terminated)
+            for text, beam, share in zip(texts[1:], beams, shares, strict=True)
+        ),
+        width=width,
+        covered_mass=float(covered_mass(logprob, mask)[0]),
+        printed_threshold=printed_threshold(width),
+        corrected_threshold=corrected_threshold(width),
+        uncertainties=scores[scores["variant"] != "multinomial"].reset_index(drop=True),
+    )
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
+    from transformers.utils import logging
+
+    from beamuq.models.causal_lm import load_causal
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    return load_causal(folder, dtype=dtype, device=device)
+
+
+def _prompt(
+    question: str,
+    style: str,
+    shots: Sequence[Mapping[str, Any]] | str | Path | None,
+    prompt_template: str | Path | None,
+) -> str:
+    path = PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
+    if shots is None:
+        examples: list[dict[str, Any]] = [
+            dict(row) for row in read_questions(load_adapter("trivia_qa"), DEMO_DATA / "trivia_qa/train.jsonl")[:SHOTS]
+        ]
+    elif isinstance(shots, str | Path):
+        if not Path(shots).is_file():
+            raise BeamUQError(f"shots: {shots}: no such file; give JSON Lines with id, question, answers, or none")
+        examples = [dict(row) for row in read_questions(load_adapter("jsonl"), Path(shots))]
+    else:
+        examples = [_example(number, shot) for number, shot in enumerate(shots, start=1)]
+    asked = {"question": " ".join(question.split()), "options": [], "history": [], "context": []}
+    return templates.render(templates.load(path), asked, examples, where=str(path))
+
+
+def _example(number: int, shot: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(shot.get("question"), str) or not shot.get("answers"):
+        raise BeamUQError(f"shots: example {number}: give 'question', a text, and 'answers', a list of texts")
+    return {"question": shot["question"], "references": list(shot["answers"]), "options": []}

@@ -1,0 +1,119 @@
+"""Models and similarity scorers by the names that a person types: a folder, a hub id, a packaged model."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from beamuq.errors import BeamUQError, hint, nearest
+from beamuq.study import ROOT, Machine, load_machine
+
+if TYPE_CHECKING:
+    from beamuq.scorers.scorer_protocol import Scorer
+
+MINILM = "packaged:all-minilm-l6-v2"
+LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
+
+
+@cache
+def machine() -> Machine:
+    """``config.yaml`` beside the workflow; the defaults where there is none."""
+    path = ROOT / "config.yaml"
+    return load_machine(yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else Machine()
+
+
+def model_folder(source: str) -> Path:
+    """The folder of a model: a local one, or one fetched by hash to where a study's would be.
+
+    Parameters
+    ----------
+    source
+        A folder (with or without ``folder:`` before it), a hub id (``ORG/NAME``, with or without ``hub:``), or
+        ``packaged:NAME``.
+
+    Raises
+    ------
+    BeamUQError
+        If it is none of these, or cannot be fetched.
+    """
+    from beamuq.models.model_manifest import MANIFEST
+    from beamuq.models.model_source import fetch_model, parse_source
+    from beamuq.models.packaged_weights import PACKAGED
+
+    local = Path(source.removeprefix("folder:")).expanduser()
+    if source.startswith("folder:") or local.is_dir():
+        return local
+    if ":" not in source:
+        if source.count("/") != 1 or source.startswith((".", "/", "~")):
+            raise BeamUQError(f"model {source!r}: no such folder; give a folder, a hub id ORG/NAME or packaged:NAME")
+        source = f"hub:{source}"
+    parsed = parse_source(source)
+    if parsed.kind == "packaged" and parsed.name not in PACKAGED:
+        raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
+    if parsed.kind == "hub" and "/" not in parsed.name:
+        raise BeamUQError(f"model {source!r}: write hub:ORG/NAME")
+    root = ROOT / machine().models_root
+    folder = root / parsed.name.replace("/", "--")
+    if not (folder / MANIFEST).is_file():
+        print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
+        fetch_model(source, folder, lock=root / LOCK, offline=machine().offline)
+    return folder
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """A scorer under the name that tables print."""
+
+    name: str
+    scorer: Scorer
+
+
+def open_similarity(
+    name: str | Similarity, *, device: str = "auto", dtype: str = "auto", threads: int = 1
+) -> Similarity:
+    """A similarity by name; one that is open already is given back.
+
+    Parameters
+    ----------
+    name
+        ``lexical`` (ROUGE-L, no model); ``minilm`` (cosine of the packaged embeddings); ``nli:MODEL``,
+        ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as :func:`model_folder` takes it; ``module:attribute``
+        of a scorer outside the package; ``auto``: ``minilm`` where its folder is there, else ``lexical``.
+
+    Raises
+    ------
+    BeamUQError
+        If the name or the model is unknown.
+    """
+    if isinstance(name, Similarity):
+        return name
+    if name == "auto":
+        folder = ROOT / machine().models_root / "all-minilm-l6-v2"
+        there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
+        name = "minilm" if there else "lexical"
+    if name == "lexical":
+        from beamuq.scorers.rouge_l import Lexical
+
+        return Similarity("lexical", Lexical())
+    from beamuq.models import devices
+    from beamuq.scorers.similarity_registry import SCORERS, load_scorer
+
+    kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
+    if kind not in SCORERS:
+        if not source or (nearest(kind, SCORERS) and importlib.util.find_spec(kind) is None):
+            fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
+            raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
+        return Similarity(name, load_scorer(name))
+    if not source:
+        raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:ORG/NAME")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    on, precision = devices.prepare(device, dtype, threads)
+    return Similarity(name, load_scorer(kind, model_folder(source), dtype=precision, device=on))

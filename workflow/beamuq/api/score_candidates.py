@@ -1,0 +1,285 @@
+"""Every method on anyone's candidates, with the reason where one cannot be had.
+
+The rows become the tables that a study's cell is made of, so the arithmetic is that of the workflow. What nobody gave
+is NaN: a method that looks at it gives NaN and is left out with the reason, one that does not is scored. That holds for
+a method from outside the package too, without a list of who needs what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamuq.api.candidate_records import Candidate, Given, Rows, read_given
+from beamuq.api.open_models import Similarity, open_similarity
+from beamuq.api.score_ranges import DIRECTION, range_of
+from beamuq.artifacts import SCHEMAS
+from beamuq.errors import BeamUQError
+from beamuq.methods import weights
+from beamuq.methods.array_math import Array
+from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods.method_inputs import Evidence
+from beamuq.methods.registry import METHODS, Method, compute, resolve
+from beamuq.scorers.similarity_table import needed_pairs, similarity_table
+
+COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")
+ANSWER, SAMPLE, BEAM = "greedy", "sample", "beam"
+
+REASONS = {
+    "samples": "needs samples; give them under 'samples'",
+    "beams": "needs beams; give them under 'beams'",
+    "answer.logprob": "needs the answer's log-probability; give answer.logprob or answer.token_logprobs",
+    "answer.length": "needs the answer's number of tokens; give answer.token_logprobs or answer.tokens",
+    "answer.mean_entropy": "needs the entropy at each token; give answer.token_entropies",
+    "answer.p_true_logprob": "needs the model's own judgement; give answer.p_true_logprob",
+    "answer.ccp": "needs NLI labels of alternative tokens, which only a study's statistics step makes",
+    "token_sar": "needs the relevance of every token, which only a study's statistics step makes",
+    "logprob": "needs each candidate's log-probability; give logprob or token_logprobs with it",
+    "weights": "needs each candidate's log-probability for its weight; give logprob or token_logprobs with it",
+    "pairs.clusters": "needs a judgement of same meaning; give equivalence_threshold",
+}
+
+
+class Scored(NamedTuple):
+    """One method in one form on some questions: a value each, or the reason why there is none."""
+
+    method: str
+    variant: str
+    setting: str
+    values: Array | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """Evidence in which the inputs named in ``unknown`` hold nothing that may be used."""
+
+    evidence: Evidence
+    unknown: tuple[str, ...]
+
+    def filled(self, unknown: str = "") -> Evidence:
+        """The evidence with harmless numbers in place of all unknown inputs but ``unknown``, which is NaN."""
+        evidence = self.evidence
+        for name in self.unknown:
+            part, _, field = name.rpartition(".")
+            of = evidence.answer if part else evidence
+            value: Any = np.full(np.shape(getattr(of, field)), np.nan if name == unknown else 1.0)
+            if part:
+                evidence = replace(evidence, answer=replace(evidence.answer, **{field: value}))
+            else:
+                evidence = replace(evidence, **{field: value})
+        return evidence
+
+
+def score(
+    rows: Rows,
+    *,
+    similarity: str | Similarity = "auto",
+    methods: str | Sequence[str] | None = None,
+    temperature: float = 1.0,
+    epsilon: float = 0.0,
+    alpha: float = 0.9,
+    equivalence_threshold: float = 0.8,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int = 1,
+) -> pd.DataFrame:
+    """Score anyone's candidates with every method that what is known allows.
+
+    Parameters
+    ----------
+    rows
+        A ``.jsonl`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
+        ``beamuq.api.candidate_records.Given``.
+    similarity
+        As :func:`beamuq.api.open_models.open_similarity` takes it.
+    methods
+        Names of methods, in a list or in one text between commas, ``module:attribute`` for one outside the package;
+        None: all there are.
+    temperature
+        At which the samples were drawn. Their weights are p^(1 − 1/T), so 1/M each at 1.
+    epsilon, alpha
+        Mass floor of the beams' weights; eigenvalue threshold of Eccentricity and EigVecDissimilarity.
+    equivalence_threshold
+        From which similarity on two texts mean the same, in (0, 1], for a similarity without NLI classes.
+    device, dtype, threads
+        What a similarity that is a model runs on: ``auto``, ``cpu`` or ``cuda``; ``auto``, ``float32`` or ``bfloat16``;
+        threads of torch on a CPU.
+
+    Returns
+    -------
+    A frame with columns id, method, variant (``multinomial`` over samples, ``beamsearch`` over beams, "" for a method
+    in one form), setting (a reading of the method, mostly ""), value (missing where there is none), range, direction,
+    similarity and reason (why there is no value). Questions in the order given.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: a bad row, an unknown method, similarity or model.
+    """
+    for name, number, most in (
+        ("temperature", temperature, 10),
+        ("alpha", alpha, 2),
+        ("equivalence_threshold", equivalence_threshold, 1),
+    ):
+        if not 0 < number <= most:
+            raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
+    if not 0 <= epsilon <= 1:
+        raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
+    chosen = _chosen(methods)
+    given = read_given(rows)
+    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    strategy = f"{SAMPLE} T={float(temperature)}"
+    candidates = pa.Table.from_pylist([row for item in given for row in _candidates(item, strategy)], CANDIDATES)
+    pairs = _similarities(candidates, scorer)
+    threshold = equivalence_threshold if pairs.column("neutral").null_count else None
+    found: dict[str, list[Scored]] = {}
+    for members in _alike(given):
+        ids = pa.array([item.id for item in members])
+        cell = Cell(
+            pa.table({"id": ids}),
+            candidates.filter(pc.is_in(candidates.column("id"), ids)),
+            pairs.filter(pc.is_in(pairs.column("id"), ids)),
+            equivalence_threshold=threshold,
+            sar_similarity="scorer",
+        )
+        scored = list(_scored(chosen, _evidence(cell, members, strategy, epsilon, alpha)))
+        for position, item in enumerate(members):
+            found[item.id] = [
+                each._replace(values=None if each.values is None else each.values[position : position + 1])
+                for each in scored
+            ]
+    return _frame({item.id: found[item.id] for item in given}, scorer.name)
+
+
+def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
+    """The methods asked for, each once, in the order named."""
+    if methods is None:
+        return list(METHODS.values())
+    names = methods.split(",") if isinstance(methods, str) else methods
+    found = {method.name: method for name in names if name.strip() for method in [resolve(name.strip())]}
+    if not found:
+        raise BeamUQError(f"methods: none named; choose from {', '.join(METHODS)}, or leave the option out for all")
+    return list(found.values())
+
+
+CANDIDATES = pa.schema([field.with_nullable(True) for field in SCHEMAS["candidates"]])
+
+
+def _candidates(item: Given, strategy: str) -> Iterator[dict[str, Any]]:
+    """Rows of a candidates table; token ids stand for the answer's length only, NaN for an unknown log-probability."""
+    answer = _candidate(item.id, ANSWER, 0, item.answer)
+    yield answer | {"token_ids": [0] * (item.answer.length or 1), "entropies": item.answer.token_entropies}
+    for name, members in ((strategy, item.samples), (BEAM, item.beams)):
+        for rank, candidate in enumerate(members):
+            yield _candidate(item.id, name, rank, candidate)
+
+
+def _candidate(key: str, strategy: str, rank: int, candidate: Candidate) -> dict[str, Any]:
+    logprob = np.nan if candidate.total is None else candidate.total
+    return {"id": key, "strategy": strategy, "rank": rank, "text": candidate.text.strip(), "logprob": logprob}
+
+
+def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
+    needed = needed_pairs(candidates, [ANSWER], None)
+    scores = similarity.scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
+    return similarity_table(needed, scores)
+
+
+def _alike(given: Sequence[Given]) -> list[list[Given]]:
+    """The questions in groups of which the same things are known, so that a group is scored as arrays."""
+    groups: dict[tuple[bool, ...], list[Given]] = {}
+    for item in given:
+        answer = item.answer
+        pattern = (
+            answer.total is None,
+            answer.length is None,
+            answer.token_entropies is None,
+            answer.p_true_logprob is None,
+            not item.samples,
+            not item.beams,
+            _lacks_logprob(item.samples),
+            _lacks_logprob(item.beams),
+        )
+        groups.setdefault(pattern, []).append(item)
+    return list(groups.values())
+
+
+def _lacks_logprob(candidates: Sequence[Candidate]) -> bool:
+    return any(candidate.total is None for candidate in candidates)
+
+
+def _evidence(cell: Cell, members: Sequence[Given], strategy: str, epsilon: float, alpha: float) -> dict[str, Known]:
+    """What is known of some questions of which the same is known, by what a method looks at."""
+    first = members[0]
+    about = {"answer": ANSWER}
+    about |= {"samples": strategy} if first.samples else {}
+    about |= {"beams": BEAM} if first.beams else {}
+    p_true = [item.answer.p_true_logprob for item in members]
+    found: dict[str, Known] = {}
+    for kind, name in about.items():
+        evidence = cell.evidence(name, ANSWER, epsilon=epsilon, alpha=alpha)
+        if p_true[0] is not None:
+            evidence = replace(evidence, answer=replace(evidence.answer, p_true_logprob=np.array(p_true)))
+        unknown = ["answer.logprob"] if first.answer.total is None else []
+        unknown += ["answer.length"] if first.answer.length is None else []
+        if kind != "answer" and _lacks_logprob(first.samples if kind == "samples" else first.beams):
+            unknown.append("logprob")
+            if strategy == f"{SAMPLE} T=1.0" and kind == "samples":
+                evidence = replace(evidence, weights=weights.uniform(evidence.mask))
+            else:
+                unknown.append("weights")
+        found[kind] = Known(evidence, tuple(unknown))
+    return found
+
+
+def _scored(methods: Sequence[Method], known: Mapping[str, Known]) -> Iterator[Scored]:
+    for method in methods:
+        for variant in method.variants:
+            about = "beams" if variant == "beamsearch" else "answer" if method.looks_at == "answer" else "samples"
+            readings = ("", *method.readings) if about == "samples" else ("",)
+            for reading in readings:
+                if about not in known:
+                    yield Scored(method.name, variant, reading, None, REASONS[about])
+                else:
+                    yield Scored(method.name, variant, reading, *_values(method, known[about], reading))
+
+
+def _values(method: Method, known: Known, reading: str) -> tuple[Array | None, str]:
+    for need in method.needs:
+        part: object = known.evidence
+        for name in need.split("."):
+            part = getattr(part, name)
+        if part is None:
+            return None, REASONS.get(need, f"needs {need}, which a file of candidates does not hold")
+    function = method.readings[reading] if reading else method.score
+    for name in known.unknown:
+        with np.errstate(all="ignore"):
+            if not np.isfinite(function(known.filled(name))).all():
+                return None, REASONS[name]
+    return compute(method, known.filled(), reading), ""
+
+
+def _frame(found: Mapping[str, Sequence[Scored]], similarity: str) -> pd.DataFrame:
+    rows = [
+        (
+            key,
+            each.method,
+            each.variant,
+            each.setting,
+            np.nan if each.values is None else float(each.values[0]),
+            range_of(each.method, each.setting),
+            DIRECTION,
+            similarity,
+            each.reason,
+        )
+        for key, scored in found.items()
+        for each in scored
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

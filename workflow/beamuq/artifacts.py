@@ -1,0 +1,266 @@
+"""Every Parquet table of the workflow: its schema, where it lies, how it is read and written.
+
+A file is a table of one ``kind``, zstd-compressed, whose footer holds, under the key ``beamuq``, a JSON object with
+``kind``, ``cell`` (which model, dataset, recipe, scorer the rows belong to) and ``provenance`` (versions, revisions,
+hashes, seed, dtype, device). It holds no time, host or path: the same inputs give the same bytes. Pages carry
+checksums, without which most flipped bits would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq.errors import BeamUQError
+
+Json = Any
+
+STRING, INT, FLOAT, BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+STRINGS, INTS, FLOATS = pa.list_(STRING), pa.list_(INT), pa.list_(FLOAT)
+PASSAGES = pa.list_(pa.struct([("title", STRING), ("text", STRING)]))
+TURNS = pa.list_(pa.struct([("question", STRING), ("answer", STRING)]))
+
+
+def _schema(**columns: pa.DataType | tuple[pa.DataType, str]) -> pa.Schema:
+    """A schema of required columns; ``(type, "null")`` marks a column that may be null."""
+    fields = []
+    for name, column in columns.items():
+        kind, nullable = (column[0], True) if isinstance(column, tuple) else (column, False)
+        fields.append(pa.field(name, kind, nullable=nullable))
+    return pa.schema(fields)
+
+
+_QUESTION = _schema(
+    id=STRING,
+    question=STRING,
+    context=PASSAGES,  # CoQA: one untitled story; HotpotQA: the two supporting paragraphs
+    history=TURNS,  # CoQA: the gold turns before this one
+    options=STRINGS,  # multiple choice, in the order shown
+    references=STRINGS,  # every accepted answer, best first
+    group=STRING,  # the bootstrap's unit: a CoQA story, otherwise the question itself
+)
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "questions": _QUESTION,
+    "shots": _QUESTION,
+    "prompts": _schema(id=STRING, prompt=STRING),
+    "candidates": _schema(
+        id=STRING,
+        strategy=STRING,  # "greedy", "sample T=1.0", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3"
+        rank=INT,  # 0-based: draw number of a sample; the search's own order of beams (log p unless length-penalised)
+        text=STRING,  # decoded up to the first newline or stop, then cleaned (D1, D9)
+        token_ids=INTS,  # terminator included
+        token_texts=STRINGS,
+        token_logprobs=FLOATS,  # natural log, of the model's own distribution at T = 1
+        logprob=FLOAT,  # their sum
+        policy_logprob=(FLOAT, "null"),  # under the law the candidate was drawn from; null for searches
+        terminated=BOOL,  # False: cut at max new tokens
+        entropies=(FLOATS, "null"),  # nats per step over the full vocabulary; greedy and rank-0 beams only
+        top_ids=(pa.list_(INTS), "null"),  # ten most probable tokens per step, chosen one among them or appended
+        top_texts=(pa.list_(STRINGS), "null"),
+        top_logprobs=(pa.list_(FLOATS), "null"),
+    ),
+    "statistics": _schema(
+        id=STRING,
+        answer_source=STRING,
+        p_true_logprob=(FLOAT, "null"),
+        ccp_labels=(pa.list_(STRINGS), "null"),  # per step and alternative: entail, neutral or contradict
+        token_relevances=(FLOATS, "null"),
+        candidate_strategy=STRING,  # "" for the produced answer itself; else the candidate the relevances are of
+        candidate_rank=INT,
+    ),
+    "similarity": _schema(
+        id=STRING,
+        premise=STRING,
+        hypothesis=STRING,
+        entail=FLOAT,
+        neutral=(FLOAT, "null"),  # null where the scorer has no classes
+        contradict=(FLOAT, "null"),
+    ),
+    "quality": _schema(id=STRING, answer_source=STRING, value=FLOAT),
+    "scores": _schema(id=STRING, answer_source=STRING, method=STRING, variant=STRING, setting=STRING, value=FLOAT),
+    "evaluation": _schema(
+        answer_source=STRING,
+        quality=STRING,
+        subset=STRING,  # "all", or a named subset
+        metric=STRING,  # "PRR", "ROC-AUC", "PR-AUC"
+        method=STRING,
+        variant=STRING,  # "multinomial", "beamsearch", or "" for a baseline
+        setting=STRING,  # "" for the main table
+        value=(FLOAT, "null"),  # null: undefined, and `note` says why
+        low=(FLOAT, "null"),
+        high=(FLOAT, "null"),
+        std=(FLOAT, "null"),
+        n=INT,
+        note=STRING,
+    ),
+    "replicates": _schema(
+        answer_source=STRING,
+        quality=STRING,
+        subset=STRING,
+        metric=STRING,
+        method=STRING,
+        variant=STRING,
+        setting=STRING,
+        values=pa.list_(pa.float32()),  # one per resample; NaN where that resample leaves the metric undefined
+    ),
+}
+
+
+_NAMED_BY = {
+    "questions": ("dataset",),
+    "shots": ("dataset",),
+    "prompts": ("style", "dataset"),
+    "candidates": ("model", "dataset", "recipe"),
+    "statistics": ("model", "dataset", "recipe"),
+    "similarity": ("scorer", "model", "dataset", "recipe"),
+    "quality": ("metric", "model", "dataset", "recipe"),
+    "scores": ("scorer", "model", "dataset", "recipe"),
+    "evaluation": ("scorer", "model", "dataset", "recipe"),
+    "replicates": ("scorer", "model", "dataset", "recipe"),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Artifact:
+    """One file of a study by what it holds: its kind (a key of ``SCHEMAS``) and its cell.
+
+    Raises
+    ------
+    ValueError
+        If the fields given are not exactly those that a file of this kind is named by.
+    """
+
+    kind: str
+    dataset: str = ""
+    model: str = ""
+    recipe: str = ""
+    scorer: str = ""
+    metric: str = ""
+    style: str = ""
+
+    def __post_init__(self) -> None:
+        given = {name for name in ("dataset", "model", "recipe", "scorer", "metric", "style") if getattr(self, name)}
+        if given != set(_NAMED_BY[self.kind]):
+            raise ValueError(f"a {self.kind} file is named by {_NAMED_BY[self.kind]}, not by {sorted(given)}")
+
+    @property
+    def cell(self) -> dict[str, str]:
+        """As the file's footer says it."""
+        return {name: getattr(self, name) for name in _NAMED_BY[self.kind]}
+
+    @property
+    def path(self) -> str:
+        """Under ``results/<study>/``."""
+        return "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
+
+
+def file_name(name: str) -> str:
+    """A name as part of a path: a plug-in's colon becomes a dot."""
+    return name.replace(":", ".")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table with what its footer says of it."""
+
+    table: pa.Table
+    cell: dict[str, str]
+    provenance: dict[str, Json]
+
+
+def write(
+    path: Path,
+    kind: str,
+    rows: pa.Table | list[dict[str, Any]],
+    *,
+    cell: Mapping[str, str] | None = None,
+    provenance: Mapping[str, Json] | None = None,
+) -> None:
+    """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync, rename.
+
+    Raises
+    ------
+    BeamUQError
+        If the rows do not fit the schema, or the disk is full. Nothing half-written is left.
+    """
+    schema = SCHEMAS[kind]
+    try:
+        if isinstance(rows, pa.Table):
+            table = rows.select(schema.names).cast(schema)
+        else:
+            table = pa.Table.from_pylist(rows, schema=schema)
+        _refuse_nulls(table, schema)
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise BeamUQError(f"{path}: rows do not fit the schema of '{kind}': {error}") from error
+    footer = {"kind": kind, "cell": dict(cell or {}), "provenance": dict(provenance or {})}
+    encoded = json.dumps(footer, sort_keys=True, ensure_ascii=False).encode()
+    table = table.replace_schema_metadata({b"beamuq": encoded})
+    with atomic(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read(path: Path, kind: str) -> Loaded:
+    """Read a table of ``kind`` and its footer.
+
+    Raises
+    ------
+    BeamUQError
+        If the file is missing, corrupt, of another kind, or lacks a column: the message names it.
+    """
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError as error:
+        raise BeamUQError(f"{path}: no such file; run the rule that writes it") from error
+    except (pa.ArrowException, OSError) as error:
+        raise BeamUQError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
+    footer = json.loads((table.schema.metadata or {}).get(b"beamuq", b"{}"))
+    if footer.get("kind") != kind:
+        found = footer.get("kind", "a foreign file")
+        raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
+    schema = SCHEMAS[kind]
+    if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
+        raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
+    return Loaded(table.cast(schema), footer["cell"], footer["provenance"])
+
+
+class atomic:  # noqa: N801  (reads as a verb at its use: `with atomic(path) as temporary`)
+    """Write to a temporary name beside ``path`` and rename on success; remove it on failure."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> Path:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".tmp")
+        os.close(handle)
+        self.temporary = Path(name)
+        return self.temporary
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                with self.temporary.open("rb+") as file:
+                    os.fsync(file.fileno())
+                self.temporary.chmod(0o644)
+                self.temporary.replace(self.path)
+            elif isinstance(error, OSError):
+                raise BeamUQError(
+                    f"{self.path}: cannot be written ({error.strerror}); nothing was left behind"
+                ) from error
+        finally:
+            self.temporary.unlink(missing_ok=True)
+
+
+def _refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
+    for field in schema:
+        if not field.nullable and table.column(field.name).null_count:
+            raise ValueError(f"column '{field.name}' holds nulls")

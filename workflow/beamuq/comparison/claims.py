@@ -1,0 +1,71 @@
+"""The paper's claims in words: each with the measurement that decides it, and what a run makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+from pydantic import Field
+
+from beamuq.artifacts import Artifact
+from beamuq.comparison.compare import DEMO
+from beamuq.comparison.declared import FOLDER, Strict, read_yaml
+from beamuq.comparison.evidence import Evidence, NotRunError
+from beamuq.comparison.measures import AnyMeasure
+from beamuq.exhibits.core import unique
+from beamuq.study import Study
+
+STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
+COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found"]
+
+
+class Claim(Strict):
+    """One claim, in our words, and what decides it."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z-]+$")]
+    where: str
+    claim: str
+    decided_by: AnyMeasure
+
+
+def read_claims(folder: Path = FOLDER) -> list[Claim]:
+    """``claims.yaml``."""
+    found: list[Claim] = read_yaml(list[Claim], folder / "claims.yaml")
+    return found
+
+
+def needs(study: Study, claims: Sequence[Claim]) -> list[Artifact]:
+    """What claims read beside evaluations, where the study's grid has it."""
+    there = {
+        (model, dataset, entry.recipe) for entry in study.grid for model in entry.models for dataset in entry.datasets
+    }
+    wanted = [need for claim in claims for need in claim.decided_by.needs(study)]
+    cells = {need.dataset for need in wanted if (need.model, need.dataset, need.recipe) in there}
+    return unique(
+        [
+            need
+            for need in wanted
+            if (need.model, need.dataset, need.recipe) in there or (not need.model and need.dataset in cells)
+        ]
+    )
+
+
+def judge(claims: Sequence[Claim], evidence: Evidence) -> pd.DataFrame:
+    """One row a claim; ``COLUMNS``."""
+    rows = []
+    for claim in claims:
+        row: dict[str, str] = {"id": claim.id, "where": claim.where, "claim": claim.claim}
+        row |= {"sign": "-", "size": "-", "significance": "-"}
+        if evidence.study.demo:
+            rows.append(row | {"status": "not comparable", "found": DEMO})
+            continue
+        try:
+            verdict = claim.decided_by.verdict(evidence)
+        except NotRunError as reason:
+            rows.append(row | {"status": "not run", "found": str(reason)})
+            continue
+        parts = {"sign": verdict.sign, "size": verdict.size, "significance": verdict.significance}
+        rows.append(row | parts | {"status": verdict.status, "found": verdict.found})
+    return pd.DataFrame(rows, columns=COLUMNS)

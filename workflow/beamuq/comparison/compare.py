@@ -1,0 +1,221 @@
+"""Every printed number beside ours: difference, z, smallest detectable difference, and a status by first match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from beamuq.comparison import detectable_difference
+from beamuq.comparison.declared import Declared
+from beamuq.comparison.protocol import Measurement, incomparable
+from beamuq.comparison.results import Results
+from beamuq.comparison.selfcheck import Ledger, errata_of
+from beamuq.comparison.values import MEAN, Place, Printed, RowKey, place
+from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
+
+DEMO = "demo study"
+STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
+READINGS = ("", "printed", "likelihood-summed")
+READING_TITLES = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+COLUMNS = [
+    *RowKey._fields,
+    *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
+    *("status", "reason", "errata"),
+]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable."""
+
+    measured: Measured | None
+    reason: str
+    paper_n: int
+
+
+def compare(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
+    """One row a printed number, in print's order; the columns are ``COLUMNS``."""
+    wrong, spread = errata_of(ledger, values, "value"), errata_of(ledger, values, "std")
+    ours = [_ours(results, declared, row.key) for row in values]
+    frame = _numbers(ours, values, set(spread), declared)
+    notes = [[*wrong.get(row.key, []), *spread.get(row.key, [])] for row in values]
+    found = [
+        _status(results.study.demo, our, row.key in wrong, wrong.get(row.key, []), z, declared)
+        for our, row, z in zip(ours, values, frame["z"], strict=True)
+    ]
+    return frame.assign(
+        status=[status for status, _ in found],
+        reason=[reason for _, reason in found],
+        errata=["; ".join(ids) for ids in notes],
+    )[COLUMNS]
+
+
+def readings(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
+    """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
+    rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
+    spread = set(errata_of(ledger, values, "std"))
+    parts = []
+    for reading in READINGS:
+        ours = [_ours(results, declared, row.key, reading) for row in rows]
+        frame = _numbers(ours, rows, spread, declared)
+        found = [
+            _status(results.study.demo, our, False, [], z, declared) for our, z in zip(ours, frame["z"], strict=True)
+        ]
+        parts.append(
+            frame.assign(
+                reading=READING_TITLES[reading], status=[s for s, _ in found], reason=[reason for _, reason in found]
+            )
+        )
+    columns = [column for column in COLUMNS if column != "errata"]
+    return pd.concat(parts, ignore_index=True)[[*columns[:7], "reading", *columns[7:]]]
+
+
+def expected_to_differ(frame: pd.DataFrame, declared: Declared) -> tuple[int, float]:
+    """How many cells were held against print, and how many of them chance alone would on average call different.
+
+    An upper bound: two runs that share questions differ less than z assumes.
+    """
+    decided = int(frame["status"].isin(["agrees", "differs"]).sum())
+    return decided, decided * detectable_difference.differing_by_chance(declared.agreement.z)
+
+
+def nearer(results: Results, values: Sequence[Printed], declared: Declared) -> pd.DataFrame:
+    """Whether our means with the greedy answer lie nearer the table of greedy answers or that of top beams.
+
+    One row a model and one over all: mean |difference| to either table over the rows both print, and how many of our
+    values are nearer each. Empty where nothing was run.
+    """
+    columns = ["model", "rows", "to_greedy", "to_top_beam", "rows_nearer_greedy", "rows_nearer_top_beam", "nearer"]
+    printed = {row.key: row.value for row in values}
+    distances: dict[str, list[tuple[float, float]]] = {}
+    for key, value in printed.items():
+        beam = key._replace(table="tab:topbeam_scoring")
+        if key.table != "tab:qa_mean_prr" or beam not in printed:
+            continue
+        ours = _ours(results, declared, key)
+        if not ours.reason and ours.measured is not None and ours.measured.value is not None:
+            pair = abs(ours.measured.value - value), abs(ours.measured.value - printed[beam])
+            distances.setdefault(key.model, []).append(pair)
+    if distances and not results.study.demo:
+        distances["all"] = [pair for pairs in distances.values() for pair in pairs]
+    rows = []
+    for model, pairs in distances.items():
+        greedy, top_beam = np.array(pairs).T
+        to_greedy, to_top_beam = float(greedy.mean()), float(top_beam.mean())
+        nearest = "greedy" if to_greedy < to_top_beam else "top beam"
+        counts = int((greedy < top_beam).sum()), int((top_beam < greedy).sum())
+        rows.append((model, len(pairs), to_greedy, to_top_beam, *counts, nearest))
+    return pd.DataFrame([] if results.study.demo else rows, columns=columns)
+
+
+def _ours(results: Results, declared: Declared, key: RowKey, reading: str = "") -> Ours:
+    """Our measurement; its ``reason`` is set where it is absent, or present and not comparable."""
+    table = declared.tables[key.table]
+    datasets = list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]
+    sizes = [table.questions or declared.protocol.datasets[dataset].questions for dataset in datasets]
+    found = place(results.study, key, declared)
+    if isinstance(found, str):
+        return Ours(None, found, sum(sizes))
+    parts = _measured(results, found, reading)
+    if isinstance(parts, str):
+        return Ours(None, parts, sum(sizes))
+    measured, counts = parts
+    need = found.needs[0]
+    of = Measurement(
+        key.model,
+        tuple(datasets),
+        need.recipe,
+        part="accuracy" if table.part == "accuracy" else "scores",
+        scorer=need.scorer,
+        role=table.scorer or "nli",
+        metric=key.metric,
+        method=key.method,
+        setting=key.setting,
+    )
+    reason = incomparable(results.study, declared, of)
+    return Ours(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
+
+
+def _measured(results: Results, found: Place, reading: str) -> tuple[Measured, list[int]] | str:
+    """The measurement and the questions of each dataset behind it, or what was not run."""
+    if found.needs[0].kind == "quality":
+        accuracy = results.accuracy(found.needs[0])
+        return (accuracy, [accuracy.n]) if accuracy else f"{found.needs[0].path} was not run"
+    key = found.key._replace(setting=reading) if reading else found.key
+    cells = []
+    for need in found.needs:
+        cell = results.cell(need)
+        if cell is None:
+            return f"{need.path} was not run"
+        if key not in cell:
+            return f"{need.path} has no row for {_named(key)}"
+        cells.append(cell)
+    counts = [cell[key].n for cell in cells]
+    if len(cells) == 1:
+        return cells[0][key], counts
+    titles = [need.dataset for need in found.needs]
+    return mean_over_datasets(cells, titles, key, results.study.evaluation.confidence), counts
+
+
+def _named(key: Key) -> str:
+    return " ".join(filter(None, (key.metric, key.method, key.variant, key.setting, f"({key.answer_source} answers)")))
+
+
+def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], declared: Declared) -> str:
+    for count, dataset, size in zip(counts, datasets, sizes, strict=True):
+        if reason := too_few(count, dataset, size, declared):
+            return reason
+    return ""
+
+
+def too_few(count: int, dataset: str, size: int, declared: Declared) -> str:
+    """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
+    enough = count >= declared.agreement.least_share_of_questions * size
+    return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
+
+
+def _numbers(ours: Sequence[Ours], values: Sequence[Printed], spread: set[RowKey], declared: Declared) -> pd.DataFrame:
+    """Values side by side; a printed ± that is absent or in the errata is replaced by ours."""
+    measured = [our.measured for our in ours]
+    frame = pd.DataFrame([row.key for row in values], columns=RowKey._fields).assign(
+        printed=[row.value for row in values],
+        printed_std=pd.array([row.std for row in values], dtype="float64"),
+        **{
+            name: pd.array([getattr(m, name) if m else None for m in measured], dtype="float64")
+            for name in ("value", "low", "high", "std")
+        },
+        n=pd.array([m.n if m else None for m in measured], dtype="Int64"),
+        paper_n=[our.paper_n for our in ours],
+    )
+    std = frame["std"].to_numpy(dtype=np.float64)
+    trusted = np.array([row.std is not None and row.key not in spread for row in values])
+    other = np.where(trusted, frame["printed_std"].to_numpy(dtype=np.float64), std)
+    difference = (frame["value"] - frame["printed"]).to_numpy(dtype=np.float64)
+    agreement = declared.agreement
+    return frame.assign(
+        difference=difference,
+        z=detectable_difference.z_score(difference, std, other),
+        detectable=detectable_difference.smallest_detectable(std, other, agreement.z, agreement.power),
+    )
+
+
+def _status(
+    demo: bool, ours: Ours, wrong: bool, errata: Sequence[str], z: float, declared: Declared
+) -> tuple[str, str]:
+    """The first that matches, and why."""
+    if demo:
+        return "not comparable", DEMO
+    if ours.measured is None:
+        return "not run", ours.reason
+    if wrong:
+        return "errata", ", ".join(errata)
+    if ours.reason:
+        return "not comparable", ours.reason
+    if ours.measured.value is None:
+        return "not comparable", ours.measured.note or "undefined"
+    if np.isnan(z):
+        return "not comparable", ours.measured.note or "no standard deviation of ours"
+    return ("agrees", "") if abs(z) < declared.agreement.z else ("differs", "")

@@ -1,0 +1,207 @@
+"""What the measures of claims read of a run, and how a measurement is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from beamuq.artifacts import Artifact
+from beamuq.comparison.compare import too_few
+from beamuq.comparison.declared import Declared
+from beamuq.comparison.protocol import Measurement, incomparable
+from beamuq.comparison.results import Cell, Results, paired
+from beamuq.comparison.values import Printed
+from beamuq.evaluation.bootstrap import Difference
+from beamuq.evaluation.multiple_tests import holm
+from beamuq.exhibits.candidates import Candidates
+from beamuq.exhibits.grid import candidate_needs, score_needs
+from beamuq.exhibits.measured import Key
+from beamuq.exhibits.numbers import TIE, better
+from beamuq.exhibits.scored import Scored
+from beamuq.study import Study
+
+Part = Literal["yes", "partly", "no", "undecided", "-"]
+
+
+class NotRunError(Exception):
+    """What a claim needs and the run lacks, in a few words."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the sign, the size and the significance are as claimed, and what was found.
+
+    "-": not claimed; "undecided": claimed, and the run cannot tell.
+    """
+
+    sign: Part
+    size: Part
+    significance: Part
+    found: str
+
+    @property
+    def status(self) -> str:
+        """Supported: all that is claimed holds; not supported: the sign is wrong, or nothing holds; else partly.
+
+        Undecided: the sign is, or another part is and all others hold.
+        """
+        parts = [part for part in (self.sign, self.size, self.significance) if part != "-"]
+        if self.sign == "no" or all(part == "no" for part in parts):
+            return "not supported"
+        if all(part == "yes" for part in parts):
+            return "supported"
+        if self.sign == "undecided" or ("undecided" in parts and set(parts) <= {"undecided", "yes"}):
+            return "undecided"
+        return "partly"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Differences tested together: the shares that rise and that fall significantly; None where no test could tell."""
+
+    rising: float | None
+    falling: float | None
+    why: str = ""
+
+    def part(self, most: float = 1.0) -> Part:
+        """Whether all (or at least ``most``) rise significantly."""
+        return "undecided" if self.rising is None else some_as(self.rising, most)
+
+    def text(self, where: str) -> str:
+        """``significantly <where> 40 %``, or why that cannot be said."""
+        return self.why if self.rising is None else f"significantly {where} {self.rising:.0%}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run, the printed values and the declared rules."""
+
+    results: Results
+    values: Sequence[Printed]
+    declared: Declared
+
+    @property
+    def study(self) -> Study:
+        return self.results.study
+
+    def cell(self, model: str, dataset: str, recipe: str, questions: int | None = None) -> Cell:
+        """A cell under the main scorer; ``questions``: the paper's, where not all of the dataset's.
+
+        Raises NotRunError if it was not run, or is not the paper's or of too few questions.
+        """
+        self.check(model, dataset, recipe)
+        found = self.results.cell(Artifact("evaluation", dataset, model, recipe, scorer=self.study.main.scorer))
+        if found is None:
+            raise NotRunError(f"{model}/{dataset}/{recipe} was not run")
+        self.enough(found.questions, dataset, questions)
+        return found
+
+    def main(self, model: str, dataset: str) -> Cell:
+        """A cell of the main recipe."""
+        return self.cell(model, dataset, self.study.main.recipe)
+
+    def check(self, model: str, dataset: str, recipe: str, key: Key | None = None, *, scored: bool = True) -> None:
+        """Raises NotRunError if the study has no such model or dataset, or they are not measured as in the paper.
+
+        ``key``: what is measured, where that matters; not ``scored``: of the candidates alone.
+        """
+        if model not in self.study.models or dataset not in self.study.datasets:
+            raise NotRunError(f"the study has no {model} on {dataset}")
+        of = Measurement(model, (dataset,), recipe, part="candidates")
+        if scored:
+            of = replace(of, part="scores", scorer=self.study.main.scorer)
+        if key is not None:
+            of = replace(of, metric=key.metric, method=key.method, setting=key.setting)
+        if reason := incomparable(self.study, self.declared, of):
+            raise NotRunError(f"not comparable: {reason}")
+
+    def enough(self, count: int, dataset: str, questions: int | None = None) -> None:
+        """Raises NotRunError if there are too few of the paper's questions, all of the dataset's unless told."""
+        size = questions or self.declared.protocol.datasets[dataset].questions
+        if reason := too_few(count, dataset, size, self.declared):
+            raise NotRunError(f"not comparable: {reason}")
+
+    def candidates(self, model: str, dataset: str) -> Candidates:
+        """The main recipe's candidates of a cell."""
+        self.check(model, dataset, self.study.main.recipe, scored=False)
+        needs = candidate_needs(self.study, model, dataset)
+        self.require(needs)
+        found = Candidates(self.results.inputs, *needs)
+        self.enough(len(found.ids), dataset)
+        return found
+
+    def scored(self, model: str, dataset: str) -> Scored:
+        """The main recipe's scores and quality of a cell, by question."""
+        self.check(model, dataset, self.study.main.recipe)
+        needs = score_needs(self.study, model, dataset)
+        self.require(needs)
+        scores, quality, questions = needs
+        found = Scored(self.results.inputs, scores, quality, questions)
+        self.enough(len(found.ids), dataset)
+        return found
+
+    def require(self, needs: Sequence[Artifact]) -> None:
+        """Raises NotRunError if a file is not there."""
+        for need in needs:
+            if need not in self.results.present:
+                raise NotRunError(f"{need.path} was not run")
+
+    def measured(self, cell: Cell, key: Key) -> None:
+        """Raises NotRunError if a cell lacks a measurement, or it is not the paper's."""
+        self.check(cell.need.model, cell.need.dataset, cell.need.recipe, key)
+        if key not in cell or cell[key].value is None:
+            raise NotRunError(f"{cell.path} has no value for {' '.join(filter(None, key))}")
+
+    def difference(self, cells: Sequence[Cell], a: Key, b: Key) -> Difference:
+        """Mean over cells of a − b, paired. Raises NotRunError if either was not measured."""
+        for cell in cells:
+            for key in (a, b):
+                self.measured(cell, key)
+        return paired(cells, a, b, self.study.evaluation.confidence)
+
+    def tested(self, found: Sequence[Difference]) -> Tested:
+        """Which differences are significant, Holm over all of them."""
+        if why := self.too_few_resamples(len(found), 2):
+            return Tested(None, None, why)
+        p = [d.p if d.p is not None else 1.0 for d in found]
+        small = holm(p, len(p)) < self.declared.claims.level
+        value = np.array([d.value for d in found], dtype=np.float64)
+        return Tested(float(np.mean(small & (value > TIE))), float(np.mean(small & (value < -TIE))))
+
+    def too_few_resamples(self, tests: int, sides: int) -> str:
+        """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
+        resamples, level = self.study.evaluation.resamples, self.declared.claims.level
+        possible = sides * tests / (resamples + 1) < level
+        return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
+
+
+def all_as(parts: Sequence[Part]) -> Part:
+    """Parts of several cells as one: as :func:`share_as` of those that hold, undecided where the open ones matter."""
+    worst = share_as(float(np.mean([part == "yes" for part in parts])))
+    best = share_as(float(np.mean([part in ("yes", "undecided") for part in parts])))
+    return worst if worst == best else "undecided"
+
+
+def share_rising(found: Sequence[Difference]) -> float:
+    """The share of differences above 0 by more than a tie."""
+    return float(np.mean([better(difference.value, 0.0) for difference in found]))
+
+
+def share_as(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; more than half: partly; else no."""
+    return "yes" if share >= most else "partly" if share > 0.5 else "no"
+
+
+def some_as(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; any: partly; none: no."""
+    return "yes" if share >= most else "partly" if share > 0 else "no"
+
+
+def within(value: float, std: float, printed: Sequence[float], z: float) -> Part:
+    """Whether a printed range (low, high) is as near as two such measurements may lie: print's spread taken as ours."""
+    low, high = printed
+    distance = max(low - value, value - high, 0.0)
+    return "yes" if distance < z * np.sqrt(2) * std or distance == 0 else "no"

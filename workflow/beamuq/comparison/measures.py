@@ -1,0 +1,702 @@
+"""The measurements that decide the paper's claims in words. A measure's fields are parameters in ``claims.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from beamuq import theorem
+from beamuq.artifacts import Artifact
+from beamuq.comparison.declared import Strict
+from beamuq.comparison.evidence import (
+    Evidence,
+    NotRunError,
+    Part,
+    Tested,
+    Verdict,
+    all_as,
+    share_as,
+    share_rising,
+    some_as,
+    within,
+)
+from beamuq.comparison.results import Cell, mean_and_std, replicated_difference
+from beamuq.comparison.selfcheck import LAWS, LAWS_SEED, random_failures
+from beamuq.comparison.values import MEAN, place
+from beamuq.evaluation import bootstrap, metrics
+from beamuq.evaluation.multiple_tests import holm
+from beamuq.exhibits import grid
+from beamuq.exhibits.candidates import length_bins
+from beamuq.exhibits.grid import candidate_needs, score_needs
+from beamuq.exhibits.measured import Key
+from beamuq.exhibits.scored import Scored
+from beamuq.study import Study
+
+BEAM, SAMPLES = "beamsearch", "multinomial"
+Range = Annotated[list[float], Field(min_length=2, max_length=2)]
+Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
+Floats = metrics.Array
+
+
+class Measure(Strict):
+    """One kind of measurement."""
+
+    def needs(self, study: Study) -> list[Artifact]:  # noqa: ARG002  (the name is part of the interface)
+        """Files beside the grid's evaluations, of cells that the grid may or may not have."""
+        return []
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        """Raises NotRunError if the run lacks what it needs."""
+        raise NotImplementedError
+
+
+class OneCell(Measure):
+    """A measurement of one model on one dataset of the main recipe."""
+
+    model: str
+    dataset: str
+
+
+class OfCandidates(OneCell):
+    def needs(self, study: Study) -> list[Artifact]:
+        return candidate_needs(study, self.model, self.dataset)
+
+
+class MassAbove(OfCandidates):
+    """The share of questions whose beams' mass meets the printed condition; ``longest``: greedy length at most."""
+
+    kind: Literal["mass above threshold"]
+    longest: int | None = None
+    printed: Range
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        main = evidence.study.main
+        found = evidence.candidates(self.model, self.dataset)
+        mass, members = found.mass(main.beam, main.num_candidates), _of_length(found.lengths(), 1, self.longest)
+        groups = _chosen(found.groups, members)
+        passed = (mass[members] > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
+        share, std = mean_and_std(passed, groups)
+        corrected = float((mass[members] > theorem.corrected_threshold(main.num_candidates)).mean())
+        size = within(share, std, self.printed, evidence.declared.agreement.z)
+        text = f"{share:.1%} ± {std:.1%} of {len(passed)} questions; {corrected:.1%} meet the corrected condition"
+        return Verdict("-", size, "-", text)
+
+
+class Redundancy(OfCandidates):
+    """Repeated samples among answers of some greedy lengths (terminator counted); ``longest`` null: no upper end."""
+
+    kind: Literal["redundancy"]
+    shortest: int
+    longest: int | None = None
+    printed: Range
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        values, groups = _redundancy(evidence, self, self.shortest, self.longest)
+        mean, std = mean_and_std(values, groups)
+        size = within(mean, std, self.printed, evidence.declared.agreement.z)
+        return Verdict("-", size, "-", f"{mean:.1%} ± {std:.1%} of samples repeat, {len(values)} questions")
+
+
+class RedundancyFalls(OfCandidates):
+    """Whether short answers repeat more than long ones."""
+
+    kind: Literal["redundancy falls"]
+    short: list[int]
+    long: int
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        short = mean_and_std(*_redundancy(evidence, self, *self.short))
+        long = mean_and_std(*_redundancy(evidence, self, self.long, None))
+        fall, std = short[0] - long[0], float(np.hypot(short[1], long[1]))
+        significance: Part = "yes" if fall > evidence.declared.agreement.z * std else "no"
+        return Verdict("yes" if fall > 0 else "no", "-", significance, f"{short[0]:.1%} against {long[0]:.1%}")
+
+
+def _redundancy(evidence: Evidence, at: OneCell, shortest: int, longest: int | None) -> tuple[Floats, list[str]]:
+    found, main = evidence.candidates(at.model, at.dataset), evidence.study.main
+    members = _of_length(found.lengths(), shortest, longest)
+    return found.redundancy(main.sample, main.num_candidates)[members], _chosen(found.groups, members)
+
+
+def _of_length(
+    lengths: np.ndarray[tuple[int], np.dtype[np.int64]], shortest: int, longest: int | None
+) -> metrics.Counts:
+    members = (lengths >= shortest) & (lengths <= (longest or np.inf))
+    if not members.any():
+        raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
+    return np.flatnonzero(members)
+
+
+def _chosen(groups: Sequence[str], members: metrics.Counts) -> list[str]:
+    return [groups[i] for i in members]
+
+
+class CoveredMass(OfCandidates):
+    """Whether beams cover more probability than samples at every length, and where their mass lies by rank."""
+
+    kind: Literal["covered mass"]
+    first: int
+    share: float
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
+        gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
+        bins = [float(gain[chosen.members].mean()) for chosen in length_bins(found.lengths(), 7)]
+        mean, std = mean_and_std(gain, found.groups)
+        rows = found.of(main.beam, main.num_candidates)
+        p = np.exp(rows["logprob"].to_numpy())
+        leading = float(p[(rows["rank"] < self.first).to_numpy()].sum() / p.sum())
+        text = (
+            f"beams cover {mean:+.3f} more, more in {sum(b > 0 for b in bins)} of {len(bins)} length bins; the first "
+            f"{self.first} beams hold {leading:.0%} of the beams' mass"
+        )
+        above = share_as(float(np.mean(np.array(bins) > 0)))
+        clear: Part = "yes" if mean > evidence.declared.agreement.z * std else "no"
+        return Verdict(above, "yes" if leading > self.share else "no", clear, text)
+
+
+class Gains(Measure):
+    """Means of beam minus multinomial over methods and models: do ``all``, ``most`` or ``none`` of them change?
+
+    ``table``: where the paper prints them, for the size. ``none``: every interval lies within the negligible margin;
+    one that lies outside denies it, any other leaves it open.
+    """
+
+    kind: Literal["gains"]
+    table: str
+    metric: Literal["PRR", "ROC-AUC", "PR-AUC"] = "PRR"
+    answer_source: Literal["greedy", "top_beam"] = "greedy"
+    methods: list[str]
+    models: list[str] = Field(default=[], description="empty: all of the paper's")
+    expect: Literal["all", "most", "none"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        models, datasets = self.models or list(evidence.declared.protocol.models), evidence.declared.protocol.datasets
+        found, spreads = [], []
+        for model in models:
+            cells = [evidence.main(model, dataset) for dataset in datasets]
+            for method in self.methods:
+                a, b = (Key(self.metric, method, variant, "", self.answer_source) for variant in (BEAM, SAMPLES))
+                found.append(evidence.difference(cells, a, b))
+                spreads.append(replicated_difference(cells, a, b))
+        rising, tested = share_rising(found), evidence.tested(found)
+        mean, printed = float(np.mean([d.value or 0.0 for d in found])), self._printed(evidence, models)
+        # cells of the same questions share their resamples, so what methods and models have in common stays in
+        std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))
+        size = within(mean, std, [printed, printed], evidence.declared.agreement.z)
+        text = (
+            f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± "
+            f"{std:.3f}, printed {printed:+.3f}"
+        )
+        if any(len({evidence.main(model, dataset).questions for model in models}) > 1 for dataset in datasets):
+            text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
+        if self.expect == "none":
+            margin = evidence.declared.claims.negligible
+            return Verdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
+        if self.expect == "most":
+            return Verdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text)
+        return Verdict(share_as(rising), size, tested.part(), text)
+
+    def _printed(self, evidence: Evidence, models: Sequence[str]) -> float:
+        by_key = {row.key: row.value for row in evidence.values if row.key.table == self.table}
+        found = []
+        for key, value in by_key.items():
+            if key.variant != BEAM or key.method not in self.methods or key.model not in models or key.dataset != MEAN:
+                continue
+            other = [by_key[k] for v in (SAMPLES, "") if (k := key._replace(variant=v)) in by_key]
+            found.append(value - other[0])
+        return float(np.mean(found))
+
+
+def _rise_and_fall(tested: Tested) -> str:
+    rising = tested.text("rise")
+    return rising if tested.falling is None else f"{rising}, fall {tested.falling:.0%}"
+
+
+def negligible(difference: bootstrap.Difference, margin: float) -> Part:
+    """Whether a difference is nothing: its interval lies within ± margin (yes), outside (no), or across its ends."""
+    if difference.low is None or difference.high is None:
+        return "undecided"
+    if -margin <= difference.low and difference.high <= margin:
+        return "yes"
+    return "no" if difference.low > margin or difference.high < -margin else "undecided"
+
+
+class Ranks(Measure):
+    """Whether a method takes a rank among all of the main table, in each of some models."""
+
+    kind: Literal["rank"]
+    method: str
+    variant: str
+    models: list[str]
+    rank: Literal[1, 2]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        right, clear, texts = [], [], []
+        for model in self.models:
+            ranked = _ranking(evidence, model)
+            place = [(method, variant) for method, variant, _ in ranked].index((self.method, self.variant)) + 1
+            right.append(place == self.rank)
+            texts.append(f"{place} in {model}")
+            if self.rank == 1:
+                cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
+                other = next(row for row in ranked if row[:2] != (self.method, self.variant))
+                keys = [Key("PRR", *self._named), Key("PRR", *other[:2])]
+                clear.append(evidence.difference(cells, keys[0], keys[1]))
+        significance: Part = "-"
+        if clear:
+            tested = evidence.tested(clear)
+            significance = tested.part()
+            texts.append(tested.text("ahead of the next in"))
+        return Verdict(some_as(float(np.mean(right))), "-", significance, "; ".join(texts))
+
+    @property
+    def _named(self) -> tuple[str, str]:
+        return self.method, self.variant
+
+
+class TopTwo(Measure):
+    """How many of the best and second-best methods, model by model, are beam forms."""
+
+    kind: Literal["top two"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        best = [_ranking(evidence, model)[:2] for model in evidence.declared.protocol.models]
+        beams = sum(variant == BEAM for pair in best for _, variant, _ in pair)
+        share = beams / (2 * len(best))
+        text = f"{beams} of {2 * len(best)} best and second-best methods are beam forms"
+        return Verdict(share_as(share, evidence.declared.claims.nearly_all), "-", "-", text)
+
+
+class BestBeam(Measure):
+    """Whether the best beam form beats the best of all other methods, model by model."""
+
+    kind: Literal["best beam"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found, texts = [], []
+        for model in evidence.declared.protocol.models:
+            ranked = _ranking(evidence, model)
+            beam = next(row for row in ranked if row[1] == BEAM)
+            other = next(row for row in ranked if row[1] != BEAM)
+            cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
+            found.append(evidence.difference(cells, Key("PRR", *beam[:2]), Key("PRR", *other[:2])))
+            texts.append(f"{beam[0]} over {' '.join(filter(None, other[:2]))} {found[-1].value:+.3f} in {model}")
+        tested = evidence.tested(found)
+        return Verdict(share_as(share_rising(found)), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
+
+
+def _ranking(evidence: Evidence, model: str) -> list[tuple[str, str, float]]:
+    """The main table's methods of a model, best first: method, variant, mean PRR."""
+    datasets = list(evidence.declared.protocol.datasets)
+    cells = [evidence.main(model, dataset) for dataset in datasets]
+    found = []
+    for row in evidence.values:
+        if row.key.table == "tab:qa_mean_prr" and row.key.model == model:
+            key = Key("PRR", row.key.method, row.key.variant)
+            for cell in cells:
+                evidence.measured(cell, key)
+            found.append((row.key.method, row.key.variant, float(np.mean([cell[key].value or 0 for cell in cells]))))
+    return sorted(found, key=lambda row: -row[2])
+
+
+class OverBudgets(Measure):
+    """PRR against M on some cells (model, dataset); ``questions``: the paper's of each, where not all."""
+
+    cells: list[Pair]
+    questions: int | None = None
+
+    def curves(self, evidence: Evidence, methods: Sequence[str]) -> Iterator[tuple[str, Cell, list[int]]]:
+        """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
+        for model, dataset in self.cells:
+            recipe = grid.budget_recipe(evidence.study, model, dataset, methods)
+            if not recipe:
+                raise NotRunError(f"the grid has no budgets of {model} on {dataset}")
+            cell = evidence.cell(model, dataset, recipe, self.questions)
+            yield f"{model} {dataset}", cell, sorted(evidence.study.scoring[recipe].budgets)
+
+
+class Ahead(OverBudgets):
+    """Whether one method is ahead of others at every budget from ``from`` on; pairs of method and variant."""
+
+    kind: Literal["ahead at every budget"]
+    better: list[Pair]
+    worse: list[Pair]
+    first: int = 2
+    last: int | None = None
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found = []
+        for _, cell, budgets in self.curves(evidence, [method for method, _ in (*self.better, *self.worse)]):
+            for M in (m for m in budgets if self.first <= m <= (self.last or m)):
+                for a, b in zip(self.better, self.worse, strict=True):
+                    found.append(evidence.difference([cell], Key("PRR", *a, f"M={M}"), Key("PRR", *b, f"M={M}")))
+        ahead, tested = share_rising(found), evidence.tested(found)
+        text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}"
+        return Verdict(share_as(ahead), "-", tested.part(), text)
+
+
+class Plateau(OverBudgets):
+    """From which M on a curve is at its end's height: the first M whose paired interval to the end is negligible.
+
+    It has to stay: an M whose interval is shown to be off starts the search anew. A later start than claimed denies the
+    claim only where the curve is shown to be off before.
+    """
+
+    kind: Literal["plateau"]
+    method: str
+    variant: str
+    at: int
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        rules, near, rises, texts = evidence.declared.claims, [], [], []
+        for name, cell, budgets in self.curves(evidence, [self.method]):
+            keys = {M: Key("PRR", self.method, self.variant, f"M={M}") for M in budgets}
+            last = budgets[-1]
+            rises.append(evidence.difference([cell], keys[last], keys[budgets[0]]))
+            there = {
+                M: negligible(evidence.difference([cell], keys[M], keys[last]), rules.plateau) for M in budgets[:-1]
+            }
+            off = max((M for M, part in there.items() if part == "no"), default=0)
+            start = next((M for M, part in there.items() if off < M and part == "yes"), None)
+            earliest = next(M for M in budgets if off < M)
+            near.append(self._near(start, earliest, rules.plateau_slack))
+            texts.append(f"M = {start} in {name}" if start else f"from M = {earliest} on, or later, in {name}")
+        rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
+        return Verdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
+
+    def _near(self, start: int | None, earliest: int, slack: int) -> Part:
+        """``start``: where the curve is shown to be there, if anywhere; ``earliest``: from where on it may be."""
+        if start is not None and abs(start - self.at) <= slack:
+            return "yes"
+        shown = start is not None and start < self.at - slack
+        return "no" if shown or earliest > self.at + slack else "undecided"
+
+
+class LengthGain(Measure):
+    """The gain of beams on answers shorter than ``short_below`` tokens, and on the others, where it is negligible."""
+
+    kind: Literal["gain by length"]
+    model: str
+    datasets: list[str]
+    method: str
+    short_below: int
+
+    def needs(self, study: Study) -> list[Artifact]:
+        return [
+            need
+            for dataset in self.datasets
+            for need in (*score_needs(study, self.model, dataset), *candidate_needs(study, self.model, dataset))
+        ]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        gains: dict[bool, list[bootstrap.Difference]] = {True: [], False: []}
+        texts = []
+        for dataset in self.datasets:
+            scored, found = evidence.scored(self.model, dataset), evidence.candidates(self.model, dataset)
+            lengths = dict(zip(found.ids, found.lengths(), strict=True))
+            short = np.array([lengths[key] < self.short_below for key in scored.ids])
+            for chosen in (True, False):
+                gain = _gain_within(evidence, scored, short == chosen, self.method)
+                gains[chosen].append(gain)
+                where = "below" if chosen else "from"
+                texts.append(f"{_shown(gain)} {where} {self.short_below} tokens on {dataset}")
+        rising = share_as(share_rising(gains[True]))
+        size = all_as([negligible(d, evidence.declared.claims.negligible) for d in gains[False]])
+        tested = evidence.tested(gains[True])
+        return Verdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
+
+
+def _shown(found: bootstrap.Difference) -> str:
+    around = "" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
+    return f"{found.value:+.3f}{around}"
+
+
+def _gain_within(
+    evidence: Evidence, scored: Scored, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
+) -> bootstrap.Difference:
+    study, quality = evidence.study, scored.quality[members]
+    limits = {"max_rejection": study.evaluation.max_rejection, "threshold": study.quality.threshold}
+    why = metrics.why_undefined("PRR", quality, **limits) if len(quality) else "no questions"
+    if why:
+        raise NotRunError(f"{scored.path}: {why}")
+    groups = [group for group, member in zip(scored.groups, members, strict=True) if member]
+    drawn = bootstrap.resample_counts(groups, study.evaluation.resamples, study.seed, f"{scored.path} by length")
+    counts = np.concatenate([np.ones((len(quality), 1), dtype=np.int64), drawn], axis=1)
+    evaluator = metrics.Evaluator(quality, counts, **limits)
+    a, b = (evaluator.measure(scored.scores(method, v)[members], ["PRR"])["PRR"] for v in (BEAM, SAMPLES))
+    return bootstrap.difference(float(a[0]), float(b[0]), a[1:], b[1:], study.evaluation.confidence)
+
+
+class Curves(OneCell):
+    """Over how much of the rejection range the beam form's curve lies on or above the sampled one's."""
+
+    kind: Literal["rejection curves"]
+    methods: list[str]
+
+    def needs(self, study: Study) -> list[Artifact]:
+        return score_needs(study, self.model, self.dataset)
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        scored, cell = evidence.scored(self.model, self.dataset), evidence.main(self.model, self.dataset)
+        shares, found = [], []
+        for method in self.methods:
+            a, b = (metrics.rejection_curves(scored.scores(method, v), scored.quality) for v in (BEAM, SAMPLES))
+            shares.append(float(np.mean(a.uncertainty[1:] >= b.uncertainty[1:])))
+            found.append(evidence.difference([cell], Key("PRR", method, BEAM), Key("PRR", method, SAMPLES)))
+        text = "; ".join(f"{share:.0%} of the range for {m}" for m, share in zip(self.methods, shares, strict=True))
+        sign, tested = share_as(min(shares), evidence.declared.claims.nearly_all), evidence.tested(found)
+        return Verdict(sign, "-", tested.part(), f"{text}; {tested.text('ahead in')}")
+
+
+class OverSettings(Measure):
+    """Settings of an ablation over cells (model, dataset) and methods, in the paper's own rows of ``table``."""
+
+    table: Literal["tab:abl_sampling", "tab:abl_normalization", "tab:abl_ecc_params"]
+
+    def columns(self, evidence: Evidence) -> Iterator[tuple[Cell, dict[str, Key]]]:
+        """Each cell × method with the stored key of every printed setting."""
+        found: dict[tuple[str, str, str], dict[str, Key]] = {}
+        cells: dict[tuple[str, str, str], Cell] = {}
+        for row in evidence.values:
+            if row.key.table != self.table:
+                continue
+            at = place(evidence.study, row.key, evidence.declared)
+            if isinstance(at, str):
+                raise NotRunError(at)
+            column = row.key.model, row.key.dataset, row.key.method
+            questions = evidence.declared.tables[self.table].questions
+            cells[column] = evidence.cell(row.key.model, row.key.dataset, at.needs[0].recipe, questions)
+            found.setdefault(column, {})[row.key.setting] = at.key
+        for column, keys in found.items():
+            for key in keys.values():
+                evidence.measured(cells[column], key)
+            yield cells[column], keys
+
+
+class Below(OverSettings):
+    """Whether settings that start with ``worse`` stay below the setting ``better`` in every column."""
+
+    kind: Literal["settings below another"]
+    better: str
+    worse: list[str]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        found = [
+            evidence.difference([cell], keys[self.better], key)
+            for cell, keys in self.columns(evidence)
+            for setting, key in keys.items()
+            if setting.startswith(tuple(self.worse)) and key != keys[self.better]
+        ]
+        below, tested = share_rising(found), evidence.tested(found)
+        text = f"below {self.better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
+        return Verdict(share_as(below, evidence.declared.claims.nearly_all), "-", tested.part(), text)
+
+
+class NoSingleBest(OverSettings):
+    """Whether every setting is significantly behind another one in some column.
+
+    One that is the best of all in every column denies it; anything else leaves it open.
+    """
+
+    kind: Literal["no single best"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        columns = list(self.columns(evidence))
+        names = [setting for setting in columns[0][1] if all(setting in keys for _, keys in columns)]
+        values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
+        best = [names[i] for i in values.argmax(axis=1)]
+        text = f"{len(set(best))} of {len(names)} settings are best in some of {len(columns)} columns"
+        why = evidence.too_few_resamples(len(columns), 1)
+        p = np.array([behind_the_best(cell, [keys[name] for name in names]) for cell, keys in columns])
+        smallest = np.array([holm(of_setting, len(columns)).min() for of_setting in p.T])
+        behind = smallest < evidence.declared.claims.level
+        text += f"; {why}" if why else f"; {int(behind.sum())} are significantly behind another in some column"
+        if len(set(best)) == 1:
+            return Verdict("no", "-", "-", text)
+        return Verdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
+
+
+def behind_the_best(cell: Cell, keys: Sequence[Key]) -> Floats:
+    """[S] one-sided p of each setting being behind the best of the others.
+
+    The lead of the best of many is too large by chance: its null law is that of the largest lead over resamples, each
+    centred on its own value.
+    """
+    values = np.array([cell[key].value for key in keys], dtype=np.float64)
+    replicates = np.stack([cell.replicates(key) for key in keys]).astype(np.float64)
+    replicates = replicates[:, ~np.isnan(replicates).any(axis=0)]
+    off = replicates - values[:, None]
+    found = np.ones(len(keys))
+    for i in range(len(keys)):
+        others = np.arange(len(keys)) != i
+        lead = values[others].max() - values[i]
+        by_chance = (off[others] - off[i]).max(axis=0)
+        found[i] = (1 + int((by_chance >= lead).sum())) / (replicates.shape[1] + 1)
+    return found
+
+
+class Robust(OverSettings):
+    """Whether some settings come within ``margin`` of the best of all in every column.
+
+    The last of them, the default, is tested against the best setting that starts with ``over``.
+    """
+
+    kind: Literal["robust settings"]
+    settings: list[str]
+    over: str
+    margin: float
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        close, found = [], []
+        for cell, keys in self.columns(evidence):
+            values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
+            close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
+            others = [setting for setting in keys if setting.startswith(self.over)]
+            rival = max(others, key=lambda setting, values=values: values[setting])  # type: ignore[misc]
+            found.append(evidence.difference([cell], keys[self.settings[-1]], keys[rival]))
+        ahead, near = share_rising(found), float(np.mean(close))
+        text = (
+            f"{near:.0%} within {self.margin:g} of the best; {self.settings[-1]} ahead of the best {self.over} in "
+            f"{ahead:.0%} of {len(found)} columns"
+        )
+        size, tested = share_as(near, evidence.declared.claims.nearly_all), evidence.tested(found)
+        return Verdict(share_as(ahead), size, tested.part(), f"{text}, {tested.text('in')}")
+
+
+class RunVariance(OneCell):
+    """The squared error of Dissimilarity over beams against that of one draw of M samples, question by question.
+
+    Beams are deterministic: that they do not vary says nothing of how far off they are. The law's own Dissimilarity is
+    estimated by the mean of all draws, whose own error is taken off. ``questions``: how many are asked for at least.
+    """
+
+    kind: Literal["variance across runs"]
+    questions: int
+
+    def needs(self, study: Study) -> list[Artifact]:
+        recipe = _pool(study, self.model, self.dataset)
+        if recipe is None:
+            return []
+        return [
+            Artifact("candidates", self.dataset, self.model, recipe),
+            Artifact("similarity", self.dataset, self.model, recipe, study.main.scorer),
+            Artifact("quality", self.dataset, self.model, recipe, metric=study.quality.metric),
+            Artifact("questions", self.dataset),
+        ]
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        study, inputs = evidence.study, evidence.results.inputs
+        evidence.check(self.model, self.dataset, _pool(study, self.model, self.dataset) or study.main.recipe)
+        needs = self.needs(study)
+        if not needs:
+            raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {self.dataset}")
+        evidence.require(needs)
+        scores, beam, ids = self._dissimilarities(evidence, needs)
+        evidence.enough(len(ids), self.dataset, self.questions)
+        rated = inputs.frame(needs[2])
+        quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[ids].to_numpy(dtype=np.float64)
+        groups = list(inputs.frame(needs[3]).set_index("id")["group"].loc[ids])
+        limit = study.evaluation.max_rejection
+        prr = np.array([metrics.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
+        variance = scores.var(axis=1, ddof=1)
+        error = (beam - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
+        gain, std = mean_and_std(variance - error, groups)
+        text = (
+            f"over {scores.shape[1]} draws of {study.main.num_candidates} samples Dissimilarity varies by "
+            f"{variance.mean() ** 0.5:.3f} and PRR by {prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. "
+            f"Mean squared error: one draw {variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± "
+            f"{std:.4f}"
+        )
+        clear: Part = "yes" if gain > evidence.declared.agreement.z * std else "no"
+        return Verdict("yes" if gain > 0 else "no", "-", clear, text)
+
+    def _dissimilarities(self, evidence: Evidence, needs: Sequence[Artifact]) -> tuple[Floats, Floats, list[str]]:
+        """Sampled Dissimilarity [N, runs], its beam form [N], ids [N]."""
+        main, inputs = evidence.study.main, evidence.results.inputs
+        frame = inputs.frame(needs[0])
+        pairs = inputs.frame(needs[1]).set_index(["id", "premise", "hypothesis"])["entail"]
+        answer_source = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
+        ids = [str(key) for key in answer_source.index]
+
+        def similarity(strategy: str) -> tuple[Floats, Floats]:
+            """Similarity to the produced answer and probability, each [N, candidates]."""
+            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
+            keys = pd.MultiIndex.from_arrays([rows["id"], answer_source.loc[rows["id"]], rows["text"]])
+            s = pairs.reindex(keys).to_numpy(dtype=np.float64)
+            if np.isnan(s).any():
+                raise NotRunError(f"{needs[1].path} lacks pairs of answers and candidates")
+            return s.reshape(len(ids), -1), np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(len(ids), -1)
+
+        s, _ = similarity(main.sample)
+        runs = s.shape[1] // main.num_candidates
+        scores = 1.0 - s[:, : runs * main.num_candidates].reshape(len(ids), runs, main.num_candidates).mean(axis=2)
+        s, p = similarity(main.beam)
+        return scores, ((1.0 - s) * p).sum(axis=1) / p.sum(axis=1), ids
+
+
+def _pool(study: Study, model: str, dataset: str) -> str | None:
+    """A recipe of the grid with at least two draws of samples, and the main beams."""
+    for entry in study.grid:
+        recipe = study.recipes[entry.recipe]
+        enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.num_candidates
+        decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
+        if enough and decoded and grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
+            return entry.recipe
+    return None
+
+
+class Counterexample(Measure):
+    """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
+
+    kind: Literal["counterexample"]
+
+    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+        law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
+        beam, monte_carlo = theorem.squared_errors(law, M)
+        printed, corrected = random_failures(LAWS, LAWS_SEED)
+        text = (
+            f"mass {law.mass:.2f} > {theorem.printed_threshold(M):.3f} and yet squared error {beam:.4f} of beams "
+            f"against {monte_carlo:.4f} of samples; it fails on {printed} of {LAWS:,} random laws, M/(M + 1) on "
+            f"{corrected}"
+        )
+        return Verdict(
+            "no" if law.mass > theorem.printed_threshold(M) and beam > monte_carlo else "yes", "-", "-", text
+        )
+
+
+class Missing(Measure):
+    """No measurement of a study decides it: what would."""
+
+    kind: Literal["missing"]
+    what: str
+
+    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+        raise NotRunError(f"missing: {self.what}")
+
+
+AnyMeasure: TypeAlias = Annotated[
+    MassAbove
+    | Redundancy
+    | RedundancyFalls
+    | CoveredMass
+    | Gains
+    | Ranks
+    | TopTwo
+    | BestBeam
+    | Ahead
+    | Plateau
+    | LengthGain
+    | Curves
+    | Below
+    | NoSingleBest
+    | Robust
+    | RunVariance
+    | Counterexample
+    | Missing,
+    Field(discriminator="kind"),
+]

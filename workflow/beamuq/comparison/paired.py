@@ -1,0 +1,126 @@
+"""Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared before any run.
+
+The replicates of a cell share their resamples (of stories, where questions come in stories), so the difference is
+paired and clustered. The headline family is the mean over datasets, corrected by Holm; the cells are corrected by
+Benjamini and Hochberg. A declared test that was not run counts as the least significant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from beamuq.comparison.declared import Declared
+from beamuq.comparison.results import Cell, Results, paired
+from beamuq.comparison.values import MEAN
+from beamuq.evaluation.multiple_tests import benjamini_hochberg, holm
+from beamuq.exhibits import grid
+from beamuq.exhibits.measured import Key
+from beamuq.exhibits.numbers import TIE
+
+HEADLINE, CELLS = "headline", "cells"
+COLUMNS = [
+    *("family", "model", "dataset", "method", "beamsearch", "multinomial", "difference", "low", "high", "std"),
+    *("p", "adjusted", "significant", "n", "resamples", "note"),
+]
+
+
+def models_of(results: Results, declared: Declared) -> list[str]:
+    """The models tested: the paper's where the study runs any of them, else its own."""
+    run = grid.models(results.study, results.study.main.recipe)
+    return [model for model in declared.protocol.models if model in run] or run
+
+
+def differences(results: Results, declared: Declared) -> pd.DataFrame:
+    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made.
+
+    Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
+    """
+    study, families = results.study, declared.families
+    models = models_of(results, declared)
+    of_paper = bool(models) and models[0] in declared.protocol.models
+    datasets = list(declared.protocol.datasets if of_paper else study.datasets)
+    rows = []
+    for model in models:
+        for method in families.methods:
+            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets}
+            rows.append(_test(results, HEADLINE, model, MEAN, method, cells, families.metric))
+            for dataset in datasets:
+                rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
+    frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
+    count = len(declared.protocol.models) if of_paper else len(models)
+    adjusted = pd.Series(np.nan, index=frame.index)
+    for family, correct, tests in (
+        (HEADLINE, holm, count * len(families.methods)),
+        (CELLS, benjamini_hochberg, count * len(families.methods) * len(datasets)),
+    ):
+        chosen = frame["family"] == family
+        adjusted[chosen] = correct(frame.loc[chosen, "p"].to_numpy(dtype=np.float64), tests)
+    return frame.assign(adjusted=adjusted, significant=adjusted < families.level)[COLUMNS]
+
+
+def _test(
+    results: Results,
+    family: str,
+    model: str,
+    dataset: str,
+    method: str,
+    cells: dict[str, Cell | None],
+    metric: str,
+) -> dict[str, object]:
+    row: dict[str, object] = {"family": family, "model": model, "dataset": dataset, "method": method}
+    beam, sampled = (Key(metric, method, variant) for variant in ("beamsearch", "multinomial"))
+    here = [cell for cell in cells.values() if cell is not None and beam in cell and sampled in cell]
+    lacking = [name for name, cell in cells.items() if cell is None or beam not in cell or sampled not in cell]
+    undefined = [cell.path for cell in here if cell[beam].value is None or cell[sampled].value is None]
+    if lacking or undefined:
+        why = f"not run: {', '.join(lacking)}" if lacking else f"undefined in {', '.join(undefined)}"
+        return row | {"resamples": 0, "n": 0, "note": why}
+    found = paired(here, beam, sampled, results.study.evaluation.confidence)
+    of_each = [np.mean([cell[key].value or 0.0 for cell in here]) for key in (beam, sampled)]
+    return row | {
+        "beamsearch": float(of_each[0]),
+        "multinomial": float(of_each[1]),
+        "difference": found.value,
+        "low": found.low,
+        "high": found.high,
+        "std": found.std,
+        "p": found.p,
+        "n": sum(cell[beam].n for cell in here),
+        "resamples": len(here[0].replicates(beam)),
+        "note": found.note,
+    }
+
+
+def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
+    """Wins, ties and losses of beams in a family, how many of them significant, and the worst test."""
+    part = frame[(frame["family"] == family) & frame["difference"].notna()]
+    difference = part["difference"].to_numpy(dtype=np.float64)
+    wins, losses, significant = difference > TIE, difference < -TIE, part["significant"].to_numpy(dtype=bool)
+    worst = part.iloc[int(difference.argmin())] if len(part) else None
+    return {
+        "tests": int((frame["family"] == family).sum()),
+        "run": len(part),
+        "wins": int(wins.sum()),
+        "ties": int((~wins & ~losses).sum()),
+        "losses": int(losses.sum()),
+        "significant_wins": int((significant & wins).sum()),
+        "significant_losses": int((significant & losses).sum()),
+        "worst": "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}",
+        "worst_difference": None if worst is None else float(worst["difference"]),
+    }
+
+
+def resamples_sentence(frame: pd.DataFrame, declared: Declared) -> str:
+    """How many resamples the p values rest on, and how small they can therefore be."""
+    found = sorted({int(count) for count in frame["resamples"] if count})
+    if not found:
+        return "No test was run."
+    fewest = found[0]
+    smallest = f"the smallest p is {2 / (fewest + 1):.1e}"
+    if fewest >= declared.families.resamples:
+        return f"{fewest:,} resamples; {smallest}."
+    return (
+        f"{fewest:,} resamples, {declared.families.resamples:,} were declared: set evaluation.resamples to that; "
+        f"{smallest}."
+    )

@@ -1,0 +1,133 @@
+"""Whether a study measures as the paper did: every setting that matters, against the declared one of the same path."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from beamuq.comparison.declared import Declared, Protocol
+from beamuq.methods.scoring import SPECTRAL
+from beamuq.study import Study
+
+COUNTED = "datasets.*.questions"  # compared by what was measured: a study may ask fewer in some cells
+AT_LEAST = "recipes.*.sample.size"  # the first ``main.num_candidates`` of them are looked at
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is held against print.
+
+    ``part``: what is looked at, candidates alone, the answers' accuracy, or scores; ``scorer``: the study's similarity
+    behind scores, ``role`` which of the paper's it stands for; ``method`` empty: any but SAR.
+    """
+
+    model: str
+    datasets: tuple[str, ...]
+    recipe: str
+    part: Literal["candidates", "accuracy", "scores"] = "scores"
+    scorer: str = ""
+    role: Literal["nli", "cross_encoder"] = "nli"
+    metric: str = "PRR"
+    method: str = ""
+    setting: str = ""
+
+
+# which measurements a path affects, by the path's beginning, first match; without a match all of them
+_AFFECTED: tuple[tuple[str, Callable[[Measurement], bool]], ...] = (
+    ("quality.threshold", lambda of: of.part == "accuracy" or (of.part == "scores" and of.metric != "PRR")),
+    ("quality.", lambda of: of.part != "candidates"),
+    ("evaluation.max_rejection", lambda of: of.part == "scores" and of.metric == "PRR"),
+    ("main.alpha", lambda of: of.part == "scores" and of.method in ("", *SPECTRAL)),
+    ("main.epsilon", lambda of: of.part == "scores"),
+    ("main.", lambda of: of.part != "accuracy"),
+    ("recipes.*.diverse.", lambda of: of.setting.startswith("diverse")),
+    ("recipes.*.hybrid.", lambda of: of.setting.startswith("hybrid")),
+    ("recipes.", lambda of: of.part != "accuracy"),
+    ("scorers.", lambda of: of.part == "scores"),
+)
+
+
+def paths(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The dotted paths of every setting of a typed file; ``*`` stands for a key or a position."""
+    for name, field in kind.model_fields.items():
+        inner, stars = _inner(field.annotation)
+        here = f"{prefix}{name}{stars}"
+        if inner is None:
+            yield here.removesuffix(".*")
+        else:
+            yield from paths(inner, f"{here}.")
+
+
+def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+    """The model inside a field's type, and a star where there are several of it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, ""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _inner(arguments[0])
+    if origin in (types.UnionType, typing.Union):
+        return next((found for found in map(_inner, arguments) if found[0] is not None), (None, ""))
+    if origin in (dict, list, tuple):
+        inner, stars = _inner(arguments[1] if origin is dict else arguments[0])
+        return inner, f".*{stars}"
+    return None, ""
+
+
+@cache
+def _compared() -> tuple[str, ...]:
+    return tuple(path for path in paths(Protocol) if path != COUNTED)
+
+
+def incomparable(study: Study, declared: Declared, of: Measurement) -> str:
+    """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path."""
+    for path in _compared():
+        if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
+            continue
+        for dataset in of.datasets if path.startswith("datasets.") else ("",):
+            ours = {"models": of.model, "datasets": dataset, "recipes": of.recipe, "scorers": of.scorer}
+            if reason := _differs(study, declared, path, ours, ours | {"recipes": "any", "scorers": of.role}):
+                return reason
+    if of.method == "SAR":
+        for path in ("kind", "source", "proxy_for"):
+            ours, paper = {"scorers": study.main.relevance or ""}, {"scorers": "cross_encoder"}
+            if reason := _differs(study, declared, f"scorers.*.{path}", ours, paper):
+                return f"SAR's relevance: {reason}"
+    return ""
+
+
+def _differs(study: Study, declared: Declared, path: str, ours: dict[str, str], paper: dict[str, str]) -> str:
+    found, expected = _at(study, path, ours), _at(declared.protocol, path, paper)
+    if path.endswith((".source", ".backbone")):
+        same = isinstance(found, str) and _same_source(found, str(expected))
+    else:
+        same = found is _ABSENT or (found >= expected if path == AT_LEAST else found == expected)
+    if same:
+        return ""
+    where = path.replace("*", ours.get(path.split(".")[0], "*"))
+    return f"{where} is {'absent' if found is _ABSENT else found}, the paper's is {expected}"
+
+
+def _at(node: Any, path: str, keys: dict[str, str]) -> Any:
+    """What stands at a path; a recipe may lack the strategy that a path is about."""
+    room = path.split(".")[0]
+    for name in path.split("."):
+        node = node.get(keys[room]) if name == "*" else getattr(node, name)
+        if node is None and name != path.split(".")[-1]:
+            return _ABSENT
+    return node
+
+
+def _same_source(ours: str, paper: str) -> bool:
+    """The hub's id, or a folder that bears the repository's name; of one file in a repository, the file's name."""
+    where, _, name = ours.partition(":")
+    file = Path(paper.split("/")[-1])
+    names = (file.name, file.stem) if paper.count("/") == 2 else (file.name,)
+    return name == paper if where == "hub" else where == "folder" and Path(name).name in names

@@ -1,0 +1,133 @@
+"""A run's measurements as the comparison reads them: by cell, for those cells that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from beamuq.artifacts import Artifact
+from beamuq.errors import BeamUQError
+from beamuq.evaluation import bootstrap
+from beamuq.exhibits import numbers
+from beamuq.exhibits.core import Inputs, unique
+from beamuq.exhibits.measured import Key, Measured, Measurements, stored
+from beamuq.study import Study
+
+Floats = NDArray[np.float64]
+
+
+def needs(study: Study) -> list[Artifact]:
+    """Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies."""
+    found = []
+    for entry in study.grid:
+        for model in entry.models:
+            for dataset in entry.datasets:
+                for scorer in entry.scorers:
+                    names = {"dataset": dataset, "model": model, "recipe": entry.recipe, "scorer": scorer}
+                    found += [Artifact("evaluation", **names), Artifact("replicates", **names)]
+                if entry.recipe == study.main.recipe:
+                    found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric))
+                    found.append(Artifact("questions", dataset))
+    return unique(found)
+
+
+class Cell(Measurements):
+    """One cell's measurements, which can be asked whether they hold one: a study may score fewer methods."""
+
+    def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact) -> None:
+        super().__init__(study, inputs, evaluation, replicates)
+        self.need = evaluation
+
+    @property
+    def questions(self) -> int:
+        """How many questions its measurements rest on, the fewest if they differ."""
+        return min((row.n for row in self._rows.values()), default=0)
+
+    def __contains__(self, key: Key) -> bool:
+        return stored(key) in self._rows
+
+
+class Results:
+    """What was run. ``present``: the needs whose files are there."""
+
+    def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact]) -> None:
+        self.study, self.inputs, self.present = study, inputs, frozenset(present)
+        self._cells: dict[Artifact, Cell] = {}
+
+    @classmethod
+    def read(cls, study: Study, wanted: Sequence[Artifact], paths: Sequence[Path], *, partial: bool = False) -> Results:
+        """Read ``paths``, in the order of ``wanted``; with ``partial``, files that are not there yet are left out.
+
+        Raises
+        ------
+        BeamUQError
+            If the counts differ, or a file is missing, unreadable or of another cell.
+        """
+        if len(wanted) != len(paths):
+            raise BeamUQError(f"--inputs: {len(paths)} files given, {len(wanted)} needed; give them in order of needs")
+        there = [(need, path) for need, path in zip(wanted, paths, strict=True) if not partial or path.is_file()]
+        present = [need for need, _ in there]
+        return cls(study, Inputs.read(present, [path for _, path in there]), present)
+
+    def cell(self, evaluation: Artifact) -> Cell | None:
+        """A cell's measurements with their replicates, or None where they were not run."""
+        replicates = Artifact(
+            "replicates", evaluation.dataset, evaluation.model, evaluation.recipe, scorer=evaluation.scorer
+        )
+        if evaluation not in self.present or replicates not in self.present:
+            return None
+        if evaluation not in self._cells:
+            self._cells[evaluation] = Cell(self.study, self.inputs, evaluation, replicates)
+        return self._cells[evaluation]
+
+    def main_cell(self, model: str, dataset: str) -> Cell | None:
+        """The main recipe under the main scorer."""
+        main = self.study.main
+        return self.cell(Artifact("evaluation", dataset, model, main.recipe, scorer=main.scorer))
+
+    def accuracy(self, quality: Artifact) -> Measured | None:
+        """The share of greedy answers with quality above the threshold; stories count as groups.
+
+        Its std is that of its interval: where all are right, or none, the answers' own is 0 and would judge nothing.
+        """
+        questions = Artifact("questions", quality.dataset)
+        if quality not in self.present or questions not in self.present:
+            return None
+        frame = self.inputs.frame(quality)
+        answers = frame[frame["answer_source"] == "greedy"]
+        correct = (answers["value"] > self.study.quality.threshold).to_numpy()
+        groups = list(self.inputs.frame(questions).set_index("id")["group"].loc[answers["id"]])
+        confidence = self.study.evaluation.confidence
+        low, high = numbers.proportion_interval(correct, groups, confidence)
+        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        return Measured(float(correct.mean()), low, high, std, len(correct))
+
+
+def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
+    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
+    names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
+    mean = float(values.mean())
+    if len(names) < 2:
+        return mean, float("nan")
+    sums = np.bincount(index, weights=values - mean)
+    return mean, float(np.sqrt(len(names) / (len(names) - 1) * np.sum(sums**2)) / len(values))
+
+
+def paired(cells: Sequence[Cell], a: Key, b: Key, confidence: float) -> bootstrap.Difference:
+    """Mean over cells of a − b, paired within each cell's resamples; cells are resampled each on its own."""
+    of_a, of_b = (np.array([cell[key].value for cell in cells], dtype=np.float64) for key in (a, b))
+    replicates = replicated_difference(cells, a, b)
+    return bootstrap.difference(
+        float(of_a.mean()), float(of_b.mean()), replicates, np.zeros_like(replicates), confidence
+    )
+
+
+def replicated_difference(cells: Sequence[Cell], a: Key, b: Key) -> Floats:
+    """Replicates [R] of the mean over cells of a − b, NaN where any is undefined."""
+    of_a, of_b = (np.stack([cell.replicates(key) for cell in cells]).astype(np.float64) for key in (a, b))
+    difference: Floats = (of_a - of_b).mean(axis=0)
+    return difference

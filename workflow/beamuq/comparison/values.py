@@ -1,0 +1,149 @@
+"""The 1,958 printed values as data, and where a study measures each of them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from beamuq.artifacts import Artifact
+from beamuq.comparison.declared import FOLDER, Declared, PaperTable
+from beamuq.errors import BeamUQError
+from beamuq.exhibits.core import VALUE_COLUMNS
+from beamuq.exhibits.measured import Key, stored_setting
+from beamuq.methods.registry import METHODS
+from beamuq.strategies import parse
+from beamuq.study import GridEntry, Study
+
+MEAN = "mean"
+METRICS = ("PRR", "ROC-AUC", "PR-AUC", "accuracy")
+
+
+class RowKey(NamedTuple):
+    """What a printed number is of; unique among them."""
+
+    table: str
+    model: str
+    dataset: str
+    metric: str
+    method: str
+    variant: str
+    setting: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, self))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed number; ``std`` is its ±, None where there is none."""
+
+    key: RowKey
+    value: float
+    std: float | None
+
+
+def read_values(declared: Declared, folder: Path = FOLDER) -> list[Printed]:
+    """``paper_values.csv``, in its order.
+
+    Raises
+    ------
+    BeamUQError
+        If a column, a table's number of rows, a name, a number or the uniqueness of keys is not as declared.
+    """
+    path = folder / "paper_values.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != VALUE_COLUMNS:
+            raise BeamUQError(f"{path}: columns are {reader.fieldnames}, expected {list(VALUE_COLUMNS)}; restore it")
+        rows = [_printed(path, number, row, declared) for number, row in enumerate(reader, start=2)]
+    counts = Counter(row.key.table for row in rows)
+    for table, expected in declared.tables.items():
+        if counts[table] != expected.rows:
+            raise BeamUQError(f"{path}: {table} has {counts[table]} rows, expected {expected.rows}; restore the file")
+    if len({row.key for row in rows}) != len(rows):
+        twice = next(key for key, count in Counter(row.key for row in rows).items() if count > 1)
+        raise BeamUQError(f"{path}: {twice} stands twice; restore the file")
+    return rows
+
+
+def _printed(path: Path, line: int, row: dict[str, str], declared: Declared) -> Printed:
+    key = RowKey(*(row[column] for column in RowKey._fields))
+    try:
+        value, std = float(row["value"]), float(row["std"]) if row["std"] else None
+        known = (
+            key.table in declared.tables
+            and key.model in declared.protocol.models
+            and key.dataset in {*declared.protocol.datasets, MEAN}
+            and key.metric in METRICS
+            and (key.method in METHODS if key.metric != "accuracy" else not key.method)
+            and key.variant in ("", "multinomial", "beamsearch")
+        )
+        if key.setting not in ("", "beam"):
+            parse(key.setting)
+    except (ValueError, BeamUQError) as error:
+        raise BeamUQError(f"{path}: line {line}: {error}; restore the file") from error
+    lowest = -1.0 if key.metric == "PRR" else 0.0
+    if not (known and lowest <= value <= 1 and (std is None or (math.isfinite(std) and std > 0))):
+        raise BeamUQError(f"{path}: line {line}: {key} {value} ± {std} is not a number of the paper; restore the file")
+    return Printed(key, value, std)
+
+
+def read_arrows(folder: Path = FOLDER) -> set[RowKey]:
+    """The keys of cells that carry an arrow in print: ``arrows.csv``, as the values' file has no column for them."""
+    metrics = {"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}
+    with (folder / "arrows.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            RowKey(r["table"], r["model"], r["dataset"], metrics.get(r["table"], "PRR"), r["method"], "beamsearch", "")
+            for r in csv.DictReader(file)
+        }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study measures a printed number: one file a dataset, and what to read there."""
+
+    needs: tuple[Artifact, ...]
+    key: Key
+
+
+def place(study: Study, key: RowKey, declared: Declared) -> Place | str:
+    """The measurement of ours that answers a printed number, or, in a few words, what the study lacks for it."""
+    table = declared.tables[key.table]
+    if key.model not in study.models:
+        return f"the study has no model {key.model!r}"
+    names = []
+    for dataset in list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]:
+        entry = next((e for e in study.grid if _answers(study, e, table, key.model, dataset)), None)
+        scorer = next((s for s in entry.scorers if _plays(study, s, table)), "") if entry else ""
+        if entry is None or (table.scorer and not scorer):
+            return f"the grid has no {key.model}/{dataset} for {key.table}"
+        if table.part == "accuracy":
+            names.append(Artifact("quality", dataset, key.model, entry.recipe, metric=study.quality.metric))
+        else:
+            names.append(Artifact("evaluation", dataset, key.model, entry.recipe, scorer))
+    setting = stored_setting(study, key.setting)
+    return Place(tuple(names), Key(key.metric, key.method, key.variant, setting, table.answer_source))
+
+
+def _plays(study: Study, scorer: str, table: PaperTable) -> bool:
+    """Whether a scorer has the part that the table's scorer has in the paper."""
+    return scorer == study.main.scorer if table.scorer == "nli" else study.scorers[scorer].kind == table.scorer
+
+
+def _answers(study: Study, entry: GridEntry, table: PaperTable, model: str, dataset: str) -> bool:
+    if model not in entry.models or dataset not in entry.datasets:
+        return False
+    if table.scorer and not any(_plays(study, scorer, table) for scorer in entry.scorers):
+        return False
+    scoring = study.scoring[entry.recipe]
+    return {
+        "main": entry.recipe == study.main.recipe,
+        "accuracy": entry.recipe == study.main.recipe,
+        "strategies": scoring.every_strategy,
+        "epsilon": bool(scoring.epsilon),
+        "spectrum": bool(scoring.alpha or scoring.fixed_k),
+    }[table.part]

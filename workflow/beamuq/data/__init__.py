@@ -1,0 +1,1 @@
+"""Raw datasets to question rows, and question rows to prompts."""

@@ -1,0 +1,31 @@
+"""CommonsenseQA (``tau/commonsense_qa``): multiple choice, five options, all of them shown."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beamuq.data.question import STRING, STRINGS, Adapter, Question, Row, multiple_choice
+from beamuq.errors import BeamUQError
+
+OPTIONS = 5
+
+
+def read(row: Row, _: str) -> list[Question]:
+    """One question. Some rows repeat an option's text; they stay, since the reference is a text and not a letter."""
+    found = multiple_choice(row)
+    if len(found["options"]) != OPTIONS:
+        raise BeamUQError(f"choices: {len(found['options'])} options; CommonsenseQA has {OPTIONS}")
+    return [found]
+
+
+ADAPTER = Adapter(
+    columns=pa.schema(
+        {
+            "id": STRING,
+            "question": STRING,
+            "choices": pa.struct({"label": STRINGS, "text": STRINGS}),
+            "answerKey": STRING,
+        }
+    ),
+    read=read,
+)

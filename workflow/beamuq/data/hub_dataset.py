@@ -1,0 +1,108 @@
+"""A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema.
+
+The commit pins what is downloaded; the lock also keeps a hash of the split's rows (their canonical JSON, so that it
+doesn't depend on the version of the library that wrote the file), and rows that differ are refused. What the file is
+stands in its footer. A hidden twin beside it survives when the workflow engine removes an output before it runs the
+rule again, so nothing is downloaded twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq.artifacts import atomic
+from beamuq.data.question import Adapter, questions_of
+from beamuq.data.split_file import SOURCE, conform, source_of
+from beamuq.errors import BeamUQError
+from beamuq.models import hub_download
+from beamuq.models.offline_and_secrets import masked
+from beamuq.models.revision_lock import locked_commit, record, verify_files
+
+
+def fetch_split(
+    repo_id: str, config: str | None, split: str, path: Path, *, adapter: Adapter, lock: Path, offline: bool = False
+) -> None:
+    """Write ``split`` of ``repo_id`` to ``path``; the first fetch resolves the commit, afterwards the lock rules.
+
+    Raises
+    ------
+    BeamUQError
+        If the hub can't be reached, knows no such dataset, configuration or split, its rows differ from the lock, or
+        the adapter can't use them (a test split without answers). Nothing half-written is left.
+    """
+    where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
+    commit = locked_commit(lock, "datasets", repo_id, _refuse_offline if offline else hub_download.resolve_dataset)
+    wanted = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
+    twin = path.with_name(f".{path.name}")
+    if not _is_whole(twin, wanted):
+        if offline:
+            raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
+        facts = hub_download.describe_dataset(repo_id, commit)
+        record(lock, "datasets", repo_id, facts)
+        size = facts["sizes"].get(config or "default")
+        told = hub_download.readable(size) + " to download" if size else f"size {hub_download.UNKNOWN}"
+        print(f"{where} at {commit}: {told}, {hub_download.told_of(facts)}", file=sys.stderr, flush=True)
+        table = _load(repo_id, config, split, commit, where)
+        places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
+        questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
+        content = _content(table)
+        verify_files(lock, "datasets", repo_id, {f"{config or 'default'}/{split}": content})
+        footer = {**(table.schema.metadata or {}), SOURCE: json.dumps({**wanted, "content": content}, sort_keys=True)}
+        with atomic(twin) as temporary:
+            pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
+    with atomic(path) as temporary:
+        shutil.copyfile(twin, temporary)
+
+
+def _is_whole(twin: Path, wanted: dict[str, Any]) -> bool:
+    """Whether ``twin`` holds what is wanted, its rows being those that were fetched."""
+    if not twin.is_file():
+        return False
+    try:
+        source = source_of(twin)
+        if source is None or {key: source.get(key) for key in wanted} != wanted:
+            return False
+        return bool(_content(pq.read_table(twin)) == source["content"])
+    except (BeamUQError, pa.ArrowException, OSError):
+        return False  # a damaged copy is fetched again
+
+
+def _load(repo_id: str, config: str | None, split: str, commit: str, where: str) -> pa.Table:
+    import datasets
+
+    try:
+        loaded = datasets.load_dataset(repo_id, config, split=split, revision=commit)
+        return loaded.with_format("arrow")[:]
+    except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
+        raise BeamUQError(masked(told)) from error
+    except (OSError, datasets.exceptions.DatasetsError) as error:
+        raise BeamUQError(hub_download.explain(repo_id, error, "datasets")) from error
+
+
+def _rows(table: pa.Table) -> Any:
+    for batch in table.to_batches(max_chunksize=1000):
+        yield from batch.to_pylist()
+
+
+def _content(table: pa.Table) -> dict[str, Any]:
+    """Hash and size of the rows as JSON Lines with sorted keys."""
+    digest, size = hashlib.sha256(), 0
+    for row in _rows(table):
+        line = json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        digest.update(line)
+        size += len(line)
+    return {"sha256": digest.hexdigest(), "size": size}
+
+
+def _refuse_offline(repo_id: str) -> str:
+    raise BeamUQError(f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline")

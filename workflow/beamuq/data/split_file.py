@@ -1,0 +1,140 @@
+"""Dataset files in the hub's schema: tolerant of how a value is stored, strict about what it is.
+
+A file is Parquet, as the hub and ``datasets`` write it, or JSON Lines with one object a row; its stem is the split's
+name. Any of Arrow's string and list types will do, and a sequence of records may be a record of lists or a list of
+records. A missing column, a null, or a value of another type is refused with file, row and column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq.data.question import Adapter, Question, Row, questions_of
+from beamuq.errors import BeamUQError
+
+_FIX = "use a file in the hub's schema of this dataset"
+SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
+
+
+def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = None) -> list[Question]:
+    """Every question of a split's file, in file order; ids of rows left out as repeated go into ``repeated``.
+
+    Raises
+    ------
+    BeamUQError
+        If the file is missing, corrupt, foreign or empty, or any row is unusable.
+    """
+    return questions_of(adapter, read_rows(path, adapter.columns), path.stem, repeated)
+
+
+def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON)."""
+    if not path.is_file():
+        raise BeamUQError(f"{path}: no such file; put the split there, in the hub's schema")
+    readers = {".parquet": _parquet, ".jsonl": _json_lines}
+    if path.suffix not in readers:
+        raise BeamUQError(f"{path}: must end in {' or '.join(readers)}")
+    empty = True
+    for place, row in readers[path.suffix](path, columns):
+        empty = False
+        yield place, conform(row, columns, place)
+    if empty:
+        raise BeamUQError(f"{path}: holds no rows; put the whole split there")
+
+
+def conform(row: Row, columns: pa.Schema, place: str) -> Row:
+    """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
+
+    Raises
+    ------
+    BeamUQError
+        For a missing column, a null or a value of another type.
+    """
+    try:
+        return {field.name: _conform(_member(row, field.name, ""), field.type, field.name) for field in columns}
+    except BeamUQError as error:
+        raise BeamUQError(f"{place}: {error}") from error
+
+
+def source_of(path: Path) -> dict[str, Any] | None:
+    """What the fetch step wrote of a split: source, config, split, revision, content; None for any other file."""
+    if path.suffix != ".parquet":
+        return None
+    try:
+        encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
+    return None if encoded is None else dict(json.loads(encoded))
+
+
+def _parquet(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
+    try:
+        with pq.ParquetFile(path) as file:
+            present = file.schema_arrow.names
+            for name in columns.names:
+                if name not in present:
+                    raise BeamUQError(f"{path}: column '{name}' is missing (it has {', '.join(present)}); {_FIX}")
+            first = 0
+            for batch in file.iter_batches(batch_size=1000, columns=columns.names):
+                for index, row in enumerate(batch.to_pylist(), start=first):
+                    yield f"{path}: row {index}", row
+                first += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _json_lines(path: Path, _: pa.Schema) -> Iterator[tuple[str, Row]]:
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}: line {number}"
+        try:
+            row = json.loads(line.decode("utf-8"))
+            if b"\\u" in line:
+                json.dumps(row, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+        except ValueError as error:
+            raise BeamUQError(f"{place}: not valid JSON in UTF-8 ({error}); write one object a line") from error
+        if not isinstance(row, dict):
+            raise BeamUQError(f"{place}: not a JSON object; write one object a line")
+        yield place, row
+
+
+def _unreadable(path: Path, error: Exception) -> BeamUQError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return BeamUQError(f"{path}: not a readable Parquet file ({reason}); fetch or copy it again")
+
+
+def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
+    if value is None:
+        raise BeamUQError(f"{where} is null; fill it in, or choose a split with answers")
+    if pa.types.is_struct(kind):
+        if isinstance(value, list):
+            value = {field.name: [_member(item, field.name, where) for item in value] for field in kind}
+        return {
+            field.name: _conform(_member(value, field.name, where), field.type, f"{where}.{field.name}")
+            for field in kind
+        }
+    if pa.types.is_list(kind):
+        if not isinstance(value, list):
+            raise BeamUQError(f"{where} must be a list, not {value!r:.60}; {_FIX}")
+        if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
+            return value
+        return [_conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)]
+    if not isinstance(value, str):
+        raise BeamUQError(f"{where} must be text, not {value!r:.60}; {_FIX}")
+    return value
+
+
+def _member(record: Any, name: str, where: str) -> Any:
+    full = f"{where}.{name}" if where else name
+    if not isinstance(record, dict):
+        raise BeamUQError(f"{where} must be a record with '{name}', not {record!r:.60}; {_FIX}")
+    if name not in record:
+        raise BeamUQError(f"{full} is missing; {_FIX}")
+    return record[name]

@@ -1,0 +1,209 @@
+"""Evidence out of the tables of a cell: one model, dataset and recipe under one scorer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamuq.errors import BeamUQError
+from beamuq.methods import information, weights
+from beamuq.methods.array_math import Array, Index, Mask
+from beamuq.methods.judgement_columns import Statistics
+from beamuq.methods.method_inputs import Answer, Evidence, Pairs
+from beamuq.methods.rouge import rouge_matrix
+from beamuq.methods.table_lookup import PairTable, by_question, lists, positions, where
+from beamuq.produced_answer import strategy_of
+from beamuq.strategies import parse
+
+SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
+
+
+class Cell:
+    """The tables of a cell, indexed so that evidence is a few array look-ups.
+
+    Parameters
+    ----------
+    questions, candidates, similarity, statistics, cross
+        Tables of ``beamuq.artifacts``; statistics and cross (the cross-encoder's similarity, for SAR) may be absent.
+        Questions without candidates are left out: a recipe may ask a prefix of the dataset.
+    main_beam
+        The search whose first beam is the produced answer ``top_beam``.
+    equivalence_threshold
+        Threshold on s for a scorer without classes (D18); None for one with classes.
+    sar_similarity
+        Where SAR's sentence similarity comes from: the cross-encoder's file, the scorer's own, ROUGE-L; None: nowhere.
+
+    Raises
+    ------
+    BeamUQError
+        If the tables do not belong together.
+    """
+
+    def __init__(
+        self,
+        questions: pa.Table,
+        candidates: pa.Table,
+        similarity: pa.Table,
+        statistics: pa.Table | None = None,
+        cross: pa.Table | None = None,
+        *,
+        main_beam: str | None = None,
+        equivalence_threshold: float | None = None,
+        sar_similarity: SentenceSimilarity | None = None,
+    ) -> None:
+        asked = set(candidates.column("id").to_pylist())
+        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in asked]
+        if unknown := asked.difference(self.ids):
+            raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
+        if (sar_similarity == "file") != (cross is not None):
+            raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
+        ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
+        self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
+        self._candidates = candidates.combine_chunks()
+        self._question = positions(candidates.column("id"), ids)
+        self._text = positions(candidates.column("text"), texts)
+        self._texts = np.append(texts.to_numpy(zero_copy_only=False), "")  # position −1 is padding's
+        self._rank = candidates.column("rank").to_numpy()
+        self._logprob = candidates.column("logprob").to_numpy()
+        self._policy_logprob = candidates.column("policy_logprob").to_numpy()
+        self._statistics = None if statistics is None else Statistics(statistics, self.ids)
+        self._similarity = PairTable("similarity", similarity, ids, texts)
+        self._cross = None if cross is None else PairTable("cross-similarity", cross, ids, texts)
+        self._main_beam = main_beam
+        self._same_meaning = equivalence_threshold
+        self._sar_similarity = sar_similarity
+        self._answers: dict[str, Answer] = {}
+        if equivalence_threshold is not None and self._similarity.classes is not None:
+            raise BeamUQError(
+                "equivalence_threshold is for a scorer without classes, and this one has them; set it to null"
+            )
+
+    def evidence(
+        self,
+        strategy: str,
+        answer_source: str,
+        *,
+        budget: int | None = None,
+        epsilon: float = 0.0,
+        exact: bool = False,
+        alpha: float = 0.9,
+    ) -> Evidence:
+        """The evidence of one strategy's candidates about one produced answer, for every question.
+
+        Parameters
+        ----------
+        strategy
+            As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
+            (D14); beams and diverse beams their restricted mass with floor ``epsilon``; hybrids both.
+        produced
+            ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
+        budget
+            The first so many samples only; None: all. (A smaller beam search is another strategy.)
+
+        Raises
+        ------
+        BeamUQError
+            If a question lacks the produced answer, a candidate, a pair or a statistic; the message names it.
+        """
+        rows = self._rows(strategy, budget)
+        mask = rows >= 0
+        answers = self._answer_rows(answer_source)
+        codes = np.concatenate([self._text[answers][:, None], np.where(mask, self._text[rows], -1)], axis=1)
+        pairs = self._pairs(codes)
+        return Evidence(
+            answer=self._answer(answer_source, answers),
+            logprob=np.where(mask, self._logprob[rows], -np.inf),
+            mask=mask,
+            weights=self._weights(strategy, rows, epsilon, exact),
+            pairs=pairs,
+            texts=self._texts[codes],
+            token_sar=None
+            if self._statistics is None
+            else self._statistics.token_sar(strategy, self._candidates, rows),
+            sentence_similarity=self._sentence_similarity(codes, pairs),
+            alpha=alpha,
+        )
+
+    def _rows(self, strategy: str, budget: int | None = None) -> Index:
+        """Rows of the candidates table, [N, M]: draws as drawn, any search's by descending p (D12); −1 on padding."""
+        kind, _ = parse(strategy)
+        rows = where(self._candidates, strategy=strategy)
+        order = self._rank[rows]
+        if kind not in ("sample", "hybrid"):
+            order = np.lexsort((order, -self._logprob[rows])).argsort()
+        rows = rows[np.lexsort((order, self._question[rows]))]
+        matrix = by_question(rows, self._question[rows], len(self.ids))
+        short = (matrix >= 0).sum(axis=1) < (budget or 1)
+        if short.any():
+            raise BeamUQError(
+                f"candidates: question {self.ids[int(short.argmax())]!r} has fewer than {budget or 1} of {strategy!r}; "
+                "decode them, or ask for fewer"
+            )
+        return matrix[:, :budget]
+
+    def _answer_rows(self, answer_source: str) -> Index:
+        strategy = strategy_of(answer_source, self._main_beam)
+        rows = np.intersect1d(where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
+        rows = rows[np.argsort(self._question[rows], kind="stable")]
+        if not np.array_equal(self._question[rows], np.arange(len(self.ids))):
+            missing = np.setdiff1d(np.arange(len(self.ids)), self._question[rows])
+            which = self.ids[int(missing[0])] if len(missing) else "more than one"
+            raise BeamUQError(f"candidates: question {which!r} has no first {strategy!r}; decode it again")
+        return rows
+
+    def _weights(self, strategy: str, rows: Index, epsilon: float, exact: bool) -> Array:
+        kind, parameters = parse(strategy)
+        mask, logprob, policy_logprob = rows >= 0, self._logprob[rows], self._policy_logprob[rows]
+        if kind == "hybrid":
+            return weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
+        if kind != "sample":
+            return weights.restricted_mass(logprob, mask, epsilon)
+        if exact:
+            return weights.importance(logprob, policy_logprob, mask)
+        return weights.temperature(logprob, mask, parameters["T"])
+
+    def _pairs(self, codes: Index) -> Pairs:
+        rows = self._similarity.rows(self.ids, codes)
+        similarity = np.where(rows >= 0, self._similarity.entail[rows], 0.0)
+        same: Mask | None = None
+        if self._similarity.classes is not None:
+            neutral, contradiction = (values[rows] for values in self._similarity.classes)
+            same = (similarity > neutral) & (similarity > contradiction)
+        else:
+            contradiction = 1.0 - similarity
+            if self._same_meaning is not None:
+                same = similarity >= self._same_meaning
+        return Pairs(
+            similarity=similarity,
+            mask=codes >= 0,
+            contradiction=contradiction,
+            same=None if same is None else same & same.transpose(0, 2, 1),
+            identical=codes[:, :, None] == codes[:, None, :],
+        )
+
+    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array | None:
+        if self._sar_similarity == "scorer":
+            return pairs.similarity[:, 1:, 1:]
+        if self._sar_similarity == "rouge-l":
+            return rouge_matrix(self._texts[codes[:, 1:]], pairs.mask[:, 1:])
+        if self._cross is None:
+            return None
+        rows = self._cross.rows(self.ids, codes[:, 1:])
+        return np.where(rows >= 0, self._cross.entail[rows], 0.0)
+
+    def _answer(self, answer_source: str, answers: Index) -> Answer:
+        if answer_source not in self._answers:
+            entropies = lists(self._candidates.column("entropies"), answers)
+            self._answers[answer_source] = Answer(
+                logprob=self._logprob[answers],
+                length=pc.list_value_length(self._candidates.column("token_ids")).to_numpy()[answers].astype(np.int64),
+                mean_entropy=None if entropies is None else information.mean_token_entropy(*entropies),
+                p_true_logprob=None if self._statistics is None else self._statistics.p_true_logprob(answer_source),
+                ccp=None
+                if self._statistics is None
+                else self._statistics.ccp(answer_source, self._candidates, answers),
+            )
+        return self._answers[answer_source]

@@ -1,0 +1,199 @@
+"""Causal language models from a local folder: weights, tokenizer, prompts as token ids, the context window."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beamuq.errors import BeamUQError
+from beamuq.models import model_manifest
+from beamuq.models.model_folder import check_folder, is_tokenizer_file
+
+if TYPE_CHECKING:
+    import torch
+
+
+# The date that Llama's templates write where they are given none.
+DATE = "26 Jul 2024"
+# What the loaders raise for weights that are damaged, foreign, or code in the guise of weights.
+UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, pickle.UnpicklingError)
+
+
+def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
+    """Load ``(model, tokenizer)`` in evaluation mode from a local folder; code in the folder never runs.
+
+    The attention implementation is left to the caller.
+
+    Raises
+    ------
+    BeamUQError
+        If the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are incomplete.
+    """
+    from transformers import AutoModelForCausalLM
+
+    check_folder(folder)
+    model_manifest.read_manifest(folder)
+    return load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device), load_tokenizer(folder)
+
+
+def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device) -> Any:
+    """Load a model of a transformers auto class; a parameter that the checkpoint lacks is refused, never random.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the folder and the first missing parameters.
+    """
+    from safetensors import SafetensorError
+
+    placed = {"device_map": {"": device}} if device.type != "cpu" else {}
+    try:
+        model, report = auto_class.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, trust_remote_code=False, output_loading_info=True, **placed
+        )
+    except (*UNREADABLE, SafetensorError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({first}); fetch it again") from error
+    missing = sorted(str(key) for key in report["missing_keys"])
+    if missing:
+        raise BeamUQError(f"{folder}: its weights lack {', '.join(missing[:3])}; it is not a {type(model).__name__}")
+    return model.eval()
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load a folder's tokenizer.
+
+    Raises
+    ------
+    BeamUQError
+        If it cannot be read.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a corrupt tokenizer.json raises a bare Exception from the Rust side
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BeamUQError(f"{folder}: its tokenizer cannot be loaded ({first}); fetch it again") from error
+    if type(tokenizer).__name__ == "DebertaTokenizer":
+        _join_as_trained(tokenizer)
+    return tokenizer
+
+
+def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS."""
+    ids = list(tokenizer(text).input_ids)
+    bare = list(tokenizer(text, add_special_tokens=False).input_ids)
+    return ids[: len(ids) - _trailing(ids, bare)]
+
+
+def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None = None) -> list[int]:
+    """Token ids of one user message in the model's chat template, up to where its answer begins.
+
+    The template writes its own BOS; the tokenizer adds no second one. ``enable_thinking`` goes to a template that
+    knows it, and a template that writes the date gets a fixed one, so that an answer does not depend on the day.
+
+    Raises
+    ------
+    BeamUQError
+        If the tokenizer has no chat template, thinking is set for a template that does not know it or not set for one
+        that does, or the template writes a date that cannot be fixed.
+    """
+    template = tokenizer.chat_template
+    if not template:
+        raise BeamUQError(f"{tokenizer.name_or_path}: has no chat template; use style: base for this model")
+    options: dict[str, Any] = {}
+    if enable_thinking is not None:
+        if not can_think(tokenizer):
+            raise BeamUQError(f"{tokenizer.name_or_path}: its chat template knows no enable_thinking; remove the key")
+        options["enable_thinking"] = enable_thinking
+    elif can_think(tokenizer):
+        # Left unset such a template lets the model think first: its answer would be the opening mark of a thought.
+        raise BeamUQError(f"{tokenizer.name_or_path}: its chat template can think first; set enable_thinking: false")
+    if "date_string" in str(template):
+        options["date_string"] = DATE
+    elif "strftime_now" in str(template):
+        raise BeamUQError(
+            f"{tokenizer.name_or_path}: its chat template writes today's date, so answers would change with the day; "
+            "put a fixed date into the template of a copy of the model"
+        )
+    messages = [{"role": "user", "content": message}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+    return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def can_think(tokenizer: Any) -> bool:
+    """Whether the chat template has a switch for thinking before the answer (``enable_thinking``, as Qwen 3's has)."""
+    return "enable_thinking" in str(tokenizer.chat_template)
+
+
+def context_window(model: Any) -> int:
+    """The most tokens, prompt and answer together, that the model's positions reach.
+
+    Raises
+    ------
+    BeamUQError
+        If its config does not say.
+    """
+    window = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if not isinstance(window, int) or window < 1:
+        raise BeamUQError(f"{model.name_or_path}: config.json names no max_position_embeddings; add it")
+    return window
+
+
+def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int, max_new_tokens: int) -> None:
+    """Refuse a prompt that leaves no room for its answer.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the first question id, its length and the room.
+    """
+    room = window - max_new_tokens
+    for question, ids in prompts.items():
+        if len(ids) > room:
+            raise BeamUQError(
+                f"question {question}: its prompt has {len(ids)} tokens, the context window of {window} leaves {room} "
+                f"beside max_new_tokens {max_new_tokens}; drop the question or use a model with a longer window"
+            )
+
+
+def model_identity(folder: Path) -> dict[str, str]:
+    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
+
+    Hashes come from the manifest; a folder that no fetch made is hashed whole.
+    """
+    known = model_manifest.read_manifest(folder)
+    files = known["files"] if known else model_manifest.describe(folder)
+    tokenizer = {name: entry["sha256"] for name, entry in files.items() if is_tokenizer_file(name)}
+    content = model_manifest.content_hash(files)
+    return {
+        "source": known["source"] if known else f"folder:{folder.resolve().name}",
+        "revision": known["revision"] if known else content,
+        "content": content,
+        "tokenizer": hashlib.sha256(json.dumps(tokenizer, sort_keys=True).encode()).hexdigest(),
+    }
+
+
+def _join_as_trained(tokenizer: Any) -> None:
+    """Give DeBERTa back the one separator between two texts: transformers 5 writes two, whatever the files say."""
+    from tokenizers.processors import TemplateProcessing
+
+    first, last = tokenizer.cls_token, tokenizer.sep_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B {last}",
+        special_tokens=[(first, tokenizer.cls_token_id), (last, tokenizer.sep_token_id)],
+    )
+
+
+def _trailing(ids: list[int], bare: list[int]) -> int:
+    """How many ids the tokenizer put after the text's own."""
+    for cut in range(len(ids) - len(bare) + 1):
+        if ids[len(ids) - cut - len(bare) : len(ids) - cut] == bare:
+            return cut
+    return 0

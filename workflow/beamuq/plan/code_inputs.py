@@ -1,0 +1,50 @@
+"""Which package files a step imports: the inputs that make a rule run again when its code changes."""
+
+from __future__ import annotations
+
+import ast
+import os
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def step_sources(step: str, *modules: str) -> list[str]:
+    """Every package file that ``beamuq.steps.<step>`` and ``modules`` import, directly or not, sorted.
+
+    Paths are relative to the working directory, so that two checkouts name the same inputs.
+    Imports inside functions count. Snakemake compares these files by content, so a touch or a fresh checkout reruns
+    nothing and a change of meaning reruns exactly the rules that use it.
+    """
+    found: set[Path] = set()
+    pending = [_file(f"beamuq.steps.{step}"), *(_file(module) for module in modules)]
+    while pending:
+        path = pending.pop()
+        if path is None or path in found:
+            continue
+        found.add(path)
+        pending += [_file(name) for name in _imports(path)]
+    return [os.path.relpath(path) for path in sorted(found)]
+
+
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    # importing beamuq.a.b runs beamuq/a/__init__.py too
+    parents = {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
+    return tuple(sorted(name for name in parents if name.split(".")[0] == "beamuq"))
+
+
+def _file(module: str) -> Path | None:
+    base = PACKAGE.parent.joinpath(*module.split("."))
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None

@@ -1,1 +1,0 @@
-"""Templates to prompts: text files a person can read, and one function that fills them in."""

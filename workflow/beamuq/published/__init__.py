@@ -1,1 +1,0 @@
-"""The paper's printed numbers and claims, held against a run, and against themselves."""

@@ -1,1 +1,0 @@
-"""How right a produced answer is, in [0, 1]."""

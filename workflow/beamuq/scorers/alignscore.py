@@ -1,0 +1,202 @@
+"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims (D17)?
+
+A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1). Mode ``nli_sp`` uses
+the three-way head's first class, *aligned*: the context is cut into chunks of sentences, the claim into sentences; the
+score is the mean over the claim's sentences of the maximum over the context's chunks.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq.errors import BeamUQError
+from beamuq.models.causal_lm import load_tokenizer, model_identity
+from beamuq.models.model_folder import check_folder
+from beamuq.scorers import encoder_model
+from beamuq.scorers.nli_cross_encoder import softmax
+
+if TYPE_CHECKING:
+    import torch
+
+HEADS = {"bin_layer": 2, "tri_layer": 3, "reg_layer": 1}
+BODY, UNUSED = "base_model.", "mlm_head."
+ALIGNED = 0  # column of the three-way head
+CHUNK_WORDS = 350
+EMPTY = "(empty)"
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
+
+
+class AlignScore:
+    """P(aligned) of (context, claim) pairs.
+
+    Parameters
+    ----------
+    checkpoint
+        The published ``.ckpt`` file, or the folder that holds it.
+    backbone
+        Folder with the body's config and tokenizer (roberta-large).
+
+    Raises
+    ------
+    BeamUQError
+        If the checkpoint is not one of AlignScore, or does not fit the backbone.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        backbone: Path,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        memo: Path | None = None,
+    ) -> None:
+        check_folder(backbone, weights=False)
+        file = find_checkpoint(checkpoint)
+        identity = model_identity(file.parent)
+        self.tokenizer = load_tokenizer(backbone)
+        self.body, self.head = _load(file, backbone)
+        self.body.to(device=device, dtype=dtype)
+        self.head.to(device=device, dtype=dtype)
+        self.device = device
+        self.encoding = encoder_model.Encoding(
+            self.tokenizer,
+            max_length=encoder_model.max_length(self.body, self.tokenizer),
+            with_types=encoder_model.has_types(self.body),
+        )
+        tokenizer = model_identity(backbone)["tokenizer"]
+        options = {"dtype": str(dtype), "device": device, "output": "tri_layer", "tokenizer": tokenizer}
+        self.memo = encoder_model.open_memo(memo, identity, **options)
+        self.counts = encoder_model.Counts(0, 0, 0)
+
+    def score(self, contexts: Sequence[str], claims: Sequence[str]) -> NDArray[np.float64]:
+        """``nli_sp`` of each (context, claim), shape (P,), in [0, 1]."""
+        pairs: list[tuple[str, str]] = []
+        shapes = []
+        for context, claim in zip(contexts, claims, strict=True):
+            parts, statements = chunks(context), sentences(claim)
+            shapes.append((len(statements), len(parts)))
+            pairs += [(part, statement) for statement in statements for part in parts]
+        aligned = self._aligned(pairs)
+        scores, start = [], 0
+        for statements_count, parts_count in shapes:
+            size = statements_count * parts_count
+            table = aligned[start : start + size].reshape(statements_count, parts_count)
+            scores.append(table.max(axis=1).mean())
+            start += size
+        return np.array(scores, dtype=np.float64)
+
+    def _aligned(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        values, self.counts = encoder_model.run(
+            self.encoding.pair_rows(pairs, "only_first"),
+            self._forward,
+            pad=encoder_model.padding(self.tokenizer),
+            width=HEADS["tri_layer"],
+            device=self.device,
+            memo=self.memo,
+            label="claims",
+        )
+        if self.memo is not None:
+            self.memo.flush()
+        return softmax(values)[:, ALIGNED]
+
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
+        options = {} if types is None else {"token_type_ids": types}
+        logits: torch.Tensor = self.head(self.body(input_ids=ids, attention_mask=mask, **options).pooler_output)
+        return logits
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of a text, split behind ``.``, ``!`` or ``?``; a blank text is the one sentence ``(empty)``."""
+    return [part for part in _SENTENCE_END.split(text.strip()) if part] or [EMPTY]
+
+
+def chunks(context: str) -> list[str]:
+    """A context in chunks of about 350 words, each of whole sentences, at least one."""
+    parts = sentences(context)
+    size = max(len(parts) // (len(context.split()) // CHUNK_WORDS + 1), 1)
+    return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
+
+
+def best_over_references(
+    scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """The best score over each answer's references, shape (A,): context = answer, claim = reference."""
+    contexts = [answer for answer, claims in zip(answers, references, strict=True) for _ in claims]
+    values = scorer.score(contexts, [claim for claims in references for claim in claims])
+    ends = np.cumsum([len(claims) for claims in references])
+    return np.array([part.max() for part in np.split(values, ends[:-1])], dtype=np.float64)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The one ``.ckpt`` file of a folder, or the file itself.
+
+    Raises
+    ------
+    BeamUQError
+        If there is none, or more than one.
+    """
+    if path.is_file():
+        return path
+    found = sorted(path.glob("*.ckpt"))
+    if len(found) != 1:
+        raise BeamUQError(f"{path}: holds {len(found)} .ckpt files; AlignScore needs exactly one, fetch it again")
+    return found[0]
+
+
+class _Ignored:
+    """Stands for whatever a trainer left in its checkpoint beside tensors, and does nothing."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __setstate__(self, _: object) -> None: ...
+
+
+def _stored(file: Path) -> Any:
+    """A checkpoint's content: tensors, and `_Ignored` in place of objects that only code could make."""
+    import torch
+
+    kept = zipfile.is_zipfile(file)  # older files can be read, but not left on the disk
+    ignored = torch.serialization.get_unsafe_globals_in_checkpoint(file) if kept else []
+    with torch.serialization.safe_globals([(_Ignored, name) for name in ignored]):
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=kept)
+
+
+def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
+    """The body and the three-way head, in evaluation mode; every parameter comes from the checkpoint."""
+    import torch
+    from transformers import RobertaConfig, RobertaModel
+
+    try:
+        stored = _stored(file)
+        state = {key: value for key, value in stored["state_dict"].items() if not key.startswith(UNUSED)}
+    except (OSError, RuntimeError, KeyError, TypeError, AttributeError, ValueError, pickle.UnpicklingError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BeamUQError(f"{file}: not a readable AlignScore checkpoint ({first}); fetch it again") from error
+    body: Any = RobertaModel(RobertaConfig.from_pretrained(backbone))
+    body.eval()
+    width = body.config.hidden_size
+    for head, outputs in HEADS.items():
+        found = tuple(state[f"{head}.weight"].shape) if f"{head}.weight" in state else None
+        if found != (outputs, width):
+            raise BeamUQError(
+                f"{file}: {head} has shape {found}, not {(outputs, width)}; checkpoint or backbone is wrong"
+            )
+    parameters = {key.removeprefix(BODY): value for key, value in state.items() if key.startswith(BODY)}
+    parameters.pop("embeddings.position_ids", None)  # a buffer that older versions saved
+    try:
+        body.load_state_dict(parameters, strict=True)
+    except RuntimeError as error:
+        first = " ".join(str(error).split())[:200]
+        raise BeamUQError(f"{file}: does not fit the backbone {backbone} ({first}); correct one of them") from error
+    tri_layer = torch.nn.Linear(width, HEADS["tri_layer"]).eval()
+    tri_layer.load_state_dict({name: state[f"tri_layer.{name}"] for name in ("weight", "bias")})
+    return body, tri_layer

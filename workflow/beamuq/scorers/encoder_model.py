@@ -1,0 +1,273 @@
+"""Encoders over packed batches whose results do not depend on what else is in the batch.
+
+Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
+follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
+two that fills the token budget, and places left over are copies of the first. The same row is then computed on the same
+shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch
+alike. Each batch checks that on its first row, which also has the last place; where it fails no memo is used for rows
+of that length, so that the same file gives the same bytes whatever was remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from beamuq.errors import BeamUQError
+from beamuq.scorers.pair_cache import Memo
+
+if TYPE_CHECKING:
+    import torch
+
+Values = NDArray[np.float32]
+Truncation = Literal["longest_first", "only_first"]
+STEP = 8  # lengths are rounded up to a multiple of it
+TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input of an encoder: token ids with specials, and token types (empty where the model has none)."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...] = ()
+
+    def key(self) -> bytes:
+        """16 bytes that stand for this row in a memo."""
+        packed = np.asarray([len(self.ids), *self.ids, *self.types], np.int32).tobytes()
+        return hashlib.blake2b(packed, digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows were asked for, how many of them were distinct, how many had to be run."""
+
+    asked: int
+    distinct: int
+    scored: int
+
+
+class Encoding:
+    """Builds rows of one text or of a pair out of texts that are tokenised once each.
+
+    The places of special tokens are read off encoded probes, so any tokenizer will do whose templates are
+    ``prefix A suffix`` and ``prefix A middle B suffix``.
+
+    Raises
+    ------
+    BeamUQError
+        If the tokenizer joins texts in another way.
+    """
+
+    def __init__(self, tokenizer: Any, *, max_length: int, with_types: bool) -> None:
+        self.tokenizer, self.max_length, self.with_types = tokenizer, max_length, with_types
+        self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
+
+    def single_rows(self, texts: Sequence[str]) -> list[Row]:
+        """One row a text, truncated to ``max_length``."""
+        return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
+
+    def pair_rows(self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first") -> list[Row]:
+        """One row a pair, truncated to ``max_length``.
+
+        ``only_first`` shortens the second text only if it alone is too long, and then both.
+        """
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        ids = dict(zip(texts, tokenise(self.tokenizer, texts), strict=True))
+        room = self._room(2)
+        rows = []
+        for first, second in pairs:
+            a, b = ids[first], ids[second]
+            if truncation == "only_first" and len(b) < room:
+                keep = (min(len(a), room - len(b)), len(b))
+            else:
+                keep = keep_longest_first(len(a), len(b), room)
+            rows.append(self._row(a[: keep[0]], b[: keep[1]]))
+        return rows
+
+    def _room(self, texts: int) -> int:
+        return self.max_length - sum(len(ids) for ids, _ in self._templates[texts][::2])
+
+    def _row(self, *texts: tuple[int, ...]) -> Row:
+        parts = []
+        for place, (ids, kinds) in enumerate(self._templates[len(texts)]):
+            if place % 2:  # a text's place: its one type is repeated
+                parts.append((texts[place // 2], kinds * len(texts[place // 2])))
+            else:
+                parts.append((ids, kinds))
+        ids = tuple(chain.from_iterable(ids for ids, _ in parts))
+        return Row(ids, tuple(chain.from_iterable(types for _, types in parts)) if self.with_types else ())
+
+
+def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Specials before, between and behind the texts, with the texts' places in between: (ids, types) of each part."""
+    probe = tokenizer(*texts, return_token_type_ids=True)
+    ids, types = list(probe["input_ids"]), list(probe["token_type_ids"])
+    parts: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    start = 0
+    for own in tokenise(tokenizer, texts):
+        found = next((i for i in range(start, len(ids)) if tuple(ids[i : i + len(own)]) == own), None)
+        if found is None:
+            raise BeamUQError(f"{tokenizer.name_or_path}: its tokenizer joins texts in an unknown way; use another")
+        parts += [(tuple(ids[start:found]), tuple(types[start:found])), (own, (types[found],))]
+        start = found + len(own)
+    return [*parts, (tuple(ids[start:]), tuple(types[start:]))]
+
+
+def tokenise(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
+    """Token ids of each text, without special tokens, padding or truncation."""
+    if not texts:
+        return []
+    options = {"add_special_tokens": False, "padding": False, "truncation": False, "verbose": False}
+    return [tuple(ids) for ids in tokenizer(list(texts), **options)["input_ids"]]
+
+
+def keep_longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of each text stay: the longer gives way until both are equal; an odd token is the longer's."""
+    if first + second <= room:
+        return first, second
+    short = min(first, second, room // 2)
+    return (short, room - short) if first <= second else (room - short, short)
+
+
+def max_length(model: Any, tokenizer: Any) -> int:
+    """The most tokens that an encoder takes, special ones included."""
+    config = model.config
+    limit = int(config.max_position_embeddings)
+    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        limit -= config.pad_token_id + 1  # its positions are counted from behind the padding id
+    return min(limit, int(tokenizer.model_max_length))
+
+
+def has_types(model: Any) -> bool:
+    """Whether the model tells the two texts of a pair apart by token types."""
+    return int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
+
+
+def padding(tokenizer: Any) -> int:
+    """The token behind a row's end; any will do for a tokenizer that has none of its own, since it is masked."""
+    return int(tokenizer.pad_token_id or 0)
+
+
+def run(
+    rows: Sequence[Row],
+    forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor],
+    *,
+    pad: int,
+    width: int,
+    device: torch.device,
+    memo: Memo | None = None,
+    label: str = "rows",
+) -> tuple[Values, Counts]:
+    """Run each distinct row once.
+
+    Parameters
+    ----------
+    forward
+        Token ids, attention mask and token types (or None), each of shape (B, L), to values of shape (B, width).
+    pad
+        Token id behind a row's end; masked.
+    memo
+        Where values are looked up and kept; the caller flushes it.
+
+    Returns
+    -------
+    values
+        float32 of shape (len(rows), width).
+    counts
+        Rows asked for, distinct, and run (not in the memo).
+
+    Raises
+    ------
+    BeamUQError
+        If the model gives a value that is not finite.
+    """
+    import torch
+
+    distinct = list(dict.fromkeys(rows))
+    keys = [row.key() for row in distinct]
+    known = memo.find(keys) if memo is not None else {}
+    values = np.empty((len(distinct), width), np.float32)
+    for i, value in known.items():
+        values[i] = value
+    by_length: dict[int, list[int]] = {}
+    for i, row in enumerate(distinct):
+        by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
+    scored = 0
+    with torch.inference_mode(), tqdm(total=len(distinct) - len(known), desc=label, disable=None) as progress:
+
+        def score(length: int, members: Sequence[int], kept: Memo | None) -> bool:
+            """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
+            size = 1 << max(0, (TOKENS[device.type] // length).bit_length() - 1)
+            for start in range(0, len(members), max(1, size - 1)):
+                batch = list(members[start : start + max(1, size - 1)])
+                filled = batch + [batch[0]] * (size - len(batch))
+                out = forward(*_tensors([distinct[i] for i in filled], length, pad, device))
+                if kept is not None and not torch.equal(out[0], out[-1]):
+                    return False
+                values[batch] = out.float().cpu().numpy()[: len(batch)]
+                if not np.isfinite(values[batch]).all():
+                    raise BeamUQError(f"{label}: the model gave a value that is not finite; use dtype float32")
+                if kept is not None:
+                    kept.add([keys[i] for i in batch], values[batch])
+                progress.update(len(batch))
+            return True
+
+        for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
+            members = [i for i in by_length[length] if i not in known]
+            if members and not score(length, members, memo):
+                members = by_length[length]
+                score(length, members, None)
+            scored += len(members)
+    position = {row: i for i, row in enumerate(distinct)}
+    return values[[position[row] for row in rows]], Counts(len(rows), len(distinct), scored)
+
+
+def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
+    """What a memoised value depends on beside its row: checkpoint, arithmetic, machine kind, library versions."""
+    import torch
+    import transformers
+
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    kernels = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else str(torch.version.cuda)
+    facts = {
+        "checkpoint": folder_identity["content"],
+        "dtype": dtype,
+        "machine": f"{device.type} {machine} {kernels}",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "batch": [STEP, TOKENS[device.type]],
+        **details,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def open_memo(root: Path | None, *args: Any, **kwargs: Any) -> Memo | None:
+    """The memo under ``root`` for what :func:`fingerprint` says of the arguments; None without a root."""
+    return None if root is None else Memo(root / fingerprint(*args, **kwargs))
+
+
+def _tensors(
+    rows: Sequence[Row], length: int, pad: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    import torch
+
+    ids = np.full((len(rows), length), pad, np.int64)
+    mask = np.zeros((len(rows), length), np.int64)
+    types = np.zeros((len(rows), length), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row.ids)] = row.ids
+        mask[i, : len(row.ids)] = 1
+        types[i, : len(row.types)] = row.types
+    moved = [torch.from_numpy(array).to(device) for array in (ids, mask, types)]
+    return moved[0], moved[1], moved[2] if rows[0].types else None

@@ -1,0 +1,133 @@
+"""Scorers that read both texts at once: NLI classifiers (DeBERTa-MNLI) and similarity regressors (RoBERTa STS)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beamuq.errors import BeamUQError
+from beamuq.models.causal_lm import load_tokenizer, load_whole, model_identity
+from beamuq.models.model_folder import check_folder
+from beamuq.scorers import encoder_model
+from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
+
+if TYPE_CHECKING:
+    import torch
+
+CLASSES = ("entail", "neutral", "contradict")
+
+
+class _PairClassifier:
+    """A sequence classifier over pairs of texts, with its tokenizer and memo."""
+
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
+        from transformers import AutoModelForSequenceClassification
+
+        check_folder(folder)
+        identity = model_identity(folder)
+        self.tokenizer = load_tokenizer(folder)
+        model = load_whole(AutoModelForSequenceClassification, folder, dtype=dtype, device=device)
+        self.model = model.to(device=device, dtype=dtype)  # DeBERTa's biases come out in float32 whatever was asked
+        self.device = device
+        self.encoding = encoder_model.Encoding(
+            self.tokenizer,
+            max_length=encoder_model.max_length(self.model, self.tokenizer),
+            with_types=encoder_model.has_types(self.model),
+        )
+        self.memo = encoder_model.open_memo(memo, identity, dtype=str(dtype), device=device, output="logits")
+        self.counts = encoder_model.Counts(0, 0, 0)
+
+    def logits(self, pairs: Sequence[Pair]) -> encoder_model.Values:
+        """Logits of each pair: float32 of shape (P, classes)."""
+        values, self.counts = encoder_model.run(
+            self.encoding.pair_rows(pairs),
+            self._forward,
+            pad=encoder_model.padding(self.tokenizer),
+            width=int(self.model.config.num_labels),
+            device=self.device,
+            memo=self.memo,
+            label="pairs",
+        )
+        if self.memo is not None:
+            self.memo.flush()
+        return values
+
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        if types is not None:
+            inputs["token_type_ids"] = types
+        logits: torch.Tensor = self.model(**inputs).logits
+        return logits
+
+
+class NLI(_PairClassifier):
+    """Natural language inference: softmax over entailment, neutral and contradiction, no question prepended (D10).
+
+    Which logit is which class is read from the checkpoint's config, never assumed.
+
+    Raises
+    ------
+    BeamUQError
+        If the config does not name exactly these three classes.
+    """
+
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
+        super().__init__(folder, dtype=dtype, device=device, memo=memo)
+        self.columns = class_columns(self.model.config, folder)
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """P(class | premise, hypothesis) of each pair, in [0, 1]; the three sum to 1."""
+        probabilities = softmax(self.logits(pairs))
+        return PairScores(*(probabilities[:, self.columns[name]] for name in CLASSES))
+
+
+class CrossEncoder(_PairClassifier):
+    """Semantic textual similarity: one logit through a sigmoid (D10). Not symmetric by construction.
+
+    Raises
+    ------
+    BeamUQError
+        If the checkpoint has other than one output.
+    """
+
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
+        super().__init__(folder, dtype=dtype, device=device, memo=memo)
+        if self.model.config.num_labels != 1:
+            found = self.model.config.num_labels
+            raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {found}; use kind: nli for classes")
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """Similarity of each pair, in (0, 1)."""
+        logits = self.logits(pairs)[:, 0].astype(np.float64)
+        return PairScores(entail=1.0 / (1.0 + np.exp(-logits)))
+
+
+def class_columns(config: Any, folder: Path) -> dict[str, int]:
+    """Which column of the logits is ``entail``, ``neutral`` and ``contradict``, by the config's own label names.
+
+    Raises
+    ------
+    BeamUQError
+        If the names are not those three, or ``id2label`` and ``label2id`` disagree.
+    """
+    names = {int(column): str(label).lower() for column, label in config.id2label.items()}
+    backwards = {int(column): str(label).lower() for label, column in config.label2id.items()}
+    found = {name: [column for column, label in names.items() if label.startswith(name)] for name in CLASSES}
+    if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found.values()):
+        told = ", ".join(names[column] for column in sorted(names))
+        raise BeamUQError(f"{folder}/config.json: id2label: {told} are not entailment, neutral, contradiction; fix it")
+    if names != backwards:
+        raise BeamUQError(f"{folder}/config.json: label2id: disagrees with id2label; correct one of them")
+    return {name: columns[0] for name, columns in found.items()}
+
+
+def softmax(logits: encoder_model.Values) -> Floats:
+    """Softmax over the last axis in float64: (P, C) to (P, C)."""
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    exponentials = np.exp(shifted)
+    probabilities: Floats = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return probabilities

@@ -1,0 +1,96 @@
+"""P(True): the probability that the model calls its own answer true when asked (appendix; D16)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beamuq.errors import BeamUQError
+from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
+from beamuq.scorers.p_true_prompt import render
+
+WAVE = 32  # prompts held at once; part of the bytes, so not a machine's setting
+_PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a model is asked: its tokenizer, the template's parts, and whether through its chat template."""
+
+    tokenizer: Any
+    template: Mapping[str, str]
+    style: str
+    enable_thinking: bool | None = None
+
+    def prompt_ids(self, question: Mapping[str, Any], answer: str) -> tuple[int, ...]:
+        """Token ids of the prompt about one answer."""
+        text = render(self.template, question, answer)
+        if self.style == "instruct":
+            return tuple(chat_prompt_ids(self.tokenizer, text, self.enable_thinking))
+        return tuple(plain_prompt_ids(self.tokenizer, text))
+
+    def true_token(self) -> int:
+        """The token that is scored behind every prompt: they all end alike, so one shows which it is."""
+        return true_token(self.tokenizer, self.prompt_ids(_PROBE, "yes"))
+
+
+def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
+    """The token with which "True" begins right behind a prompt, as the tokenizer itself would write it there.
+
+    Behind white space or a special token, where a chat template hands over to the model, that is ``True``; behind
+    anything else, such as the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the
+    place does not call for would measure noise.
+
+    Raises
+    ------
+    BeamUQError
+        If the tokenizer writes prompt and "True" together otherwise than one behind the other.
+    """
+    text = tokenizer.decode(list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    opens = text[-1:].isspace() or not tokenizer.decode([prompt_ids[-1]], skip_special_tokens=True)
+    follows = "True" if opens else " True"
+    whole = list(tokenizer(text + follows, add_special_tokens=False).input_ids)
+    if whole[: len(prompt_ids)] != list(prompt_ids) or len(whole) == len(prompt_ids):
+        raise BeamUQError(
+            f"{tokenizer.name_or_path}: its tokenizer joins {follows!r} to the prompt's end; "
+            "let p_true.txt end in another way, or drop PTrue"
+        )
+    return int(whole[len(prompt_ids)])
+
+
+def p_true_logprobs(
+    model: Any, asking: Asking, asked: Sequence[tuple[str, Mapping[str, Any], str]], *, wave: int = WAVE
+) -> list[float]:
+    """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
+
+    Parameters
+    ----------
+    model
+        A causal language model that the decoding engine knows.
+    asked
+        (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
+    wave
+        Prompts held at once; a result moves with it by no more than rounding.
+
+    Raises
+    ------
+    BeamUQError
+        If a prompt is longer than the model's context, or a log-probability is not finite.
+    """
+    from beamuq.decoding import Prompt, compose_waves, next_token_logprobs
+
+    prompts = [asking.prompt_ids(question, answer) for _, question, answer in asked]
+    names: dict[tuple[int, ...], str] = {}
+    for ids, (name, _, _) in zip(prompts, asked, strict=True):
+        names.setdefault(ids, name)
+    true = asking.true_token()
+    found: dict[tuple[int, ...], float] = {}
+    for members in compose_waves([Prompt(name, ids) for ids, name in names.items()], wave):
+        logprobs = next_token_logprobs(model, members, [true])[:, 0]
+        found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+    for ids, name in names.items():
+        if not math.isfinite(found[ids]):
+            raise BeamUQError(f"P(True) of {name}: log-probability {found[ids]}; use dtype float32")
+    return [found[ids] for ids in prompts]

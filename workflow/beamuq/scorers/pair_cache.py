@@ -1,0 +1,80 @@
+"""A memo of encoder outputs that survives between jobs and is safe when jobs run in parallel, on any file system.
+
+Its folder holds immutable files: each job adds its own under a temporary name and renames it, and reads all that are
+there when it starts. Nothing is ever rewritten, so no lock is needed and a killed job leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq.artifacts import atomic
+from beamuq.errors import BeamUQError
+
+FLUSH_SECONDS = 60.0
+
+
+class Memo:
+    """Float32 arrays of one width by hashes of 16 bytes, in little more memory than the numbers take.
+
+    Raises
+    ------
+    BeamUQError
+        If a file of the folder cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._own: dict[bytes, NDArray[np.float32]] = {}
+        self._keys: list[bytes] = []
+        self._values: list[NDArray[np.float32]] = []
+        self._flushed = time.monotonic()
+        read: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
+        for file in sorted(folder.glob("*.npz")):
+            try:
+                with np.load(file, allow_pickle=False) as stored:
+                    keys, values = stored["keys"], stored["values"]
+                    read.append((np.ascontiguousarray(keys).view(np.uint64), values))
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                raise BeamUQError(f"{file}: not a readable memo ({error}); delete it and run again") from error
+        self._halves = np.concatenate([np.empty((0, 2), np.uint64), *(halves for halves, _ in read)])
+        self._stored = np.concatenate([values for _, values in read]) if read else np.empty((0, 0), np.float32)
+        order = np.argsort(self._halves[:, 0], kind="stable")
+        self._halves, self._stored = self._halves[order], self._stored[order]
+
+    def find(self, keys: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
+        """The values that are known: index into ``keys`` → array."""
+        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
+        place = np.searchsorted(self._halves[:, 0], wanted[:, 0])
+        place = np.minimum(place, max(0, len(self._halves) - 1))
+        # Of hashes with equal first halves only one is found; the others are scored again.
+        hit = (self._halves[place] == wanted).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
+        found = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
+        return found | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}
+
+    def add(self, keys: Sequence[bytes], values: NDArray[np.float32]) -> None:
+        """Remember ``values[i]`` under ``keys[i]``; written to disk about once a minute and by :meth:`flush`."""
+        for key, value in zip(keys, values, strict=True):
+            self._own[key] = value.copy()
+        self._keys += keys
+        self._values.append(np.array(values))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added since the last time as one more file, named by its keys."""
+        if not self._keys:
+            return
+        name = hashlib.blake2b(b"".join(self._keys), digest_size=16).hexdigest()
+        with atomic(self.folder / f"{name}.npz") as temporary, temporary.open("wb") as file:
+            keys = np.frombuffer(b"".join(self._keys), np.uint8).reshape(len(self._keys), -1)
+            np.savez(file, keys=keys, values=np.concatenate(self._values))
+        self._keys, self._values = [], []
+        self._flushed = time.monotonic()

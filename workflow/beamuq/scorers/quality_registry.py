@@ -1,0 +1,86 @@
+"""The quality metrics that a study can name; a new one is added here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq import plugins
+from beamuq.errors import BeamUQError, hint
+from beamuq.scorers.alignscore import AlignScore, best_over_references
+from beamuq.scorers.answer_f1 import Normalizer, answer_f1, exact_match
+from beamuq.text_normalization import normalize_coqa, normalize_squad, normalize_triviaqa
+
+if TYPE_CHECKING:
+    import torch
+
+NORMALIZERS: dict[str, Normalizer] = {
+    "squad": normalize_squad,
+    "triviaqa": normalize_triviaqa,
+    "coqa": normalize_coqa,
+}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a learned metric is loaded from; None throughout for the others."""
+
+    model: Path | None = None
+    backbone: Path | None = None
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    memo: Path | None = None
+
+
+References = Sequence[Sequence[str]]
+Metric = Callable[[Sequence[str], References, Normalizer, Learned], NDArray[np.float64]]
+
+
+def _answer_f1(answers: Sequence[str], references: References, _: Normalizer, __: Learned) -> NDArray[np.float64]:
+    return np.array([answer_f1(*pair) for pair in zip(answers, references, strict=True)], np.float64)
+
+
+def _exact(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> NDArray[np.float64]:
+    return np.array([exact_match(*pair, normalize) for pair in zip(answers, references, strict=True)], np.float64)
+
+
+def _align(answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned) -> NDArray[np.float64]:
+    if learned.model is None or learned.backbone is None or learned.dtype is None or learned.device is None:
+        raise BeamUQError("quality alignscore: needs --model (the checkpoint) and --backbone (config and tokenizer)")
+    model, backbone, memo = learned.model, learned.backbone, learned.memo
+    scorer = AlignScore(model, backbone, dtype=learned.dtype, device=learned.device, memo=memo)
+    claims = [list(dict.fromkeys(normalize(reference) for reference in each)) for each in refs]
+    return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
+
+
+QUALITY: dict[str, Metric] = {"answer_f1": _answer_f1, "exact_match": _exact, "alignscore": _align}
+LEARNED = frozenset({"alignscore"})
+
+
+def quality_values(
+    metric: str, answers: Sequence[str], references: References, normalizer: str, learned: Learned | None = None
+) -> NDArray[np.float64]:
+    """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
+
+    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The
+    ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
+
+    Raises
+    ------
+    BeamUQError
+        If a name is unknown, an answer has no reference, or a model is missing.
+    """
+    measure = plugins.find("quality metric", metric, QUALITY)
+    if normalizer not in NORMALIZERS:
+        raise BeamUQError(f"quality normalizer: unknown name {normalizer!r}; {hint(normalizer, NORMALIZERS)}")
+    if not all(references):
+        raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
+    values = measure(answers, references, NORMALIZERS[normalizer], learned or Learned())
+    if np.shape(values) != (len(answers),) or not ((values >= 0) & (values <= 1)).all():
+        raise BeamUQError(f"quality metric {metric!r}: must give one number in [0, 1] an answer; mend it")
+    return values

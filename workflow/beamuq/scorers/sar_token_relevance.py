@@ -1,0 +1,60 @@
+"""SAR's token relevances: how much the meaning of question and answer changes without one token (appendix; D16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beamuq.scorers.scorer_protocol import Scorer
+from beamuq.text_normalization import clean
+
+
+def token_relevances(
+    candidates: Sequence[Mapping[str, Any]], questions: Mapping[str, str], tokenizer: Any, scorer: Scorer
+) -> list[list[float]]:
+    """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in [0, 1].
+
+    A terminator, which adds no meaning, gets 0; an answer in which no token matters has nothing but zeros, which
+    TokenSAR reads as all alike. Higher = more relevant.
+
+    Parameters
+    ----------
+    candidates
+        Rows of ``candidates``.
+    questions
+        The bare question by id: no passage, no examples.
+    tokenizer
+        The language model's: an answer without a token is what its other tokens decode to, cleaned like any answer.
+    scorer
+        Asked once for each distinct pair, over all candidates; premise is the whole answer.
+    """
+    cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
+    asked: list[list[tuple[str, str]]] = []
+    for candidate in candidates:
+        key = tuple(candidate["token_ids"]), candidate["terminated"]
+        if key not in cropped:
+            cropped[key] = without_each_token(tokenizer, *key)
+        question = questions[candidate["id"]]
+        whole = _sentence(question, candidate["text"])
+        asked.append([(whole, _sentence(question, text)) for text in cropped[key]])
+    pairs = list(dict.fromkeys(pair for of_candidate in asked for pair in of_candidate))
+    relevance = dict(zip(pairs, (1.0 - scorer.score(pairs).entail).tolist(), strict=True))
+    return [
+        [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
+        for candidate, of_candidate in zip(candidates, asked, strict=True)
+    ]
+
+
+def without_each_token(tokenizer: Any, token_ids: Sequence[int], terminated: bool) -> list[str]:
+    """The answer's text without its first token, its second, …; the terminator is not left out (D1, D9)."""
+    from beamuq.decoding import candidate_text
+
+    stops = frozenset(token_ids[-1:]) if terminated else frozenset()
+    return [
+        clean(candidate_text(tokenizer, [*token_ids[:left_out], *token_ids[left_out + 1 :]], stops))
+        for left_out in range(len(token_ids) - terminated)
+    ]
+
+
+def _sentence(question: str, answer: str) -> str:
+    return f"{question} {answer}".rstrip()

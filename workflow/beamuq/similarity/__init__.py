@@ -1,1 +1,0 @@
-"""How much one answer means another: pairs of texts in, probabilities out."""

@@ -1,1 +1,0 @@
-"""What PTrue, CCP and SAR need beside the candidates: one row an answer, by the models that judge it (D16)."""
