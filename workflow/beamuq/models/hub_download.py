@@ -29,7 +29,7 @@ def resolve_model(repo_id: str) -> str:
 
 
 def resolve_dataset(repo_id: str) -> str:
-    """Ask the hub for the present commit of a dataset repository: a resolver for :func:`beamuq.models.revision_lock.locked_commit`."""
+    """Ask the hub for the present commit of a dataset repository."""
     return str(_ask_dataset(repo_id).sha)
 
 
