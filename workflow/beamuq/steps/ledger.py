@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def lines(jobs: Sequence[Job], made: Mapping[str, int]) -> list[Line]:
-    """:func:`beamuq.cost.measured_costs.ledger` with a row for every rule of ``made`` (tables by rule), their count and device."""
+    """:func:`beamuq.cost.measured_costs.ledger`, a row for every rule of ``made``: tables by rule, count and device."""
     sums: dict[str | int, Line] = {row["rule"]: row for row in measured_costs.ledger(jobs)}
     rows = []
     for rule in (*(rule for rule in measured_costs.RULES if rule in made), "total"):
