@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,37 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     ),
     "remote code": (lambda s: s["models"]["smollm2-135m-chat"].update(trust_remote_code=True), ["trust_remote_code"]),
 }
+
+
+RENAMED = {
+    "wave": (lambda s: s.update(wave=4), "wave", "batch_questions"),
+    "one_ending": (lambda s: s.update(one_ending=True), "one_ending", "merge_stop_tokens"),
+    "produced": (lambda s: s.update(produced=["greedy"]), "produced", "answer_source"),
+    "own": (lambda s: s["recipes"]["main"].update(own=[]), "recipes.main.own", "custom"),
+    "same_meaning": (
+        lambda s: s["scorers"]["embedding"].update(same_meaning=0.8),
+        "scorers.embedding.same_meaning",
+        "equivalence_threshold",
+    ),
+    "stand_in_for": (
+        lambda s: s["scorers"]["embedding"].update(stand_in_for="x"),
+        "scorers.embedding.stand_in_for",
+        "proxy_for",
+    ),
+    "stand_in_for of quality": (lambda s: s["quality"].update(stand_in_for="x"), "quality.stand_in_for", "proxy_for"),
+    "size": (lambda s: s["main"].update(size=10), "main.size", "num_candidates"),
+}
+
+
+@pytest.mark.parametrize("case", RENAMED)
+def test_a_key_of_the_first_version_is_refused_with_its_new_name(case: str, tmp_path: Path) -> None:
+    change, key, new = RENAMED[case]
+    assert re.search(rf"mine\.yaml: {re.escape(key)}: .*now called '{new}'", refused(tmp_path, change))
+
+
+def test_a_machine_key_of_the_first_version_is_refused_with_its_new_name() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: memo_root: .*now called 'cache_root'"):
+        load_machine({"memo_root": "x"})
 
 
 NUMBERS = {

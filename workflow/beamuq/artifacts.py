@@ -8,6 +8,7 @@ checksums, without which most flipped bits would go unnoticed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -230,6 +231,12 @@ def read(path: Path, kind: str) -> Loaded:
     if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
         raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
     return Loaded(table.cast(schema), footer["cell"], footer["provenance"])
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes, hexadecimal, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class atomic:  # noqa: N801  (reads as a verb at its use: `with atomic(path) as temporary`)

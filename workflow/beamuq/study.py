@@ -14,22 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from beamuq.errors import BeamUQError, hint
-from beamuq.models.offline_and_secrets import masked
 from beamuq.plugins import FORM
 from beamuq.produced_answer import AnswerSource, strategy_of
+from beamuq.validation import StrictModel, read_yaml, validated
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
@@ -37,7 +27,6 @@ DEMO_DATA = ROOT / "workflow" / "demo"
 PROMPTS = ROOT / "workflow" / "prompts"
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
-SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
 Positive = Annotated[int, Field(ge=1)]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
 METRICS = ("alignscore", "answer_f1", "exact_match")
@@ -87,11 +76,7 @@ FROM_HOME = BeforeValidator(_from_home)
 PLAIN_PATH = _shaped(r"[\w@%+=:,./-]+", "a path of letters, digits and @%+=:,./_- only")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Model(_Strict):
+class Model(StrictModel):
     """A language model, under the key that its rows carry in every table."""
 
     label: Annotated[Name, Field(description="short form for file names: tables/qa_<label>")]
@@ -112,7 +97,7 @@ class Model(_Strict):
     ] = None
 
 
-class Dataset(_Strict):
+class Dataset(StrictModel):
     """A dataset, how many of its questions are asked, and how."""
 
     title: Annotated[str, Field(min_length=1)]
@@ -145,14 +130,14 @@ class Dataset(_Strict):
         return self
 
 
-class SampleStrategy(_Strict):
+class SampleStrategy(StrictModel):
     """``size`` multinomial samples at each temperature."""
 
     size: Positive
     temperatures: Annotated[Distinct[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
 
 
-class BeamStrategy(_Strict):
+class BeamStrategy(StrictModel):
     """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3)."""
 
     widths: Annotated[Distinct[Positive], Field(min_length=1)]
@@ -166,7 +151,7 @@ class BeamStrategy(_Strict):
         return penalty + (f" early_stopping={self.early_stopping}" if self.early_stopping != "never" else "")
 
 
-class DiverseStrategy(_Strict):
+class DiverseStrategy(StrictModel):
     """Diverse beam search: every group count with every penalty."""
 
     size: Positive
@@ -181,7 +166,7 @@ class DiverseStrategy(_Strict):
         return self
 
 
-class HybridStrategy(_Strict):
+class HybridStrategy(StrictModel):
     """B beams, then size − B samples from the law that excludes them."""
 
     size: Positive
@@ -198,7 +183,7 @@ class HybridStrategy(_Strict):
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 
 
-class CustomStrategy(_Strict):
+class CustomStrategy(StrictModel):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
     strategy: Annotated[
@@ -224,7 +209,7 @@ class CustomStrategy(_Strict):
         return strategy
 
 
-class Recipe(_Strict):
+class Recipe(StrictModel):
     """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
 
     sample: SampleStrategy | None = None
@@ -265,7 +250,7 @@ class Recipe(_Strict):
         return [name for name in self.strategies() if name.split()[0] not in others]
 
 
-class GridEntry(_Strict):
+class GridEntry(StrictModel):
     """A recipe on models × datasets, scored with the named similarity scorers."""
 
     recipe: str
@@ -275,7 +260,7 @@ class GridEntry(_Strict):
     scorers: Annotated[Distinct[str], Field(min_length=1)]
 
 
-class Scorer(_Strict):
+class Scorer(StrictModel):
     """A similarity s(·, ·) in [0, 1]."""
 
     kind: Annotated[
@@ -309,7 +294,7 @@ class Scorer(_Strict):
         return self
 
 
-class Quality(_Strict):
+class Quality(StrictModel):
     """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
 
     metric: Annotated[
@@ -339,7 +324,7 @@ class Quality(_Strict):
         return self
 
 
-class Main(_Strict):
+class Main(StrictModel):
     """What the main tables are made of."""
 
     recipe: str = "main"
@@ -352,7 +337,7 @@ class Main(_Strict):
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
-class Scoring(_Strict):
+class Scoring(StrictModel):
     """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
 
     methods: Annotated[Distinct[str], Field(min_length=1, description="in the order of the tables' rows")]
@@ -365,7 +350,7 @@ class Scoring(_Strict):
     budgets: Distinct[Positive] = []
 
 
-class Evaluation(_Strict):
+class Evaluation(StrictModel):
     """Metrics and their intervals (D13)."""
 
     metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
@@ -374,7 +359,7 @@ class Evaluation(_Strict):
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 
-class Study(_Strict):
+class Study(StrictModel):
     """A complete study; never merged with another."""
 
     title: Annotated[str, Field(min_length=1)]
@@ -464,8 +449,8 @@ class Study(_Strict):
         looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
         if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
             raise ValueError(
-                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size ({decoded.sample.size}); "
-                "lower it or raise that one"
+                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                f"({decoded.sample.size}); lower it or raise that one"
             )
         if not {strategy_of(name, self.main.beam) for name in self.answer_source} & {*decoded.strategies()}:
             raise ValueError(
@@ -473,7 +458,7 @@ class Study(_Strict):
             )
 
 
-class Machine(_Strict):
+class Machine(StrictModel):
     """``config.yaml``: where things lie and what they run on. Never part of the science."""
 
     study: Annotated[str, Field(min_length=1, description="a name in studies/, or a path to your own file")] = "demo"
@@ -508,80 +493,6 @@ def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
             raise ValueError(f"{key}: unknown name {name!r}; {hint(name, choices)}")
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key that stands twice is an error, not a silent override."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _load_yaml(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except FileNotFoundError as error:
-        raise BeamUQError(f"{path}: no such file") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BeamUQError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise BeamUQError(f"{path}: must be a mapping of keys to values")
-    return content
-
-
-def _one_line(path: Path | str, error: ValidationError, model: type[BaseModel]) -> str:
-    """The first problem as 'file: key: value: what is wrong; the fix'; the count of further ones behind it."""
-    problems = error.errors(include_url=False)
-    # a misspelt key is told before the key that is missing for it
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"]).replace(".[", "[")
-    value, message = first["input"], first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = f"unknown key; {hint(str(first['loc'][-1]), _siblings(model, first['loc']))}"
-    elif first["type"] == "missing":
-        return f"{path}: {key}: this key is missing; add it" + _more(problems)
-    if first["type"] == "extra_forbidden" and SECRET.fullmatch(str(first["loc"][-1])):
-        fix = "log in with `hf auth login`, or put it into the environment as HF_TOKEN"
-        return f"{path}: {key}: a secret never stands in a file or on the command line; remove it here, and {fix}"
-    shown = "" if isinstance(value, (dict, list, BaseModel)) else f"{json.dumps(value, default=str)}: "
-    return masked(f"{path}: {key + ': ' if key else ''}{shown}{message}") + _more(problems)
-
-
-def _more(problems: list[Any]) -> str:
-    return f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-
-
-def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Keys that would have been allowed where an unknown one stands."""
-    schema = model.model_json_schema()
-    node: dict[str, Any] = schema
-    for part in location[:-1]:
-        node = _resolve(schema, node)
-        if isinstance(part, int):
-            node = node.get("items", {})
-        else:
-            node = node.get("properties", {}).get(part) or node.get("additionalProperties") or _pattern(node)
-    return list(_resolve(schema, node).get("properties", {}))
-
-
-def _pattern(node: dict[str, Any]) -> dict[str, Any]:
-    return next(iter(node.get("patternProperties", {}).values()), {})
-
-
-def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    for choice in node.get("anyOf", []):
-        if "$ref" in choice:
-            node = choice
-    if "$ref" in node:
-        definition: dict[str, Any] = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
-        return definition
-    return node
-
-
 def load_study(path: Path) -> Study:
     """Read and check a study file.
 
@@ -590,11 +501,10 @@ def load_study(path: Path) -> Study:
     BeamUQError
         One line: the file, the key, the value and the fix.
     """
-    content = _load_yaml(path)
-    try:
-        return Study.model_validate(content)
-    except ValidationError as error:
-        raise BeamUQError(_one_line(path, error, Study)) from error
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise BeamUQError(f"{path}: must be a mapping of keys to values")
+    return validated(Study, content, path)
 
 
 def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
@@ -604,10 +514,7 @@ def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> M
     """
     scalars = {"true": True, "false": False, "null": None}
     meant = {key: scalars.get(value, value) if isinstance(value, str) else value for key, value in content.items()}
-    try:
-        return Machine.model_validate(meant)
-    except ValidationError as error:
-        raise BeamUQError(_one_line(path, error, Machine)) from error
+    return validated(Machine, meant, path)
 
 
 def study_path(name: str) -> Path:

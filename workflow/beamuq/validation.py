@@ -1,0 +1,142 @@
+"""Bad input told in one line: YAML files, JSON options and records checked against typed models.
+
+Every check of a user's input ends in the same line, ``file: key: value: what is wrong; the fix``, and behind it the
+number of further problems. A key of an older version is told with its new name (``RENAMED_KEYS``), a misspelt one with
+the nearest key that is allowed at its place, and a secret is never printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from beamuq.errors import BeamUQError, hint
+from beamuq.models.offline_and_secrets import masked
+
+SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
+RENAMED_KEYS = {
+    "wave": "batch_questions",
+    "own": "custom",
+    "same_meaning": "equivalence_threshold",
+    "one_ending": "merge_stop_tokens",
+    "stand_in_for": "proxy_for",
+    "size": "num_candidates",
+    "produced": "answer_source",
+    "memo_root": "cache_root",
+}
+"""Keys of version 1, each told only where its new name is allowed and the old one is not."""
+
+T = TypeVar("T")
+
+
+class StrictModel(BaseModel):
+    """Immutable; refuses unknown keys, values of another type, and numbers that are not finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def validated(kind: type[T] | Any, content: object, place: str | Path) -> T:
+    """``content`` as an object of ``kind``: a pydantic model, or any annotation such as ``list[Claim]``.
+
+    Raises
+    ------
+    BeamUQError
+        In one line, beginning with ``place`` (a file, an option, a row): the key, the value and the fix.
+    """
+    adapter: TypeAdapter[T] = TypeAdapter(kind)
+    try:
+        return adapter.validate_python(content)
+    except ValidationError as error:
+        raise BeamUQError(_first_problem(place, error, adapter)) from error
+
+
+def validated_json(kind: type[T] | Any, text: str, place: str | Path) -> T:
+    """A JSON text as an object of ``kind``; raises as :func:`validated`."""
+    adapter: TypeAdapter[T] = TypeAdapter(kind)
+    try:
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        raise BeamUQError(_first_problem(place, error, adapter)) from error
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds; no tags, and no key twice.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: the file, and why it cannot be read.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+    except FileNotFoundError as error:
+        raise BeamUQError(f"{path}: no such file") from error
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BeamUQError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Safe YAML in which a key that stands twice is an error, not a silent override."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapter[Any]) -> str:
+    problems = error.errors(include_url=False)
+    # a misspelt key is told before the key that is missing for it
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    location, value = first["loc"], first["input"]
+    key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
+    message = first["msg"].removeprefix("Value error, ")
+    shown = "" if isinstance(value, dict | list | BaseModel) else f"{json.dumps(value, default=str)}: "
+    if first["type"] == "missing":
+        shown, message = "", "this key is missing; add it"
+    elif first["type"] == "extra_forbidden":
+        name = str(location[-1])
+        if SECRET.fullmatch(name):
+            fix = "log in with `hf auth login`, or put it into the environment as HF_TOKEN"
+            shown, message = "", f"a secret never stands in a file or on the command line; remove it here, and {fix}"
+        else:
+            message = _unknown_key(name, _keys_beside(adapter.json_schema(), location))
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return masked(f"{place}: {key + ': ' if key else ''}{shown}{message}") + more
+
+
+def _unknown_key(name: str, allowed: list[str]) -> str:
+    renamed = RENAMED_KEYS.get(name)
+    return (
+        f"this key is now called {renamed!r}; rename it"
+        if renamed in allowed
+        else f"unknown key; {hint(name, allowed)}"
+    )
+
+
+def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:
+    """The keys allowed where an unknown one stands, by the model's JSON schema."""
+    node = schema
+    for part in location[:-1]:
+        node = _resolved(schema, node)
+        if isinstance(part, int):
+            node = node.get("items", {})
+        else:
+            of_any_name = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+            node = node.get("properties", {}).get(part) or next(filter(None, of_any_name), {})
+    return list(_resolved(schema, node).get("properties", {}))
+
+
+def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """The definition that a node refers to, itself or as the model of an optional one."""
+    reference = next((each["$ref"] for each in (node, *node.get("anyOf", [])) if "$ref" in each), None)
+    return cast(dict[str, Any], schema["$defs"][reference.rsplit("/", 1)[-1]]) if reference else node
