@@ -14,7 +14,6 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Method, compute, register, resolve, stored_variant
 from beamuq.methods.evidence_from_tables import Cell
-from beamuq.strategies import number, parse
 
 
 @pytest.fixture
@@ -98,40 +97,3 @@ def test_methods_printed_without_a_variant_are_stored_with_one() -> None:
     assert stored_variant("SemanticEntropy", "") == stored_variant("SAR", "") == "multinomial"
     assert stored_variant("SAR", "beamsearch") == "beamsearch"
     assert stored_variant("Prob", "") == ""
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.0, "0"), (1.0, "1.0"), (0.00001, "0.00001"), (0.05, "0.05"), (0.99, "0.99"), (3, "3"), (1.5, "1.5")],
-)
-def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "parameters"),
-    [
-        ("greedy", "greedy", {}),
-        ("sample T=0.7", "sample", {"T": 0.7}),
-        ("diverse G=2 lambda=0.5", "diverse", {"G": 2, "lambda": 0.5}),
-        ("epsilon=0.00001", "epsilon", {"epsilon": 0.00001}),
-        ("M=5", "M", {"M": 5}),
-        ("beam M=10 length_penalty=1.0", "beam", {"M": 10, "length_penalty": 1.0}),
-        ("beam M=10 length_penalty=-0.5", "beam", {"M": 10, "length_penalty": -0.5}),
-        ("beam M=10 length_penalty=1e-05", "beam", {"M": 10, "length_penalty": 0.00001}),
-        ("beam M=10 early_stopping=True", "beam", {"M": 10, "early_stopping": True}),
-        (
-            "beam M=3 length_penalty=1.0 early_stopping=False",
-            "beam",
-            {"M": 3, "length_penalty": 1.0, "early_stopping": False},
-        ),
-    ],
-)
-def test_settings_are_kinds_with_parameters(text: str, kind: str, parameters: dict[str, float]) -> None:
-    assert parse(text) == (kind, parameters)
-
-
-@pytest.mark.parametrize("text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3", "beam M=1.2.3", "beam M=1-2"])
-def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
-    with pytest.raises(BeamUQError, match="is not a strategy or setting"):
-        parse(text)

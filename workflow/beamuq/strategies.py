@@ -1,20 +1,64 @@
-"""The one grammar of strategies and settings: ``kind`` and ``key=value`` pairs, such as ``diverse G=2 lambda=0.5``.
+"""The grammar of strategies and settings: the one place that spells and reads their names.
 
-A value is a number, of either sign, or ``True`` or ``False``: ``beam M=10 length_penalty=-1.0 early_stopping=True``. A
-setting that is one parameter is its own kind: ``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
+A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers depend on it (D7,
+seeding). It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
+``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``, or a
+search of one's own such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or ``False``.
+
+The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
+``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 
 from beamuq.errors import BeamUQError
 
+GREEDY = "greedy"
+SHIPPED = "shipped"
+DRAWN = ("sample", "hybrid", "shipped")
+"""Kinds whose candidates are drawn, at least in part: one comes up as often as it is probable."""
+KINDS = (GREEDY, "beam", "diverse", *DRAWN)
+"""Kinds of the package; the first word of a custom search is none of them."""
+CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
+"""What a custom search may be called."""
+
+EarlyStopping = Literal["never"] | bool
+
 _WORDS = {"True": True, "False": False}
 _VALUE = r"(?:True|False|-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?)"
 _FORM = re.compile(rf"(?P<kind>[a-z]+)?(?P<pairs>(?:(?:^| )[A-Za-z_]+={_VALUE})*)")
+
+
+def sample(temperature: float) -> str:
+    """Multinomial samples at a temperature: ``sample T=1.0``."""
+    return f"sample T={float(temperature)!r}"
+
+
+def beam(width: int, length_penalty: float = 0.0, early_stopping: EarlyStopping = "never") -> str:
+    """A beam search: ``beam M=10``, and what departs from the exact one ranked by log p (D3, exact beams)."""
+    penalty = f" length_penalty={float(length_penalty)!r}" if length_penalty else ""
+    return f"beam M={width}{penalty}" + (f" early_stopping={early_stopping}" if early_stopping != "never" else "")
+
+
+def diverse(groups: int, penalty: float) -> str:
+    """Diverse beam search: ``diverse G=2 lambda=0.5``."""
+    return f"diverse G={groups} lambda={float(penalty)!r}"
+
+
+def hybrid(beams: int) -> str:
+    """Beams, then samples that exclude them: ``hybrid B=3``."""
+    return f"hybrid B={beams}"
+
+
+def ablation(name: str, value: float) -> str:
+    """One parameter of an ablation: ``epsilon=0.1``."""
+    return f"{name}={number(value)}"
 
 
 def number(value: float) -> str:
@@ -39,3 +83,26 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
     return form["kind"] or next(iter(pairs)), {
         key: _WORDS[value] if value in _WORDS else float(value) for key, value in pairs.items()
     }
+
+
+def kind_of(text: str) -> str:
+    """The kind alone: ``"beam M=10"`` → ``"beam"``."""
+    return parse(text)[0]
+
+
+def of_kind(names: Iterable[str], kind: str) -> list[str]:
+    """Those of ``names`` that are of this kind."""
+    return [name for name in names if kind_of(name) == kind]
+
+
+def searches(names: Iterable[str]) -> list[str]:
+    """Those of ``names`` whose candidates are found once each and weigh their probability: no draws and not greedy."""
+    return [name for name in names if kind_of(name) not in (GREEDY, *DRAWN)]
+
+
+def beam_of_width(names: Iterable[str], width: int) -> str:
+    """The beam search of this width among ``names``, whatever its options (D3, exact beams); a recipe has one a width.
+
+    Where there is none: what the plain one would be called.
+    """
+    return next((name for name in of_kind(names, "beam") if parse(name)[1]["M"] == width), beam(width))

@@ -16,9 +16,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from beamuq import strategies
 from beamuq.errors import BeamUQError, hint
+from beamuq.judged_answer import AnswerSource, strategy_of
 from beamuq.plugins import FORM
-from beamuq.produced_answer import AnswerSource, strategy_of
 from beamuq.validation import StrictModel, read_yaml, validated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,13 +143,7 @@ class BeamStrategy(StrictModel):
 
     widths: Annotated[Distinct[Positive], Field(min_length=1)]
     length_penalty: float = 0.0
-    early_stopping: bool | Literal["never"] = "never"
-
-    @property
-    def suffix(self) -> str:
-        """What departures from the default add to the strategy's name."""
-        penalty = f" length_penalty={float(self.length_penalty)}" if self.length_penalty else ""
-        return penalty + (f" early_stopping={self.early_stopping}" if self.early_stopping != "never" else "")
+    early_stopping: strategies.EarlyStopping = "never"
 
 
 class DiverseStrategy(StrictModel):
@@ -167,7 +162,7 @@ class DiverseStrategy(StrictModel):
 
 
 class HybridStrategy(StrictModel):
-    """B beams, then size − B samples from the law that excludes them."""
+    """B beams, then size − B samples from the distribution that excludes them."""
 
     size: Positive
     beams: Annotated[Distinct[Positive], Field(min_length=1)]
@@ -180,19 +175,16 @@ class HybridStrategy(StrictModel):
         return self
 
 
-CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
-
-
 class CustomStrategy(StrictModel):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
     strategy: Annotated[
         str,
         Field(
-            pattern=rf"^{CUSTOM_NAME}$",
+            pattern=rf"^{strategies.CUSTOM_NAME}$",
             description="its name in every table, as the policy's own `strategy` says it",
         ),
-        _shaped(CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
+        _shaped(strategies.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
     ]
     policy: Annotated[
         str,
@@ -204,7 +196,7 @@ class CustomStrategy(StrictModel):
     @field_validator("strategy")
     @classmethod
     def _not_ours(cls, strategy: str) -> str:
-        if strategy.split()[0] in ("greedy", "sample", "beam", "diverse", "hybrid", "shipped"):
+        if strategies.kind_of(strategy) in strategies.KINDS:
             raise ValueError("begins like a strategy of the package; choose another first word")
         return strategy
 
@@ -228,26 +220,23 @@ class Recipe(StrictModel):
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
-        names = ["greedy", *self.samples()]
-        if self.beam:
-            names += [f"beam M={m}{self.beam.suffix}" for m in self.beam.widths]
-        if self.diverse:
-            names += [f"diverse G={g} lambda={float(p)}" for g in self.diverse.groups for p in self.diverse.penalties]
+        names = [strategies.GREEDY, *self.samples()]
+        if beam := self.beam:
+            names += [strategies.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
+        if diverse := self.diverse:
+            names += [strategies.diverse(groups, p) for groups in diverse.groups for p in diverse.penalties]
         if self.hybrid:
-            names += [f"hybrid B={b}" for b in self.hybrid.beams]
-        names += [own.strategy for own in self.custom or ()]
-        if self.shipped:
-            names.append("shipped")
-        return names
+            names += [strategies.hybrid(beams) for beams in self.hybrid.beams]
+        names += [custom.strategy for custom in self.custom or ()]
+        return [*names, strategies.SHIPPED] if self.shipped else names
 
     def samples(self) -> list[str]:
-        """The strategies that draw from the model's own law, tempered or not: those of ``sample``."""
-        return [f"sample T={float(t)}" for t in self.sample.temperatures] if self.sample else []
+        """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
+        return [strategies.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
 
     def searches(self) -> list[str]:
         """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``custom``."""
-        others = ("greedy", "sample", "hybrid", "shipped")
-        return [name for name in self.strategies() if name.split()[0] not in others]
+        return strategies.searches(self.strategies())
 
 
 class GridEntry(StrictModel):
@@ -330,8 +319,8 @@ class Main(StrictModel):
     recipe: str = "main"
     scorer: Annotated[str, Field(description="the similarity s of the main tables, and CCP's judge")]
     relevance: Annotated[str | None, Field(description="the cross-encoder of SAR, one of the scorers")] = None
-    sample: str = "sample T=1.0"
-    beam: str = "beam M=10"
+    sample: str = strategies.sample(1.0)
+    beam: str = strategies.beam(10)
     num_candidates: Positive = 10
     alpha: Annotated[float, Field(gt=0, le=2)] = 0.9
     epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0

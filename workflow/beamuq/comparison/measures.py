@@ -34,6 +34,7 @@ from beamuq.exhibits.candidates import length_bins
 from beamuq.exhibits.grid import candidate_needs, score_needs
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.scored import Scored
+from beamuq.strategies import ablation
 from beamuq.study import Study
 
 BEAM, SAMPLES = "beamsearch", "multinomial"
@@ -334,7 +335,9 @@ class Ahead(OverBudgets):
         for _, cell, budgets in self.curves(evidence, [method for method, _ in (*self.better, *self.worse)]):
             for M in (m for m in budgets if self.first <= m <= (self.last or m)):
                 for a, b in zip(self.better, self.worse, strict=True):
-                    found.append(evidence.difference([cell], Key("PRR", *a, f"M={M}"), Key("PRR", *b, f"M={M}")))
+                    found.append(
+                        evidence.difference([cell], Key("PRR", *a, ablation("M", M)), Key("PRR", *b, ablation("M", M)))
+                    )
         ahead, tested = share_rising(found), evidence.tested(found)
         text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}"
         return Verdict(share_as(ahead), "-", tested.part(), text)
@@ -355,7 +358,7 @@ class Plateau(OverBudgets):
     def verdict(self, evidence: Evidence) -> Verdict:
         rules, near, rises, texts = evidence.declared.claims, [], [], []
         for name, cell, budgets in self.curves(evidence, [self.method]):
-            keys = {M: Key("PRR", self.method, self.variant, f"M={M}") for M in budgets}
+            keys = {M: Key("PRR", self.method, self.variant, ablation("M", M)) for M in budgets}
             last = budgets[-1]
             rises.append(evidence.difference([cell], keys[last], keys[budgets[0]]))
             there = {

@@ -6,11 +6,12 @@ A policy is a value; its ``strategy`` is the string by which every later table k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq import strategies
 from beamuq.errors import BeamUQError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _OTHER_WARPERS = {
     "forced_eos_token_id": None,
     "exponential_decay_length_penalty": None,
 }
-EarlyStopping = Literal["never"] | bool
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Greedy:
 
     @property
     def strategy(self) -> str:
-        return "greedy"
+        return strategies.GREEDY
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Sample:
 
     @property
     def strategy(self) -> str:
-        return f"sample T={float(self.temperature)!r}"
+        return strategies.sample(self.temperature)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Beam:
 
     width: int
     length_penalty: float = 0.0
-    early_stopping: EarlyStopping = "never"
+    early_stopping: strategies.EarlyStopping = "never"
 
     def __post_init__(self) -> None:
         _positive("width", self.width)
@@ -94,12 +94,7 @@ class Beam:
 
     @property
     def strategy(self) -> str:
-        options = ""
-        if self.length_penalty != 0.0:
-            options += f" length_penalty={float(self.length_penalty)!r}"
-        if self.early_stopping != "never":
-            options += f" early_stopping={self.early_stopping}"
-        return f"beam M={self.width}{options}"
+        return strategies.beam(self.width, self.length_penalty, self.early_stopping)
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ class DiverseBeam:
 
     @property
     def strategy(self) -> str:
-        return f"diverse G={self.groups} lambda={float(self.penalty)!r}"
+        return strategies.diverse(self.groups, self.penalty)
 
 
 @dataclass(frozen=True)
@@ -146,7 +141,7 @@ class Hybrid:
 
     @property
     def strategy(self) -> str:
-        return f"hybrid B={self.beams}"
+        return strategies.hybrid(self.beams)
 
 
 @dataclass(frozen=True)
@@ -189,7 +184,7 @@ class Shipped:
 
     @property
     def strategy(self) -> str:
-        return "shipped"
+        return strategies.SHIPPED
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables
 from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
 from beamuq.exhibits.ranked import Line
-from beamuq.strategies import number
+from beamuq.strategies import ablation
 from beamuq.study import Study
 
 LABEL = "abl_ecc_params"
@@ -22,10 +22,10 @@ def build(study: Study, inputs: Inputs) -> Table:
     """Thresholds first, then fixed dimensions, both over beams."""
     recipe = _recipe(study)
     scoring = study.scoring[recipe]
-    thresholds = [f"alpha={number(a)}" for a in sorted(scoring.alpha)]
+    thresholds = [ablation("alpha", a) for a in sorted(scoring.alpha)]
     body: list[Line | Heading | Rule] = [ablation_tables.beam_line(s.replace("alpha", "α"), s) for s in thresholds]
     body += [Rule()]
-    body += [ablation_tables.beam_line(f"K={k}", f"K={k}") for k in sorted(scoring.fixed_k)]
+    body += [ablation_tables.beam_line(f"K={k}", ablation("K", k)) for k in sorted(scoring.fixed_k)]
     return ablation_tables.table(
         LABEL,
         study,

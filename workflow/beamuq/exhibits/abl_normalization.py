@@ -5,7 +5,7 @@ from __future__ import annotations
 from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables, naming
 from beamuq.exhibits.core import Exhibit, Inputs, Table
-from beamuq.strategies import number
+from beamuq.strategies import ablation, number
 from beamuq.study import Study
 
 LABEL = "abl_normalization"
@@ -27,7 +27,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         chosen=recipe,
         methods=naming.GRAPH,
         stub=("Floor",),
-        body=[ablation_tables.beam_line(f"ε={number(e)}", f"epsilon={number(e)}") for e in floors],
+        body=[ablation_tables.beam_line(f"ε={number(e)}", ablation("epsilon", e)) for e in floors],
         what="PRR (higher is better) for floors ε on the mass of each beam",
         sentences=[
             f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "

@@ -7,7 +7,7 @@ from beamuq.exhibits import ablation_tables, naming
 from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
 from beamuq.exhibits.measured import stored_setting
 from beamuq.exhibits.ranked import Line, Printed
-from beamuq.strategies import parse
+from beamuq.strategies import of_kind, parse
 from beamuq.study import Study
 
 LABEL = "abl_sampling"
@@ -54,15 +54,12 @@ def _recipe(study: Study) -> str:
 
 def _body(study: Study, recipe: str) -> list[Line | Heading | Rule]:
     strategies = study.recipes[recipe].strategies()
-    sampled = [strategy for strategy in strategies if parse(strategy)[0] == "sample"]
+    sampled = of_kind(strategies, "sample")
     body: list[Line | Heading | Rule] = [_line("Beam search", "", naming.BEAMSEARCH, "beam")]
     blocks = [
         ("Multinomial sampling", [(s, naming.MULTINOMIAL, "") for s in sampled]),
         ("Multinomial, exact weights", [(s, naming.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
-        *(
-            (title, [(s, naming.BEAMSEARCH, "") for s in strategies if parse(s)[0] == kind])
-            for kind, title in FAMILIES.items()
-        ),
+        *((title, [(s, naming.BEAMSEARCH, "") for s in of_kind(strategies, kind)]) for kind, title in FAMILIES.items()),
     ]
     for title, lines in blocks:
         body += [Rule()] if lines else []

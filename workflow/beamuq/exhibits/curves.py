@@ -13,6 +13,7 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import grid, naming, style
 from beamuq.exhibits.core import Figure, Inputs
 from beamuq.exhibits.measured import Key, Measured, Measurements
+from beamuq.strategies import ablation
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def figure(
     measurements = Measurements(study, inputs, need)
     data = pd.DataFrame(
         [
-            row(need.model, DATASET, (method, variant), m, measurements[Key("PRR", method, variant, f"M={m}")])
+            row(need.model, DATASET, (method, variant), m, measurements[Key("PRR", method, variant, ablation("M", m))])
             for method, variant in series
             for m in sorted(study.scoring[need.recipe].budgets)
         ],

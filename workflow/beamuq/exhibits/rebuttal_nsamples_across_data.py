@@ -11,6 +11,7 @@ from beamuq.artifacts import Artifact
 from beamuq.exhibits import curves, grid, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs, unique
 from beamuq.exhibits.scored import Scored
+from beamuq.strategies import ablation
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
         found = Scored(inputs, *grid.score_needs(study, model, dataset, recipe))
         keys = [(v, m) for v in curves.BOTH for m in sorted(study.scoring[recipe].budgets)]
         members = np.arange(len(found.ids)) < MOST
-        values = found.prr(study, members, f"first {MOST}", [(METHOD, v, f"M={m}") for v, m in keys])
+        values = found.prr(study, members, f"first {MOST}", [(METHOD, v, ablation("M", m)) for v, m in keys])
         rows += [curves.row(model, dataset, (METHOD, v), m, value) for (v, m), value in zip(keys, values, strict=True)]
     data = pd.DataFrame(rows, columns=curves.COLUMNS)
     panels = [

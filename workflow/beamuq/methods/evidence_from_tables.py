@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.errors import BeamUQError
+from beamuq.judged_answer import strategy_of
 from beamuq.methods import information, weights
 from beamuq.methods.array_math import Array, Index, Mask
 from beamuq.methods.judgement_columns import Statistics
 from beamuq.methods.method_inputs import Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
 from beamuq.methods.table_lookup import PairTable, by_question, lists, positions, where
-from beamuq.produced_answer import strategy_of
-from beamuq.strategies import parse
+from beamuq.strategies import kind_of, parse
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
@@ -129,10 +129,9 @@ class Cell:
 
     def _rows(self, strategy: str, budget: int | None = None) -> Index:
         """Rows of the candidates table, [N, M]: draws as drawn, any search's by descending p (D12); −1 on padding."""
-        kind, _ = parse(strategy)
         rows = where(self._candidates, strategy=strategy)
         order = self._rank[rows]
-        if kind not in ("sample", "hybrid"):
+        if kind_of(strategy) not in ("sample", "hybrid"):
             order = np.lexsort((order, -self._logprob[rows])).argsort()
         rows = rows[np.lexsort((order, self._question[rows]))]
         matrix = by_question(rows, self._question[rows], len(self.ids))

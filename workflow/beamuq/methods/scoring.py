@@ -15,7 +15,7 @@ from beamuq.methods.array_math import Array
 from beamuq.methods.evidence_from_tables import Cell, SentenceSimilarity
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import Method, compute, resolve
-from beamuq.strategies import number, parse
+from beamuq.strategies import ablation, beam_of_width, kind_of
 
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
@@ -114,32 +114,26 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], answer_source
             for reading in method.readings:
                 yield Scored(method.name, method.variants[0], reading, compute(method, sampled, reading))
         for M in ablations.budgets:
-            yield from _all(on_samples, "multinomial", f"M={M}", evidence(main.sample, budget=M))
+            yield from _all(on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M))
     if main.beam:
         beams = evidence(main.beam)
         yield from _all(on_both if main.sample else on_answer + on_both, "beamsearch", "", beams)
         for epsilon in ablations.epsilon:
             floored = replace(beams, weights=weights.restricted_mass(beams.logprob, beams.mask, epsilon))
-            yield from _all(on_both, "beamsearch", f"epsilon={number(epsilon)}", floored)
+            yield from _all(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
         for alpha in ablations.alpha:
-            yield from _all(spectral, "beamsearch", f"alpha={number(alpha)}", replace(beams, alpha=alpha))
+            yield from _all(spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha))
         for K in ablations.K:
-            yield from _all(spectral, "beamsearch", f"K={K}", replace(beams, K=K))
+            yield from _all(spectral, "beamsearch", ablation("K", K), replace(beams, K=K))
         for M in ablations.budgets:
-            yield from _all(on_both, "beamsearch", f"M={M}", evidence(_beam_of_width(cell, M)))
+            yield from _all(on_both, "beamsearch", ablation("M", M), evidence(beam_of_width(cell.strategies, M)))
     for strategy in ablations.strategies:
-        if parse(strategy)[0] != "sample":
+        if kind_of(strategy) != "sample":
             yield from _all(on_both, "beamsearch", strategy, evidence(strategy))
             continue
         yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
         exact = evidence(strategy, budget=settings.num_candidates, exact=True)
         yield from _all(on_both, "multinomial", f"{strategy} exact", exact)
-
-
-def _beam_of_width(cell: Cell, M: int) -> str:
-    """The cell's beam search of width M, whose name may hold options beside (D3); a recipe has one a width."""
-    names = (name for name in cell.strategies if parse(name)[0] == "beam" and parse(name)[1]["M"] == M)
-    return next(names, f"beam M={M}")
 
 
 def _all(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[Scored]:

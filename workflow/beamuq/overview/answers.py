@@ -8,8 +8,8 @@ from itertools import groupby
 import pandas as pd
 
 from beamuq.artifacts import Loaded
+from beamuq.judged_answer import strategy_of
 from beamuq.overview.page import NONE
-from beamuq.produced_answer import strategy_of
 from beamuq.study import Study
 
 CELL = ["model", "dataset", "recipe"]

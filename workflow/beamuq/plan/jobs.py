@@ -24,13 +24,13 @@ from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.split_file import source_of
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
+from beamuq.judged_answer import strategy_of
 from beamuq.methods.registry import STATISTICS, resolve
 from beamuq.models import devices, offline_and_secrets
 from beamuq.models.model_source import parse_source
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.models.revision_lock import Kind, entry_of
 from beamuq.plan.code_inputs import step_sources
-from beamuq.produced_answer import strategy_of
 from beamuq.steps import comparison
 from beamuq.study import (
     DEMO_DATA,

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
-from beamuq.produced_answer import strategy_of
+from beamuq.judged_answer import strategy_of
 from beamuq.scorers.scorer_protocol import PairScores
 
 
@@ -18,7 +18,7 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
     Raises
     ------
     BeamUQError
-        As :func:`beamuq.produced_answer.strategy_of`, or if a question has no such candidate.
+        As :func:`beamuq.judged_answer.strategy_of`, or if a question has no such candidate.
     """
     ids, strategies, ranks, texts = _columns(candidates)
     questions = list(dict.fromkeys(ids))

@@ -17,7 +17,8 @@ from beamuq import artifacts, plugins
 from beamuq.decoding import shards
 from beamuq.errors import BeamUQError
 from beamuq.steps.entry import run
-from beamuq.study import Recipe
+from beamuq.strategies import GREEDY, parse
+from beamuq.study import CustomStrategy, Recipe
 from beamuq.text_normalization import clean
 
 
@@ -115,33 +116,37 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
     """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
+    custom = {each.strategy: each for each in recipe.custom or ()}
+    return [_custom(custom[name]) if name in custom else _policy(name, recipe, shipped) for name in recipe.strategies()]
+
+
+def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
     from beamuq.decoding import Beam, DiverseBeam, Greedy, Hybrid, Sample, Shipped
+
+    kind, of = parse(name)
+    if kind == "sample" and recipe.sample:
+        return Sample(recipe.sample.size, of["T"])
+    if kind == "beam" and recipe.beam:
+        return Beam(int(of["M"]), recipe.beam.length_penalty, recipe.beam.early_stopping)
+    if kind == "diverse" and recipe.diverse:
+        return DiverseBeam(recipe.diverse.size, int(of["G"]), of["lambda"])
+    if kind == "hybrid" and recipe.hybrid:
+        return Hybrid(recipe.hybrid.size, int(of["B"]))
+    return Greedy() if kind == GREEDY else Shipped.of(shipped)
+
+
+def _custom(custom: CustomStrategy) -> Any:
     from beamuq.decoding.policies import check_custom
 
-    policies: list[Any] = [Greedy()]
-    if recipe.sample:
-        policies += [Sample(recipe.sample.size, float(t)) for t in recipe.sample.temperatures]
-    if recipe.beam:
-        beam = recipe.beam
-        policies += [Beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
-    if recipe.diverse:
-        diverse = recipe.diverse
-        policies += [DiverseBeam(diverse.size, g, float(p)) for g in diverse.groups for p in diverse.penalties]
-    if recipe.hybrid:
-        policies += [Hybrid(recipe.hybrid.size, beams) for beams in recipe.hybrid.beams]
-    for own in recipe.custom or ():
-        make = plugins.load("policy", own.policy)
-        try:
-            policy = make(**own.options)
-        except (TypeError, ValueError) as error:
-            raise BeamUQError(f"policy {own.policy!r}: {error}; correct the strategy's options") from error
-        check_custom(own.policy, policy)
-        if policy.strategy != own.strategy:
-            raise BeamUQError(f"policy {own.policy!r}: calls itself {policy.strategy!r}, the study {own.strategy!r}")
-        policies.append(policy)
-    if recipe.shipped:
-        policies.append(Shipped.of(shipped))
-    return policies
+    make = plugins.load("policy", custom.policy)
+    try:
+        policy = make(**custom.options)
+    except (TypeError, ValueError) as error:
+        raise BeamUQError(f"policy {custom.policy!r}: {error}; correct the strategy's options") from error
+    check_custom(custom.policy, policy)
+    if policy.strategy != custom.strategy:
+        raise BeamUQError(f"policy {custom.policy!r}: calls itself {policy.strategy!r}, the study {custom.strategy!r}")
+    return policy
 
 
 def _in_order_of(table: pa.Table, ids: list[str]) -> pa.Table:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
+from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
 from beamuq.models.model_provenance import provenance
-from beamuq.produced_answer import strategy_of
 from beamuq.scorers import p_true_prompt
 from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import Asking, p_true_logprobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from beamuq.errors import BeamUQError
+from beamuq.strategies import GREEDY, SHIPPED
 
 AnswerSource = Literal["greedy", "top_beam", "shipped"]
 
@@ -17,7 +18,7 @@ def strategy_of(answer_source: str, beam: str | None) -> str:
     BeamUQError
         If there is no such produced answer.
     """
-    strategy = {"greedy": "greedy", "shipped": "shipped", "top_beam": beam}.get(answer_source)
+    strategy = {"greedy": GREEDY, "shipped": SHIPPED, "top_beam": beam}.get(answer_source)
     if strategy is None:
         raise BeamUQError(
             f"answer_source: {answer_source!r} is not greedy, shipped or, with a main beam, top_beam; correct it"
