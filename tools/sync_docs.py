@@ -6,20 +6,19 @@ import argparse
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-sys.path.insert(0, str(DOCS))
+import generate_reference
 
-import generated  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
-    for path in sorted(DOCS.glob("**/*.md")):
+    for path in sorted((ROOT / "docs").glob("**/*.md")):
         text = path.read_text(encoding="utf-8")
-        name = path.relative_to(DOCS.parent).as_posix()
-        filled = generated.fill(name, text)
+        name = path.relative_to(ROOT).as_posix()
+        filled = generate_reference.fill(name, text)
         if filled == text:
             continue
         if check:
