@@ -16,11 +16,11 @@ import yaml
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.comparison import declared, values
+from beamuq.comparison.needed_files import needed_files
 from beamuq.comparison.results import Results
 from beamuq.comparison.selfcheck import errata_of, read_ledger
 from beamuq.exhibits.measured import Key, stored
 from beamuq.methods.registry import METHODS
-from beamuq.steps import comparison
 from beamuq.study import STUDIES, Study
 
 RULES = declared.read()
@@ -52,9 +52,9 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
 
 def results(of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()) -> Results:
     """Simulated results of a study, read back from files; ``without``: files whose path holds one of these lack."""
-    needs = comparison.needs(of)
+    needs = needed_files(of)
     write(of, folder, [need for need in needs if not any(part in need.path for part in without)], seed, shift)
-    return Results.read(of, needs, [folder / need.path for need in needs], partial=True)
+    return Results.read(of, folder, needs, partial=True)
 
 
 def write(of: Study, folder: Path, needs: list[Artifact], seed: int = 0, shift: float = 0.0) -> None:
@@ -102,7 +102,7 @@ class Simulated:
         for key, (truth, spread) in self._measured(need).items():
             row = {"answer_source": key.answer_source, "quality": "alignscore", "subset": "all", "metric": key.metric}
             row |= {"method": key.method, "variant": key.variant, "setting": key.setting}
-            noise = _random(self.seed, need.model, need.dataset, need.recipe, need.scorer, key)
+            noise = _random(self.seed, need.model, need.dataset, need.recipe, need.scorer, tuple(key))
             value = truth + np.sqrt(2) * spread * noise.normal() + self.shift
             value = truth if need.recipe == "widths" else value
             # half of what spreads a method's replicates is shared by all methods of the cell: they are paired

@@ -5,9 +5,8 @@ rule comparison:
         code=plan.comparison_code,
     output:
         csv="<results>/comparison.csv",
-        readings="<results>/comparison_readings.csv",
+        formulations="<results>/comparison_formulations.csv",
         claims="<results>/comparison_claims.csv",
-        selfcheck="<results>/comparison_selfcheck.csv",
         summary="<results>/comparison.json",
         markdown="<results>/comparison.md",
         html=report(
@@ -26,6 +25,8 @@ rule comparison:
         ),
         paired="<figures>/paired.csv",
         caption="<figures>/paired.txt",
+    params:
+        results=plan.results,
     log:
         "<logs>/comparison.log",
     conda:
@@ -35,8 +36,7 @@ rule comparison:
         mem_mb=4000,
         runtime=20,
     shell:
-        "python -m beamuq.steps.comparison --study {input.study} --csv {output.csv} --readings {output.readings}"
-        " --claims {output.claims} --selfcheck {output.selfcheck} --summary {output.summary}"
+        "python -m beamuq.steps.comparison --study {input.study} --results {params.results} --csv {output.csv}"
+        " --formulations {output.formulations} --claims {output.claims} --summary {output.summary}"
         " --markdown {output.markdown} --html {output.html} --forest-pdf {output.pdf} --forest-svg {output.svg}"
-        " --forest-png {output.png} --forest-csv {output.paired} --forest-caption {output.caption}"
-        " --inputs {input.files} > {log} 2>&1"
+        " --forest-png {output.png} --forest-csv {output.paired} --forest-caption {output.caption} > {log} 2>&1"

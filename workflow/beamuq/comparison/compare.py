@@ -18,8 +18,8 @@ from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
-READINGS = ("", "printed", "likelihood-summed")
-READING_TITLES = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+FORMULATIONS = ("", "printed", "likelihood-summed")
+FORMULATION_TITLES = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
 COLUMNS = [
     *RowKey._fields,
     *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
@@ -53,24 +53,26 @@ def compare(results: Results, values: Sequence[Printed], ledger: Ledger, declare
     )[COLUMNS]
 
 
-def readings(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
+def formulations(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
     """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
     rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
     spread = set(errata_of(ledger, values, "std"))
     parts = []
-    for reading in READINGS:
-        ours = [_ours(results, declared, row.key, reading) for row in rows]
+    for formulation in FORMULATIONS:
+        ours = [_ours(results, declared, row.key, formulation) for row in rows]
         frame = _numbers(ours, rows, spread, declared)
         found = [
             _status(results.study.demo, our, False, [], z, declared) for our, z in zip(ours, frame["z"], strict=True)
         ]
         parts.append(
             frame.assign(
-                reading=READING_TITLES[reading], status=[s for s, _ in found], reason=[reason for _, reason in found]
+                formulation=FORMULATION_TITLES[formulation],
+                status=[s for s, _ in found],
+                reason=[reason for _, reason in found],
             )
         )
     columns = [column for column in COLUMNS if column != "errata"]
-    return pd.concat(parts, ignore_index=True)[[*columns[:7], "reading", *columns[7:]]]
+    return pd.concat(parts, ignore_index=True)[[*columns[:7], "formulation", *columns[7:]]]
 
 
 def expected_to_differ(frame: pd.DataFrame, declared: Declared) -> tuple[int, float]:
@@ -111,7 +113,7 @@ def nearer(results: Results, values: Sequence[Printed], declared: Declared) -> p
     return pd.DataFrame([] if results.study.demo else rows, columns=columns)
 
 
-def _ours(results: Results, declared: Declared, key: RowKey, reading: str = "") -> Ours:
+def _ours(results: Results, declared: Declared, key: RowKey, formulation: str = "") -> Ours:
     """Our measurement; its ``reason`` is set where it is absent, or present and not comparable."""
     table = declared.tables[key.table]
     datasets = list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]
@@ -119,7 +121,7 @@ def _ours(results: Results, declared: Declared, key: RowKey, reading: str = "") 
     found = place(results.study, key, declared)
     if isinstance(found, str):
         return Ours(None, found, sum(sizes))
-    parts = _measured(results, found, reading)
+    parts = _measured(results, found, formulation)
     if isinstance(parts, str):
         return Ours(None, parts, sum(sizes))
     measured, counts = parts
@@ -139,12 +141,12 @@ def _ours(results: Results, declared: Declared, key: RowKey, reading: str = "") 
     return Ours(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
 
 
-def _measured(results: Results, found: Place, reading: str) -> tuple[Measured, list[int]] | str:
+def _measured(results: Results, found: Place, formulation: str) -> tuple[Measured, list[int]] | str:
     """The measurement and the questions of each dataset behind it, or what was not run."""
     if found.needs[0].kind == "quality":
         accuracy = results.accuracy(found.needs[0])
         return (accuracy, [accuracy.n]) if accuracy else f"{found.needs[0].path} was not run"
-    key = found.key._replace(setting=reading) if reading else found.key
+    key = found.key._replace(setting=formulation) if formulation else found.key
     cells = []
     for need in found.needs:
         cell = results.cell(need)

@@ -36,12 +36,27 @@ class Comparison:
     study: Study
     declared: Declared
     cells: pd.DataFrame
-    readings: pd.DataFrame
+    formulations: pd.DataFrame
     nearer: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    selfcheck: pd.DataFrame
+    errata: pd.DataFrame
     provenance: dict[str, Any]
+
+
+OUTPUTS = ("csv", "formulations", "claims", "summary", "markdown", "html")
+
+
+def contents(found: Comparison, forest: str) -> dict[str, str]:
+    """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
+    return {
+        "csv": csv(found.cells),
+        "formulations": csv(found.formulations),
+        "claims": csv(found.claims),
+        "summary": summary(found),
+        "markdown": markdown(found),
+        "html": html(found, forest),
+    }
 
 
 def csv(frame: pd.DataFrame) -> str:
@@ -149,11 +164,11 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
                 found.nearer,
             )
         )
-    read = found.readings
-    counted = read.groupby(["reading", "status"], sort=False).size().rename("rows").reset_index()
+    read = found.formulations
+    counted = read.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
     decided = read[read["status"].isin(["agrees", "differs"])]
-    closest = decided.assign(distance=decided["difference"].abs()).groupby("reading")["distance"].mean()
-    counted = counted.assign(mean_distance=counted["reading"].map(closest))
+    closest = decided.assign(distance=decided["difference"].abs()).groupby("formulation")["distance"].mean()
+    counted = counted.assign(mean_distance=counted["formulation"].map(closest))
     sections.append(
         (
             "Semantic Entropy in its three forms",
@@ -194,8 +209,8 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
     sections.append(
         (
             "Print against itself",
-            ["Regenerated from the printed numbers and stored counterexamples alone; no model is run."],
-            found.selfcheck[["id", "erratum", "found", "touches", "rows", "facts", "regenerated"]],
+            ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
+            found.errata,
         )
     )
     return sections

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from beamuq.artifacts import Artifact
-from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits import numbers
 from beamuq.exhibits.core import Inputs, unique
@@ -59,19 +58,16 @@ class Results:
         self._cells: dict[Artifact, Cell] = {}
 
     @classmethod
-    def read(cls, study: Study, wanted: Sequence[Artifact], paths: Sequence[Path], *, partial: bool = False) -> Results:
-        """Read ``paths``, in the order of ``wanted``; with ``partial``, files that are not there yet are left out.
+    def read(cls, study: Study, folder: Path, wanted: Sequence[Artifact], *, partial: bool = False) -> Results:
+        """Read ``wanted`` from a results folder; with ``partial``, files that are not there yet are left out.
 
         Raises
         ------
         BeamUQError
-            If the counts differ, or a file is missing, unreadable or of another cell.
+            If a file is missing, unreadable or of another cell.
         """
-        if len(wanted) != len(paths):
-            raise BeamUQError(f"--inputs: {len(paths)} files given, {len(wanted)} needed; give them in order of needs")
-        there = [(need, path) for need, path in zip(wanted, paths, strict=True) if not partial or path.is_file()]
-        present = [need for need, _ in there]
-        return cls(study, Inputs.read(present, [path for _, path in there]), present)
+        present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
+        return cls(study, Inputs.read(present, [folder / artifact.path for artifact in present]), present)
 
     def cell(self, evaluation: Artifact) -> Cell | None:
         """A cell's measurements with their replicates, or None where they were not run."""

@@ -6,13 +6,14 @@ it; ``workflow/published/errata.yaml`` is the ledger that people read, and a tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -407,25 +408,20 @@ def _beam_texts(stated: Stated) -> Found | None:
     return _found("beams-not-distinct", "text", (), beams=len(texts), distinct_texts=len(set(texts)), one_text=most)
 
 
-def rows_of(report: Iterable[Found], errata: Iterable[Erratum]) -> list[dict[str, Any]]:
-    """The ledger with what was regenerated, for a page: id, erratum, how found, rows touched, facts, confirmed."""
-    regenerated = {item.id: item for item in report}
-    lines = []
-    for entry in errata:
-        item = regenerated.get(entry.id)
-        facts = "" if item is None else "; ".join(f"{k.replace('_', ' ')}: {_shown(v)}" for k, v in item.facts.items())
-        lines.append(
-            {
-                "id": entry.id,
-                "erratum": entry.erratum,
-                "found": entry.found,
-                "touches": entry.touches,
-                "rows": 0 if item is None else len(item.rows),
-                "facts": facts,
-                "regenerated": item is not None,
-            }
-        )
-    return lines
+def ledger_table(ledger: Ledger, values: Sequence[Printed]) -> pd.DataFrame:
+    """The ledger for a page: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
+    rows = [
+        {
+            "id": entry.id,
+            "erratum": entry.erratum,
+            "found": entry.found,
+            "touches": entry.touches,
+            "rows": len(entry.selected(values)),
+            "facts": "; ".join(f"{k.replace('_', ' ')}: {_shown(v)}" for k, v in entry.facts.items()),
+        }
+        for entry in ledger.errata
+    ]
+    return pd.DataFrame(rows)
 
 
 def _shown(fact: Fact) -> str:

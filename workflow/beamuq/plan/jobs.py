@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from beamuq import plugins
 from beamuq.artifacts import Artifact, file_name
 from beamuq.comparison.declared import FILES, FOLDER
+from beamuq.comparison.needed_files import needed_files
 from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.split_file import source_of
 from beamuq.errors import BeamUQError
@@ -31,7 +32,6 @@ from beamuq.models.model_source import parse_source
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.models.revision_lock import Kind, entry_of
 from beamuq.plan.code_inputs import step_sources
-from beamuq.steps import comparison
 from beamuq.study import (
     DEMO_DATA,
     PROMPTS,
@@ -418,7 +418,7 @@ class Plan:
 
     @property
     def comparison_inputs(self) -> list[str]:
-        return [self.file(need) for need in comparison.needs(self.study)]
+        return [self.file(need) for need in needed_files(self.study)]
 
     @property
     def comparison_code(self) -> list[str]:
