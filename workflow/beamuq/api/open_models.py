@@ -42,7 +42,7 @@ def model_folder(source: str) -> Path:
     BeamUQError
         If it is none of these, or cannot be fetched.
     """
-    from beamuq.models.model_manifest import MANIFEST
+    from beamuq.models.model_folder import MANIFEST
     from beamuq.models.model_source import fetch_model, parse_source
     from beamuq.models.packaged_weights import PACKAGED
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.cost.measured_costs import parameters
-from beamuq.models import model_manifest
 from beamuq.models.hub_download import GATES, UNKNOWN
-from beamuq.models.model_folder import wanted_files
+from beamuq.models.model_folder import read_manifest, wanted_files
 from beamuq.models.model_source import parse_source
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.models.revision_lock import Kind, entry_of
@@ -43,7 +42,7 @@ def holdings(plan: Plan) -> list[Holding]:
 
 def _model(plan: Plan, lock: Path, source: str, use: str) -> Holding:
     folder = Path(plan.model_manifest(source)).parent
-    known = model_manifest.read_manifest(folder) or {}
+    known = read_manifest(folder) or {}
     parsed = parse_source(source)
     size = sum(file["size"] for file in known["files"].values()) if known else _size_of(folder.rglob("*"))
     facts = entry_of(lock, "models", parsed.name) if parsed.kind == "hub" else {"gated": False}
@@ -122,7 +121,7 @@ def downloads(plan: Plan) -> Downloads:
 def _download_of(lock: Path, source: str) -> int | None:
     parsed = parse_source(source)
     if parsed.kind == "packaged":
-        return PACKAGED[parsed.name].carriers[0].size
+        return PACKAGED[parsed.name].wheels[0].size
     sizes = _sizes(lock, "models", parsed.name)
     if parsed.file:
         return sizes.get(parsed.file)

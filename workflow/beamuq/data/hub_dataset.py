@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from beamuq.data.split_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
 from beamuq.models.offline_and_secrets import masked
-from beamuq.models.revision_lock import locked_commit, record, verify_files
+from beamuq.models.revision_lock import record, verify_files
 
 
 def fetch_split(
@@ -39,7 +38,7 @@ def fetch_split(
         the adapter can't use them (a test split without answers). Nothing half-written is left.
     """
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
-    commit = locked_commit(lock, "datasets", repo_id, _refuse_offline if offline else hub_download.resolve_dataset)
+    commit = hub_download.pinned_commit(lock, "datasets", repo_id, offline=offline)
     wanted = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
     twin = path.with_name(f".{path.name}")
     if not _is_whole(twin, wanted):
@@ -47,9 +46,7 @@ def fetch_split(
             raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
         facts = hub_download.describe_dataset(repo_id, commit)
         record(lock, "datasets", repo_id, facts)
-        size = facts["sizes"].get(config or "default")
-        told = hub_download.readable(size) + " to download" if size else f"size {hub_download.UNKNOWN}"
-        print(f"{where} at {commit}: {told}, {hub_download.told_of(facts)}", file=sys.stderr, flush=True)
+        hub_download.announce_download(f"{where} at {commit}", facts["sizes"].get(config or "default"), facts)
         table = _load(repo_id, config, split, commit, where)
         places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
         questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
@@ -102,7 +99,3 @@ def _content(table: pa.Table) -> dict[str, Any]:
         digest.update(line)
         size += len(line)
     return {"sha256": digest.hexdigest(), "size": size}
-
-
-def _refuse_offline(repo_id: str) -> str:
-    raise BeamUQError(f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models import model_manifest
-from beamuq.models.model_folder import check_folder, is_tokenizer_file
+from beamuq.models.model_folder import check_folder, read_manifest
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +33,7 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tu
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
-    model_manifest.read_manifest(folder)
+    read_manifest(folder)
     return load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device), load_tokenizer(folder)
 
 
@@ -160,23 +157,6 @@ def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int, max_
                 f"question {question}: its prompt has {len(ids)} tokens, the context window of {window} leaves {room} "
                 f"beside max_new_tokens {max_new_tokens}; drop the question or use a model with a longer window"
             )
-
-
-def model_identity(folder: Path) -> dict[str, str]:
-    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
-
-    Hashes come from the manifest; a folder that no fetch made is hashed whole.
-    """
-    known = model_manifest.read_manifest(folder)
-    files = known["files"] if known else model_manifest.describe(folder)
-    tokenizer = {name: entry["sha256"] for name, entry in files.items() if is_tokenizer_file(name)}
-    content = model_manifest.content_hash(files)
-    return {
-        "source": known["source"] if known else f"folder:{folder.resolve().name}",
-        "revision": known["revision"] if known else content,
-        "content": content,
-        "tokenizer": hashlib.sha256(json.dumps(tokenizer, sort_keys=True).encode()).hexdigest(),
-    }
 
 
 def _join_as_trained(tokenizer: Any) -> None:

@@ -1,4 +1,8 @@
-"""Models from the hub, at the commit that the study's lock file names, into a plain local folder."""
+"""Models from the hub, at the commit that the study's lock file names, into a plain local folder.
+
+The download itself (transfer, etags, locks) is ``huggingface_hub``'s. Here: which files, at which commit, whether they
+are those of the lock, and what is said when the hub refuses (a gated model, no such repository, no network).
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,59 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models import model_manifest
-from beamuq.models.model_folder import check_folder, wanted_files
+from beamuq.models.model_folder import FileFacts, check_folder, describe, fill_folder, wanted_files
 from beamuq.models.offline_and_secrets import masked
 from beamuq.models.revision_lock import Kind, locked_commit, record, verify_files
 
 UNKNOWN = "unknown"
-LARGE = 10_000_000  # bytes; as much of a file may be lost where a download breaks off
 GATES = {False: "not gated", "auto": "gated", "manual": "gated, access by request"}
 TOKEN = "log in with `hf auth login`, or put a token into the environment as HF_TOKEN (never into a file of the study)"
 
 
-def resolve_model(repo_id: str) -> str:
-    """Ask the hub for the present commit of a model repository."""
-    return str(_ask(repo_id).sha)
+def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str:
+    """The commit of a repository that the lock names; the hub's present one is asked for once, and locked.
+
+    Raises
+    ------
+    BeamUQError
+        If the lock names none and the hub may not be asked (``offline``) or does not tell.
+    """
+
+    def resolve(name: str) -> str:
+        if offline:
+            raise BeamUQError(
+                f"source hub:{name}: its commit is not locked and offline is set; run once without offline"
+            )
+        return str(repository_info(kind, name).sha)
+
+    return locked_commit(lock, kind, repo_id, resolve)
 
 
-def resolve_dataset(repo_id: str) -> str:
-    """Ask the hub for the present commit of a dataset repository."""
-    return str(_ask_dataset(repo_id).sha)
+def repository_info(kind: Kind, repo_id: str, commit: str | None = None) -> Any:
+    """What the hub says of a repository at a commit, None: at present; for models with the sizes of its files.
+
+    Raises
+    ------
+    BeamUQError
+        In one line, if the hub refuses or does not answer.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        if kind == "models":
+            return HfApi().model_info(repo_id, revision=commit, files_metadata=True)
+        return HfApi().dataset_info(repo_id, revision=commit)
+    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
+        raise BeamUQError(explain(repo_id, error, kind)) from error
 
 
 def describe_dataset(repo_id: str, commit: str) -> dict[str, Any]:
     """Licence and gate of a dataset at a commit, and the bytes to download by configuration, where its card says."""
-    info = _ask_dataset(repo_id, commit)
+    info = repository_info("datasets", repo_id, commit)
     told = getattr(getattr(info, "card_data", None), "dataset_info", None) or []
     configs = [config for config in (told if isinstance(told, list) else [told]) if config.get("download_size")]
     sizes = {str(config.get("config_name", "default")): int(config["download_size"]) for config in configs}
@@ -55,27 +83,22 @@ def licence_of(info: Any) -> str:
 def fetch_hub(repo_id: str, folder: Path, lock: Path, *, file: str | None = None, offline: bool = False) -> None:
     """Fill ``folder`` with a hub model, or with one checkpoint ``file`` of a repository.
 
-    A download that broke off is resumed by the next call. A file that differs from the lock is refused and removed.
+    Files that a broken download brought whole are kept for the next call. A file that differs from the lock is refused
+    and removed.
 
     Raises
     ------
     BeamUQError
         If the hub cannot be reached, access is refused, the repository holds no model or a hash differs.
     """
+    commit = pinned_commit(lock, "models", repo_id, offline=offline)
+
+    def bring(partial: Path) -> dict[str, Any]:
+        licence, files = _download(repo_id, commit, partial, lock, file)
+        return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None, "files": files}
+
     source = f"hub:{repo_id}" + (f"/{file}" if file else "")
-    commit = locked_commit(lock, "models", repo_id, _refuse_offline if offline else resolve_model)
-    pins = {"source": source, "revision": commit}
-    if model_manifest.is_whole(folder, pins):
-        model_manifest.publish(folder)
-        return
-    if offline:
-        raise BeamUQError(f"source {source}: not in {folder} and offline is set; run once without offline")
-    with model_manifest.new_folder(folder, keep_on_error=True) as site:
-        licence = _download(repo_id, commit, site, lock, file)
-        shutil.rmtree(site / ".cache", ignore_errors=True)  # the hub client's own notes, needed only to resume
-        details = {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
-        model_manifest.write_manifest(site, {**pins, **details, "files": model_manifest.describe(site)})
-    model_manifest.publish(folder)
+    fill_folder(folder, source, commit, bring, offline=offline, keep_on_error=True)
 
 
 def explain(repo_id: str, error: BaseException, kind: Kind = "models") -> str:
@@ -103,9 +126,11 @@ def explain(repo_id: str, error: BaseException, kind: Kind = "models") -> str:
     return masked(f"source hub:{repo_id}: {fix}")
 
 
-def told_of(facts: Mapping[str, Any]) -> str:
-    """Licence and gate in words."""
-    return f"licence {facts.get('licence', UNKNOWN)}, {GATES.get(facts.get('gated'), UNKNOWN)}"
+def announce_download(what: str, size: int | None, facts: Mapping[str, Any]) -> None:
+    """Say on stderr what is about to be downloaded, its bytes (None: unknown), its licence and its gate."""
+    told = f"{readable(size)} to download" if size else f"size {UNKNOWN}"
+    gate = GATES.get(facts.get("gated"), UNKNOWN)
+    print(f"{what}: {told}, licence {facts.get('licence', UNKNOWN)}, {gate}", file=sys.stderr, flush=True)
 
 
 def readable(size: float) -> str:
@@ -117,81 +142,28 @@ def readable(size: float) -> str:
     return f"{size:,.1f} GB"
 
 
-def _refuse_offline(repo_id: str) -> str:
-    raise BeamUQError(f"source hub:{repo_id}: its commit is not locked and offline is set; run once without offline")
-
-
-def _ask(repo_id: str, commit: str | None = None) -> Any:
-    from huggingface_hub import HfApi
-
-    try:
-        return HfApi().model_info(repo_id, revision=commit, files_metadata=True)
-    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
-        raise BeamUQError(explain(repo_id, error)) from error
-
-
-def _ask_dataset(repo_id: str, commit: str | None = None) -> Any:
-    from huggingface_hub import HfApi
-
-    try:
-        return HfApi().dataset_info(repo_id, revision=commit)
-    except Exception as error:  # connection errors are those of the client's HTTP library, which changes
-        raise BeamUQError(explain(repo_id, error, "datasets")) from error
-
-
-def _bring_large_files(repo_id: str, commit: str, site: Path, sizes: Mapping[str, int]) -> None:
-    """Bring the large ones of these files, each from where an earlier download broke off.
-
-    The hub's own client begins a file anew each time. It checks what is brought here and gets the rest.
-    """
-    from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils._headers import build_hf_headers
-
-    def bring(name: str) -> None:
-        part = site / f".{name}.part"
-        with part.open("ab") as stream:
-            if stream.tell() > sizes[name]:
-                stream.truncate(0)
-                stream.seek(0)
-            url = hf_hub_url(repo_id, name, revision=commit)
-            http_get(url, stream, resume_size=stream.tell(), headers=build_hf_headers(), expected_size=sizes[name])
-        part.replace(site / name)
-
-    large = [name for name, size in sizes.items() if LARGE <= size <= constants.MAX_HTTP_DOWNLOAD_SIZE]
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        list(pool.map(bring, [name for name in large if not (site / name).is_file()]))
-
-
-def _download(repo_id: str, commit: str, site: Path, lock: Path, file: str | None) -> str:
-    """Download the wanted files, or the one ``file``, into ``site``; returns the licence named by the model's card."""
+def _download(repo_id: str, commit: str, partial: Path, lock: Path, file: str | None) -> tuple[str, FileFacts]:
+    """Download the wanted files, or the one ``file``, into ``partial``: the licence the card names, and the files."""
     from huggingface_hub import snapshot_download
 
-    info = _ask(repo_id, commit)
+    info = repository_info("models", repo_id, commit)
     listed = {entry.rfilename: entry for entry in info.siblings or []}
-    chosen = [file] if file else wanted_files(listed)
-    if not set(chosen) & set(listed):
+    chosen = [name for name in ([file] if file else wanted_files(listed)) if name in listed]
+    if not chosen:
         raise BeamUQError(
             f"source hub:{repo_id}: has no {file or 'model files'} at commit {commit}; correct the source"
         )
-    sizes = {name: size for name in chosen if (size := getattr(listed.get(name), "size", None)) is not None}
+    sizes = {name: size for name in chosen if (size := getattr(listed[name], "size", None)) is not None}
     facts = {"licence": licence_of(info), "gated": getattr(info, "gated", None), "sizes": sizes}
     record(lock, "models", repo_id, facts)
-    announced_size = readable(sum(sizes.values())) if len(sizes) == len(chosen) else "size " + UNKNOWN
-    print(
-        f"hub:{repo_id} at {commit}: {len(chosen)} files, {announced_size}, {told_of(facts)}",
-        file=sys.stderr,
-        flush=True,
-    )
+    size = sum(sizes.values()) if len(sizes) == len(chosen) else None
+    announce_download(f"hub:{repo_id} at {commit}, {len(chosen)} files", size, facts)
     try:
-        _bring_large_files(repo_id, commit, site, sizes)
-        snapshot_download(repo_id, revision=commit, local_dir=site, allow_patterns=chosen)
+        snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
     except Exception as error:  # connection errors are those of the client's HTTP library, which changes
         raise BeamUQError(explain(repo_id, error)) from error
-    found = {
-        name: {"sha256": model_manifest.file_hash(site / name), "size": (site / name).stat().st_size} for name in chosen
-    }
     try:
+        found = {name: entry for name, entry in describe(partial).items() if name in chosen}
         for name, entry in found.items():
             announced = getattr(listed[name].lfs, "sha256", None)
             if announced and announced != entry["sha256"]:
@@ -199,8 +171,9 @@ def _download(repo_id: str, commit: str, site: Path, lock: Path, file: str | Non
                 raise BeamUQError(f"source hub:{repo_id}: {told}; refused, run again")
         verify_files(lock, "models", repo_id, found)
         if file is None:
-            check_folder(site)
+            check_folder(partial)
     except BeamUQError:
-        shutil.rmtree(site)  # a wrong file must not be resumed from
+        shutil.rmtree(partial)  # a wrong file must not be kept for the next call
         raise
-    return licence_of(info)
+    shutil.rmtree(partial / ".cache", ignore_errors=True)  # the hub client's own notes, needed only to go on
+    return licence_of(info), found

@@ -1,13 +1,24 @@
-"""Which files of a model repository or folder are wanted, and whether a folder is a model at all."""
+"""A model's folder: which files it needs, and ``fetched.json``, which says what was fetched, from where, its licence.
+
+The manifest has no time, host or path, so the same model gives the same bytes everywhere. A hidden twin of it in the
+folder lets a later job see that the folder is whole although Snakemake has removed the manifest itself, as it does with
+an output before it runs the rule again.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from beamuq.artifacts import atomic, file_sha256
 from beamuq.errors import BeamUQError
 
+MANIFEST, TWIN = "fetched.json", ".fetched.json"
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -17,13 +28,15 @@ ANY_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt",
 SAFETENSORS = re.compile(r"model([.-].*)?\.safetensors(\.index\.json)?")
 PICKLED = re.compile(r"pytorch_model([.-].*)?\.bin(\.index\.json)?")
 
+FileFacts = dict[str, dict[str, Any]]  # {name: {"sha256", "size" in bytes}}
+
 
 def is_tokenizer_file(name: str) -> bool:
     """Whether a file is part of a tokenizer (its chat template and length limit included)."""
     return TOKENIZER.fullmatch(name) is not None
 
 
-def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
+def wanted_files(names: Iterable[str]) -> list[str]:
     """The files at the root of a repository that loading needs: configs, tokenizer and one form of the weights.
 
     Safetensors where there are any, pickled weights (read with weights only) otherwise; never a second copy in another
@@ -31,9 +44,8 @@ def wanted_files(names: Iterable[str], *, weights: bool = True) -> list[str]:
     """
     root = sorted(name for name in names if "/" not in name)
     chosen = [name for name in root if name in (CONFIG, "generation_config.json") or is_tokenizer_file(name)]
-    if weights:
-        chosen += [n for n in root if SAFETENSORS.fullmatch(n)] or [n for n in root if PICKLED.fullmatch(n)]
-    return sorted(chosen)
+    weights = [n for n in root if SAFETENSORS.fullmatch(n)] or [n for n in root if PICKLED.fullmatch(n)]
+    return sorted(chosen + weights)
 
 
 def check_folder(folder: Path, *, weights: bool = True) -> None:
@@ -56,3 +68,116 @@ def check_folder(folder: Path, *, weights: bool = True) -> None:
         missing.append("weights (model.safetensors)")
     if missing:
         raise BeamUQError(f"{folder}: not a model folder, it has no {', no '.join(missing)}; add it or fetch again")
+
+
+def describe(folder: Path) -> FileFacts:
+    """Hash and size of each visible file of ``folder`` but the manifest, sorted by name."""
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        name: {"sha256": file_sha256(path), "size": path.stat().st_size}
+        for name, path in files.items()
+        if name != MANIFEST and not any(part.startswith(".") for part in Path(name).parts)
+    }
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a model folder, or None for a folder that no fetch made.
+
+    Raises
+    ------
+    BeamUQError
+        If the manifest is unreadable, or a file it names is missing or of another size.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    manifest = _parse(path)
+    for name, entry in manifest["files"].items():
+        file = folder / name
+        if not file.is_file():
+            raise BeamUQError(f"{folder}: {name} is missing; delete the folder and fetch the model again")
+        if file.stat().st_size != entry["size"]:
+            raise BeamUQError(
+                f"{file}: is not the file that was fetched (size differs); delete its folder and fetch again"
+            )
+    return manifest
+
+
+def fill_folder(
+    folder: Path,
+    source: str,
+    revision: str,
+    bring: Callable[[Path], Mapping[str, Any]],
+    *,
+    offline: bool,
+    keep_on_error: bool = False,
+) -> None:
+    """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is not fetched again.
+
+    Parameters
+    ----------
+    bring
+        Puts the files into the folder that it is given, which is renamed to ``folder`` when all is done, and returns
+        the manifest's other keys: ``licence``, ``upstream``, ``converted_from``, ``files``.
+    keep_on_error
+        Keep what was brought before an error, so that a download can go on from there.
+
+    Raises
+    ------
+    BeamUQError
+        If the folder is not whole and ``offline`` is set, or whatever ``bring`` raises.
+    """
+    pins = {"source": source, "revision": revision}
+    if not _is_whole(folder, pins):
+        if offline:
+            raise BeamUQError(f"source {source}: not in {folder} and offline is set; run once without offline")
+        with _new_folder(folder, keep_on_error=keep_on_error) as partial:
+            write_manifest(partial, {**pins, **bring(partial)})
+    publish_manifest(folder)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the hidden twin of ``manifest``; :func:`publish_manifest` shows it when the folder is in its place."""
+    (folder / TWIN).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def publish_manifest(folder: Path) -> None:
+    """Show the manifest of a whole folder: copy its twin to ``fetched.json``."""
+    with atomic(folder / MANIFEST) as temporary:
+        shutil.copyfile(folder / TWIN, temporary)
+
+
+def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:
+    """Whether the folder's twin has these pins and each file it names is there with its hash."""
+    if not (folder / TWIN).is_file():
+        return False
+    manifest = _parse(folder / TWIN)
+    return pins.items() <= manifest.items() and manifest["files"].items() <= describe(folder).items()
+
+
+@contextmanager
+def _new_folder(folder: Path, *, keep_on_error: bool) -> Iterator[Path]:
+    """A folder under a fixed hidden name beside ``folder``, renamed to it on success."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.parent / f".{folder.name}.partial"
+    if not keep_on_error:
+        shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(exist_ok=True)
+    try:
+        yield partial
+        if folder.exists():
+            shutil.rmtree(folder)
+        partial.rename(folder)
+    except BaseException:
+        if not keep_on_error:
+            shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest["files"].items()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BeamUQError(f"{path}: not a readable manifest; delete its folder and fetch the model again") from error
+    return dict(manifest)

@@ -1,15 +1,17 @@
-"""What a file says of how it was made: versions and hashes, never a time, host or path."""
+"""What a file says of the models that made it: versions and hashes, never a time, host or path."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
-from beamuq.models.causal_lm import model_identity
-from beamuq.models.model_manifest import file_hash
+from beamuq.artifacts import file_sha256
+from beamuq.models.model_folder import describe, is_tokenizer_file, read_manifest
 
 if TYPE_CHECKING:
     import torch
@@ -38,10 +40,32 @@ def provenance(
     packages = ("numpy", "torch", "transformers", "tokenizers") if loaded else ("numpy",)
     facts: dict[str, Any] = {
         "settings": {key: value for key, value in settings.items() if key not in ("source", "backbone")},
-        "inputs": {name: file_hash(path) for name, path in inputs.items()},
+        "inputs": {name: file_sha256(path) for name, path in inputs.items()},
         "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
         "models": loaded,
     }
     if loaded:
         facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
     return facts
+
+
+def model_identity(folder: Path) -> dict[str, str]:
+    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
+
+    Hashes come from the manifest; a folder that no fetch made is hashed whole.
+    """
+    manifest = read_manifest(folder)
+    files = manifest["files"] if manifest else describe(folder)
+    hashes = {name: entry["sha256"] for name, entry in files.items()}
+    content = _hash_of(hashes)
+    return {
+        "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
+        "revision": manifest["revision"] if manifest else content,
+        "content": content,
+        "tokenizer": _hash_of({name: found for name, found in hashes.items() if is_tokenizer_file(name)}),
+    }
+
+
+def _hash_of(hashes: Mapping[str, str]) -> str:
+    """One sha256 over names and hashes of files."""
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()

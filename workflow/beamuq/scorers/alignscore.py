@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer, model_identity
+from beamuq.models.causal_lm import load_tokenizer
 from beamuq.models.model_folder import check_folder
+from beamuq.models.model_provenance import model_identity
 from beamuq.scorers import encoder_model
 from beamuq.scorers.nli_cross_encoder import softmax
 

