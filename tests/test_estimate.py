@@ -13,10 +13,11 @@ import pytest
 from beamuq import artifacts
 from beamuq.cost import measured_costs
 from beamuq.cost.measured_costs import Job
+from beamuq.machine import load_machine
 from beamuq.plan.jobs import Plan
 from beamuq.steps import estimate as estimate_step
 from beamuq.steps import ledger as ledger_step
-from beamuq.study import Recipe, load_machine
+from beamuq.study import Recipe
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 

@@ -18,12 +18,13 @@ import exhibits_study
 import synthetic
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
+from beamuq.machine import load_machine
 from beamuq.methods import METHODS, Method
 from beamuq.methods.evidence_from_tables import Cell
 from beamuq.methods.scoring import Settings, score
 from beamuq.plan.jobs import Plan
 from beamuq.steps import evaluation, scores
-from beamuq.study import Recipe, load_machine
+from beamuq.study import Recipe
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",

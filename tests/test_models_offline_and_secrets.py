@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from beamuq.errors import BeamUQError
+from beamuq.machine import load_machine
 from beamuq.models.offline_and_secrets import (
     FETCHING,
     SWITCHES,
@@ -28,7 +29,7 @@ from beamuq.models.offline_and_secrets import (
     masked,
     open_for_fetching,
 )
-from beamuq.study import ROOT, load_machine, load_study
+from beamuq.study import ROOT, load_study
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
 COMMIT = "c" * 40

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from beamuq.errors import BeamUQError
+from beamuq.machine import load_machine
 from beamuq.plan.jobs import Plan
-from beamuq.study import STUDIES, load_machine, load_study, study_path
+from beamuq.study import STUDIES, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import artifacts, study, theorem
+from beamuq import artifacts, machine, study, theorem
 from beamuq.api import candidate_records, command_line, score_ranges
 from beamuq.api.score_candidates import REASONS
 from beamuq.methods import consistency, information, rouge, semantic, spectral, weights
@@ -76,7 +76,7 @@ def fill(page: str, text: str) -> str:
         "methods": methods,
         "weights": lambda: functions(weights),
         "theorem": lambda: functions(theorem),
-        "config": lambda: keys(study.Machine, "###"),
+        "config": lambda: keys(machine.Machine, "###"),
         "study": lambda: keys(study.Study, "###"),
         "row": lambda: keys(candidate_records.Given, "####"),
         "tables": schemas,

@@ -7,7 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from beamuq.study import Machine, Study
+from beamuq.machine import Machine
+from beamuq.study import Study
 
 FOLDER = Path(__file__).resolve().parents[1] / "workflow" / "schemas"
 

@@ -1,23 +1,25 @@
-"""The study (the science) and the machine, as typed objects; what a bad one is told.
+"""``studies/*.yaml``: the science of a run, as a typed object.
 
-``studies/*.yaml`` is a :class:`Study`, ``config.yaml`` a :class:`Machine`. Both are checked whole before anything runs:
-an unknown key, an unknown model in the grid, an exhibit that the grid cannot supply, an impossible number, each is one
-line with file, key, value and fix. The JSON schemas in ``workflow/schemas`` are written from these classes.
+A study is checked whole before anything runs: an unknown key, an unknown model in the grid, an exhibit that the grid
+cannot supply, an impossible number, each is one line with file, key, value and fix (``beamuq.validation``). The JSON
+schemas in ``workflow/schemas`` are written from these classes.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamuq import strategies
 from beamuq.errors import BeamUQError, hint
+from beamuq.field_types import FROM_HOME, Distinct, Name, Positive, each_once, from_home, one_of, shaped
 from beamuq.judged_answer import AnswerSource, strategy_of
 from beamuq.plugins import FORM
 from beamuq.validation import StrictModel, read_yaml, validated
@@ -27,54 +29,8 @@ STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 PROMPTS = ROOT / "workflow" / "prompts"
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
-Positive = Annotated[int, Field(ge=1)]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
 METRICS = ("alignscore", "answer_f1", "exact_match")
-
-
-def _named(choices: tuple[str, ...]) -> Any:
-    """One of ``choices``, or ``module:attribute`` of one's own; another name is told with the nearest of them."""
-
-    def check(name: Any) -> Any:
-        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
-            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
-        return name
-
-    return BeforeValidator(check)
-
-
-def _shaped(pattern: str, meaning: str) -> Any:
-    """A text of this pattern; another is told what is meant, not the pattern."""
-
-    def check(text: Any) -> Any:
-        if isinstance(text, str) and not re.fullmatch(pattern, text):
-            raise ValueError(f"write {meaning}")
-        return text
-
-    return BeforeValidator(check)
-
-
-def _each_once(items: list[Any]) -> list[Any]:
-    twice = next((item for position, item in enumerate(items) if item in items[:position]), None)
-    if twice is not None:
-        raise ValueError(f"{json.dumps(twice)} stands twice; drop one")
-    return items
-
-
-def _from_home(place: Any) -> Any:
-    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
-    if not isinstance(place, str):
-        return place
-    kind = "folder:" if place.startswith("folder:") else ""
-    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps any other path as written)
-
-
-T = TypeVar("T")
-Distinct = Annotated[list[T], AfterValidator(_each_once), Field(json_schema_extra={"uniqueItems": True})]
-FROM_HOME = BeforeValidator(_from_home)
-# The commands that fetch name these bare: to quote them there would change the commands, so fetch and decode all again.
-PLAIN_PATH = _shaped(r"[\w@%+=:,./-]+", "a path of letters, digits and @%+=:,./_- only")
 
 
 class Model(StrictModel):
@@ -184,12 +140,12 @@ class CustomStrategy(StrictModel):
             pattern=rf"^{strategies.CUSTOM_NAME}$",
             description="its name in every table, as the policy's own `strategy` says it",
         ),
-        _shaped(strategies.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
+        shaped(strategies.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
     ]
     policy: Annotated[
         str,
         Field(pattern=rf"^{FORM}$", description="module:attribute"),
-        _shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide"),
+        shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide"),
     ]
     options: Annotated[dict[str, int | float | str | bool], Field(description="the policy's keyword arguments")] = {}
 
@@ -215,7 +171,7 @@ class Recipe(StrictModel):
     def _something_to_decode(self) -> Recipe:
         if not (self.sample or self.beam or self.diverse or self.hybrid or self.custom):
             raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, custom")
-        _each_once(self.strategies())
+        each_once(self.strategies())
         return self
 
     def strategies(self) -> list[str]:
@@ -258,7 +214,7 @@ class Scorer(StrictModel):
             pattern=rf"^({'|'.join(KINDS)}|{FORM})$",
             description=f"{', '.join(KINDS)}, or module:attribute of one's own",
         ),
-        _named(KINDS),
+        one_of(KINDS),
     ]
     title: Annotated[str, Field(min_length=1, description="as captions name it")]
     source: Annotated[
@@ -292,7 +248,7 @@ class Quality(StrictModel):
             pattern=rf"^({'|'.join(METRICS)}|{FORM})$",
             description=f"{', '.join(METRICS)}, or module:attribute of one's own",
         ),
-        _named(METRICS),
+        one_of(METRICS),
     ]
     title: Annotated[str, Field(min_length=1)]
     source: Annotated[
@@ -384,7 +340,7 @@ class Study(StrictModel):
         return models
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Study:
+    def _grid_names_exist(self) -> Study:
         for position, entry in enumerate(self.grid):
             where = f"grid[{position}]"
             known(f"{where}.recipe", [entry.recipe], self.recipes)
@@ -397,21 +353,34 @@ class Study(StrictModel):
                         f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
-        known("main.recipe", [self.main.recipe], self.recipes)
-        known("main.scorer", [self.main.scorer], self.scorers)
-        if self.main.relevance:
-            known("main.relevance", [self.main.relevance], self.scorers)
-        decoded = self.recipes[self.main.recipe]
+        return self
+
+    @model_validator(mode="after")
+    def _main_names_exist(self) -> Study:
+        main = self.main
+        known("main.recipe", [main.recipe], self.recipes)
+        known("main.scorer", [main.scorer], self.scorers)
+        if main.relevance:
+            known("main.relevance", [main.relevance], self.scorers)
+        decoded = self.recipes[main.recipe]
         for key, what, chosen, choices in (
-            ("sample", "sample strategy", self.main.sample, decoded.samples()),
-            ("beam", "search", self.main.beam, decoded.searches()),
+            ("sample", "sample strategy", main.sample, decoded.samples()),
+            ("beam", "search", main.beam, decoded.searches()),
         ):
             if chosen not in choices:
-                fix = hint(chosen, choices) if choices else f"add recipes.{self.main.recipe}.{key}"
-                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{self.main.recipe}; {fix}")
+                fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
+                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_decoded_recipe_is_scored(self) -> Study:
         known("scoring", self.scoring, self.recipes)
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
             self._is_scored(recipe)
+        return self
+
+    @model_validator(mode="after")
+    def _budgets_are_decoded(self) -> Study:
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
             drawn = decoded.sample.size if decoded.sample else 0
@@ -422,9 +391,13 @@ class Study(StrictModel):
                         f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
                         f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _each_cell_stands_once(self) -> Study:
         seen: dict[tuple[str, str, str], int] = {}
         for position, entry in enumerate(self.grid):
-            for cell in ((m, d, entry.recipe) for m in entry.models for d in entry.datasets):
+            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
                 if cell in seen:
                     raise ValueError(f"grid[{position}]: {'/'.join(cell)} is already in grid[{seen[cell]}]; drop one")
                 seen[cell] = position
@@ -445,33 +418,6 @@ class Study(StrictModel):
             raise ValueError(
                 f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
             )
-
-
-class Machine(StrictModel):
-    """``config.yaml``: where things lie and what they run on. Never part of the science."""
-
-    study: Annotated[str, Field(min_length=1, description="a name in studies/, or a path to your own file")] = "demo"
-    data_root: Annotated[
-        str | None, Field(description="local datasets in the hub's schema; null: the hub"), FROM_HOME
-    ] = None
-    models_root: Annotated[
-        str, Field(min_length=1, description="where fetched models are kept"), PLAIN_PATH, FROM_HOME
-    ] = "resources/models"
-    datasets_root: Annotated[
-        str, Field(min_length=1, description="where fetched datasets are kept"), PLAIN_PATH, FROM_HOME
-    ] = "resources/datasets"
-    cache_root: Annotated[
-        str, Field(min_length=1, description="pairs scored before, shared by jobs and studies"), FROM_HOME
-    ] = "resources/cache"
-    device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
-    dtype: Annotated[
-        Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")
-    ] = "auto"
-    memory_gb: Annotated[float, Field(gt=0, description="main memory that one decoding or scoring job asks for")] = 4.0
-    offline: Annotated[bool, Field(description="true: never ask the hub")] = False
-    shards: Annotated[
-        int, Field(ge=1, le=1000, description="jobs that one cell's decoding is cut into; never changes a result")
-    ] = 1
 
 
 def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
@@ -496,16 +442,6 @@ def load_study(path: Path) -> Study:
     return validated(Study, content, path)
 
 
-def load_machine(content: dict[str, Any], path: Path | str = "config.yaml") -> Machine:
-    """Check the machine's configuration (a mapping, as Snakemake has merged it from file and command line).
-
-    From the command line ``true``, ``false`` and ``null`` come as text; they mean what they mean in YAML.
-    """
-    scalars = {"true": True, "false": False, "null": None}
-    meant = {key: scalars.get(value, value) if isinstance(value, str) else value for key, value in content.items()}
-    return validated(Machine, meant, path)
-
-
 def study_path(name: str) -> Path:
     """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
 
@@ -515,7 +451,7 @@ def study_path(name: str) -> Path:
         If there is no such file, or its name would not do as a folder's in the commands of the rules.
     """
     own = "/" in name or name.endswith((".yaml", ".yml"))
-    path = Path(_from_home(name)) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
+    path = Path(from_home(name)) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
     if not path.is_file():
         there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
         fix = hint(name, there, ", or a path to your own file")

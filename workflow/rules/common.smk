@@ -40,7 +40,9 @@ run_messages.at_exit(workflow, plan)
 onstart:
     print(run_messages.opening(workflow, plan, sys.argv), flush=True)
     if not workflow.touch:
-        measured_costs.forget(plan, workflow.dag.needrun_jobs(exclude_finished=False))
+        measured_costs.forget(
+            plan, workflow.dag.needrun_jobs(exclude_finished=False)
+        )
 
 
 onsuccess:

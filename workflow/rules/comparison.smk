@@ -25,8 +25,6 @@ rule comparison:
         ),
         paired="<figures>/paired.csv",
         caption="<figures>/paired.txt",
-    params:
-        results=plan.results,
     log:
         "<logs>/comparison.log",
     conda:
@@ -35,6 +33,8 @@ rule comparison:
     resources:
         mem_mb=4000,
         runtime=20,
+    params:
+        results=plan.results,
     shell:
         "python -m beamuq.steps.comparison --study {input.study} --results {params.results} --csv {output.csv}"
         " --formulations {output.formulations} --claims {output.claims} --summary {output.summary}"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from beamuq.errors import BeamUQError, hint, nearest
-from beamuq.study import ROOT, Machine, load_machine
+from beamuq.machine import Machine, load_machine
+from beamuq.study import ROOT
 
 if TYPE_CHECKING:
     from beamuq.scorers.scorer_protocol import Scorer

@@ -26,6 +26,7 @@ from beamuq.data.split_file import source_of
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import core as exhibits
 from beamuq.judged_answer import strategy_of
+from beamuq.machine import Machine, load_machine
 from beamuq.methods.registry import STATISTICS, resolve
 from beamuq.models import devices, offline_and_secrets
 from beamuq.models.model_source import parse_source
@@ -38,10 +39,8 @@ from beamuq.study import (
     STUDIES,
     Dataset,
     GridEntry,
-    Machine,
     Study,
     known,
-    load_machine,
     load_study,
     study_path,
 )

@@ -1,0 +1,61 @@
+"""Kinds of values that keys of a study and of config.yaml take, each refused with what is meant instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from beamuq.errors import hint
+from beamuq.plugins import FORM
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
+Positive = Annotated[int, Field(ge=1)]
+
+
+def one_of(choices: tuple[str, ...]) -> Any:
+    """One of ``choices``, or ``module:attribute`` of one's own; another name is told with the nearest of them."""
+
+    def check(name: Any) -> Any:
+        if isinstance(name, str) and name not in choices and not re.fullmatch(FORM, name):
+            raise ValueError(f"unknown name; {hint(name, choices, ', or module:attribute of your own')}")
+        return name
+
+    return BeforeValidator(check)
+
+
+def shaped(pattern: str, meaning: str) -> Any:
+    """A text of this pattern; another is told what is meant, not the pattern."""
+
+    def check(text: Any) -> Any:
+        if isinstance(text, str) and not re.fullmatch(pattern, text):
+            raise ValueError(f"write {meaning}")
+        return text
+
+    return BeforeValidator(check)
+
+
+def each_once(items: list[Any]) -> list[Any]:
+    """The same list. Raises ValueError naming the first item that stands twice."""
+    twice = next((item for position, item in enumerate(items) if item in items[:position]), None)
+    if twice is not None:
+        raise ValueError(f"{json.dumps(twice)} stands twice; drop one")
+    return items
+
+
+def from_home(place: Any) -> Any:
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
+    if not isinstance(place, str):
+        return place
+    kind = "folder:" if place.startswith("folder:") else ""
+    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps any other path as written)
+
+
+T = TypeVar("T")
+Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
+FROM_HOME = BeforeValidator(from_home)
+# The commands that fetch name these bare: to quote them there would change the commands, so fetch and decode all again.
+PLAIN_PATH = shaped(r"[\w@%+=:,./-]+", "a path of letters, digits and @%+=:,./_- only")
