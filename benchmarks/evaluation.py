@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from beamuq.artifacts import SCHEMAS
-from beamuq.evaluation.evaluate import Settings, evaluate
-from beamuq.evaluation.metrics import METRICS
+from beamuq.evaluation.evaluate_cell import EvaluationSettings, evaluate
+from beamuq.evaluation.prr_and_auc import METRICS
 
 N, SCORES, RESAMPLES, BUDGET = 2000, 25, 2000, 300
 
@@ -48,7 +48,7 @@ def cell(number: int) -> float:
         kind: pa.table(columns, schema=pa.schema([SCHEMAS[kind].field(name) for name in columns]))
         for kind, columns in tables.items()
     }
-    settings = Settings(metrics=METRICS, quality="alignscore", resamples=RESAMPLES)
+    settings = EvaluationSettings(metrics=METRICS, quality="alignscore", resamples=RESAMPLES)
     started = time.perf_counter()
     evaluate(made["scores"], made["quality"], made["questions"], settings, f"cell {number}")
     return time.perf_counter() - started

@@ -14,7 +14,7 @@ import synthetic
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
-from beamuq.evaluation.metrics import measure
+from beamuq.evaluation.prr_and_auc import measure
 from beamuq.steps import evaluation
 
 N = 40

@@ -23,7 +23,7 @@ import exhibits_study
 from beamuq import artifacts, theorem
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import bootstrap, metrics
+from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.exhibits import core, grid, lettering, style
 from beamuq.exhibits.core import Figure
 from beamuq.steps import figure as figure_step
@@ -297,7 +297,7 @@ def test_value_of_a_subset_is_of_its_questions_not_of_a_resample(
     data: Any = drawn[(drawn["dataset"] == "arc-challenge") & (drawn["variant"] == "multinomial")].set_index("M")
     for m in (1, 7, 15):
         chosen = frame[(frame["variant"] == "multinomial") & (frame["setting"] == f"M={m}")]
-        (value,) = metrics.measure("PRR", chosen["value"].to_numpy(), quality)
+        (value,) = prr_and_auc.measure("PRR", chosen["value"].to_numpy(), quality)
         assert data.loc[m, "value"] == pytest.approx(value, abs=1e-12)
         assert data.loc[m, "low"] < value < data.loc[m, "high"] + 1e-12
 

@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import core
 from beamuq.study import STUDIES, load_study
 
-PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "published" / "paper_values.csv"
+PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
 TABLES = {
     *("test_datasets", "lmpoly_methods", "qa_mean_prr", "abl_sampling", "abl_normalization", "abl_other_methods"),
     *("abl_ecc_params", "abl_crossencoder", "prompts", "base_accs", "topbeam_scoring", "abl_rocauc", "abl_prauc"),

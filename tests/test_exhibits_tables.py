@@ -29,7 +29,7 @@ from beamuq.study import Study
 STUDY = exhibits_study.study()
 TABLES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "table"]
 RANKED = [name for name in TABLES if name.startswith(("qa_", "abl_", "topbeam"))]
-PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "published" / "paper_values.csv"
+PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
 NUMBER = re.compile(r"-?\d*\.\d{3}")
 
 

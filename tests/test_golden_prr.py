@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq.evaluation.metrics import Evaluator, measure, prediction_rejection_ratio
+from beamuq.evaluation.prr_and_auc import Evaluator, measure, prediction_rejection_ratio
 
 GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
 UNSTABLE = "raw area under ties: the reference depends on an unstable sort; its tie-averaged area is compared instead"

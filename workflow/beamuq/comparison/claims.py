@@ -10,10 +10,10 @@ import pandas as pd
 from pydantic import Field
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison.compare import DEMO
-from beamuq.comparison.declared import FOLDER, Strict, read_yaml
-from beamuq.comparison.evidence import Evidence, NotRunError
-from beamuq.comparison.measures import AnyMeasure
+from beamuq.comparison.claim_measures import AnyMeasure
+from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
+from beamuq.comparison.compare_numbers import DEMO
+from beamuq.comparison.comparison_rules import FOLDER, Strict, read_yaml
 from beamuq.exhibits.core import unique
 from beamuq.study import Study
 
@@ -52,7 +52,7 @@ def needs(study: Study, claims: Sequence[Claim]) -> list[Artifact]:
     )
 
 
-def judge(claims: Sequence[Claim], evidence: Evidence) -> pd.DataFrame:
+def judge(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
     """One row a claim; ``COLUMNS``."""
     rows = []
     for claim in claims:

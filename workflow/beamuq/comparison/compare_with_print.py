@@ -11,16 +11,16 @@ import pandas as pd
 
 from beamuq import __version__
 from beamuq.artifacts import Artifact
-from beamuq.comparison import claims, compare, declared, paired, selfcheck, values
-from beamuq.comparison.evidence import Evidence
+from beamuq.comparison import beam_minus_multinomial, claims, compare_numbers, comparison_rules, errata, printed_numbers
+from beamuq.comparison.claim_verdicts import ClaimEvidence
+from beamuq.comparison.comparison_page import Comparison
+from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.needed_files import needed_files
-from beamuq.comparison.render import Comparison
-from beamuq.comparison.results import Results
 from beamuq.study import Study
 
 
 def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
-    """Everything that is written of a run: see :mod:`beamuq.comparison.render` and :mod:`beamuq.comparison.forest`.
+    """Everything that is written of a run: see :mod:`beamuq.comparison.comparison_page` and :mod:`beamuq.comparison.paired_forest_plot`.
 
     ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
 
@@ -32,26 +32,26 @@ def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, 
     wanted = needed_files(study)
     provenance: dict[str, object] = {
         "study": _sha256(study_file),
-        "declared": declared.hashes(),
+        "declared": comparison_rules.hashes(),
         "inputs": _hashes(results_folder, wanted),
         "versions": {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__},
     }
-    return compared(Results.read(study, results_folder, wanted, partial=partial), provenance)
+    return compared(MeasuredResults.read(study, results_folder, wanted, partial=partial), provenance)
 
 
-def compared(found: Results, provenance: dict[str, object]) -> Comparison:
+def compared(found: MeasuredResults, provenance: dict[str, object]) -> Comparison:
     """The comparison of results that have been read, with the declared files."""
-    rules = declared.read()
-    printed, ledger = values.read_values(rules), selfcheck.read_ledger()
+    rules = comparison_rules.read()
+    printed, ledger = printed_numbers.read_printed_numbers(rules), errata.read_ledger()
     return Comparison(
         study=found.study,
         declared=rules,
-        cells=compare.compare(found, printed, ledger, rules),
-        formulations=compare.formulations(found, printed, ledger, rules),
-        nearer=compare.nearer(found, printed, rules),
-        differences=paired.differences(found, rules),
-        claims=claims.judge(claims.read_claims(), Evidence(found, printed, rules)),
-        errata=selfcheck.ledger_table(ledger, printed),
+        cells=compare_numbers.compare(found, printed, ledger, rules),
+        formulations=compare_numbers.formulations(found, printed, ledger, rules),
+        nearer=compare_numbers.nearer(found, printed, rules),
+        differences=beam_minus_multinomial.differences(found, rules),
+        claims=claims.judge(claims.read_claims(), ClaimEvidence(found, printed, rules)),
+        errata=errata.ledger_table(ledger, printed),
         provenance=provenance,
     )
 

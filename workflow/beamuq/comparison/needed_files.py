@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison import claims, results
+from beamuq.comparison import claims, measured_results
 from beamuq.exhibits.core import unique
 from beamuq.study import Study
 
 
 def needed_files(study: Study) -> list[Artifact]:
     """Every file that the comparison reads, without repetitions; only what the study's grid has."""
-    return unique([*results.needs(study), *claims.needs(study, claims.read_claims())])
+    return unique([*measured_results.needs(study), *claims.needs(study, claims.read_claims())])

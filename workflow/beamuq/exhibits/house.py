@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beamuq.evaluation import bootstrap
-from beamuq.evaluation.multiple_tests import holm
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import numbers
 from beamuq.exhibits.measured import Measured
 

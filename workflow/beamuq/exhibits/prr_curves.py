@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.evaluation import bootstrap, metrics
+from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.exhibits import grid, naming, style
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
 from beamuq.exhibits.scored import Floats, Scored
@@ -66,15 +66,15 @@ def build(study: Study, inputs: Inputs) -> Figure:
 def _curves(
     scores: Floats,
     quality: Floats,
-    counts: metrics.Counts,
+    counts: prr_and_auc.Counts,
     confidence: float,
     method: str,
     variant: str,
 ) -> pd.DataFrame:
-    drawn = metrics.rejection_curves(scores, quality)
+    drawn = prr_and_auc.rejection_curves(scores, quality)
     replicates = []
     for column in counts.T:
-        again = metrics.rejection_curves(np.repeat(scores, column), np.repeat(quality, column))
+        again = prr_and_auc.rejection_curves(np.repeat(scores, column), np.repeat(quality, column))
         replicates.append(np.interp(drawn.rejected, again.rejected, again.uncertainty))
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return pd.DataFrame(

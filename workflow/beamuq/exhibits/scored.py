@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import bootstrap, metrics
+from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.exhibits.candidates import group_of
 from beamuq.exhibits.core import Inputs
 from beamuq.exhibits.measured import Measured
@@ -67,12 +67,12 @@ class Scored:
         """
         quality, n = self.quality[members], int(members.sum())
         limit, threshold = study.evaluation.max_rejection, study.quality.threshold
-        if why := metrics.why_undefined("PRR", quality, limit, threshold) if n else "undefined: no questions":
+        if why := prr_and_auc.why_undefined("PRR", quality, limit, threshold) if n else "undefined: no questions":
             return [Measured(None, None, None, None, n, why)] * len(keys)
         drawn = bootstrap.resample_counts(
             group_of(self.groups, members), study.evaluation.resamples, study.seed, f"{self.path} {name}"
         )
-        evaluator = metrics.Evaluator(
+        evaluator = prr_and_auc.Evaluator(
             quality, np.column_stack([np.ones(n, dtype=np.int64), drawn]), max_rejection=limit, threshold=threshold
         )
         found = []

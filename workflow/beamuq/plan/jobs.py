@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from beamuq import plugins
 from beamuq.artifacts import Artifact, file_name
-from beamuq.comparison.declared import FILES, FOLDER
+from beamuq.comparison.comparison_rules import FILES, FOLDER
 from beamuq.comparison.needed_files import needed_files
 from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.split_file import source_of

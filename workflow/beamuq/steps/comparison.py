@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq import artifacts
-from beamuq.comparison import forest, render
+from beamuq.comparison import comparison_page, paired_forest_plot
 from beamuq.comparison.compare_with_print import compare_with_print
 from beamuq.exhibits import core, style
 from beamuq.steps.entry import run
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
     parser.add_argument("--results", required=True, type=Path, help="the folder that holds the study's results")
     parser.add_argument("--partial", action="store_true", help="results that do not exist yet are 'not run'")
-    for name in render.OUTPUTS:
+    for name in comparison_page.OUTPUTS:
         parser.add_argument(f"--{name}", required=True, type=Path)
     for kind in FOREST:
         parser.add_argument(f"--forest-{kind}", required=True, type=Path)
@@ -29,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     study = core.study_given(options.study)
     found = compare_with_print(study, options.study, options.results, partial=options.partial)
-    figure = forest.figure(study, found.differences, found.declared)
+    figure = paired_forest_plot.figure(study, found.differences, found.declared)
     style.save(figure, **{kind: getattr(options, f"forest_{kind}") for kind in FOREST})
-    for name, content in render.contents(found, options.forest_svg.read_text(encoding="utf-8")).items():
+    for name, content in comparison_page.contents(found, options.forest_svg.read_text(encoding="utf-8")).items():
         with artifacts.atomic(getattr(options, name)) as temporary:
             temporary.write_text(content, encoding="utf-8")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.evaluate import Settings, evaluate
+from beamuq.evaluation.evaluate_cell import EvaluationSettings, evaluate
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings, provenance
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--replicates", type=Path, required=True, help="table to write")
     options = parser.parse_args(argv)
 
-    settings = parse_settings(Settings, options.settings)
+    settings = parse_settings(EvaluationSettings, options.settings)
     scores = artifacts.read(options.scores, "scores")
     quality = artifacts.read(options.quality, "quality")
     questions = artifacts.read(options.questions, "questions")

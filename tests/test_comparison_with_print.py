@@ -14,16 +14,23 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq import artifacts
-from beamuq.comparison import claims, compare, declared, forest, paired, render
+from beamuq.comparison import (
+    beam_minus_multinomial,
+    claims,
+    compare_numbers,
+    comparison_page,
+    comparison_rules,
+    paired_forest_plot,
+)
+from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compared
-from beamuq.comparison.evidence import Verdict, within
+from beamuq.comparison.comparison_page import Comparison
+from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.needed_files import needed_files
-from beamuq.comparison.render import Comparison
-from beamuq.comparison.results import Results, mean_and_std
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import Figure
 from beamuq.steps import comparison
-from published_study import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
+from simulated_paper_run import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
 
 PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
 
@@ -46,14 +53,14 @@ def test_every_printed_number_gets_a_status_in_its_place(replication: Comparison
     cells = replication.cells
     assert list(cells["printed"]) == [row.value for row in PRINTED]
     assert [*zip(*(cells[c] for c in cells.columns[:7]), strict=True)] == [tuple(row.key) for row in PRINTED]
-    assert set(cells["status"]) <= set(compare.STATUSES)
+    assert set(cells["status"]) <= set(compare_numbers.STATUSES)
 
 
 def test_replications_of_one_truth_agree_in_95_percent_of_cells(replication: Comparison) -> None:
     decided = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
     assert len(decided) == 1955
     assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
-    count, chance = compare.expected_to_differ(replication.cells, RULES)
+    count, chance = compare_numbers.expected_to_differ(replication.cells, RULES)
     assert count == 1955
     assert chance == pytest.approx(0.0455 * 1955, rel=1e-3)
 
@@ -85,9 +92,9 @@ def test_a_partial_run_says_what_was_not_run(tmp_path: Path) -> None:
     assert "tab:qa_gemma4b" in set(run["table"])
     assert not set(run["table"]) & {"tab:abl_crossencoder", "tab:abl_sampling", "tab:qa_mean_prr"}
     assert all("coqa" in r for r in found.cells[found.cells["dataset"] == "coqa"]["reason"])
-    headline = found.differences[found.differences["family"] == paired.HEADLINE]
+    headline = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
     assert set(headline["note"]) == {"not run: coqa"}
-    assert paired.tally(found.differences, paired.CELLS)["run"] == 150
+    assert beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.CELLS)["run"] == 150
 
 
 def test_a_grid_without_cells_is_not_run(tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
     rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
     artifacts.write(path, "evaluation", rows, cell=loaded.cell)
-    read = Results.read(of, tmp_path, needed_files(of))
+    read = MeasuredResults.read(of, tmp_path, needed_files(of))
     found = compared(read, PROVENANCE).cells
     prob = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa") & (found["method"] == "Prob")]
     assert list(prob["reason"]) == ["undefined: every answer is correct"]
@@ -134,7 +141,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
     loaded = artifacts.read(path, "quality")
     artifacts.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
-    read = Results.read(of, tmp_path, needed_files(of))
+    read = MeasuredResults.read(of, tmp_path, needed_files(of))
     found = compared(read, PROVENANCE).cells
     row = found[(found["table"] == "tab:base_accs") & found["value"].notna()]
     assert list(row["value"]) == [right]
@@ -146,7 +153,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
 def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison) -> None:
     read = replication.formulations
     assert {str(k): int(v) for k, v in read["formulation"].value_counts().items()} == dict.fromkeys(
-        compare.FORMULATION_TITLES.values(), 69
+        compare_numbers.FORMULATION_TITLES.values(), 69
     )
     agree = read[read["status"] == "agrees"]["formulation"].value_counts()
     assert agree["entropy of counts"] > 60
@@ -173,7 +180,7 @@ def test_differences_are_paired(replication: Comparison, model: str, table: str)
 
 def test_families_are_those_declared(replication: Comparison) -> None:
     assert replication.differences.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
-    tally = paired.tally(replication.differences, paired.CELLS)
+    tally = beam_minus_multinomial.tally(replication.differences, beam_minus_multinomial.CELLS)
     assert (tally["wins"], tally["ties"], tally["losses"]) == (120, 0, 60)
     worst = replication.differences.loc[replication.differences["difference"].idxmin()]
     assert tally["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
@@ -181,19 +188,21 @@ def test_families_are_those_declared(replication: Comparison) -> None:
 
 def test_a_tie_is_no_win_and_no_significant_one(replication: Comparison) -> None:
     tied = replication.differences.assign(difference=1e-17, significant=True)
-    tally = paired.tally(tied, paired.HEADLINE)
+    tally = beam_minus_multinomial.tally(tied, beam_minus_multinomial.HEADLINE)
     assert (tally["wins"], tally["ties"], tally["losses"], tally["significant_wins"]) == (0, 30, 0, 0)
 
 
 def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None:
-    assert paired.resamples_sentence(replication.differences, RULES).startswith(f"{RESAMPLES} resamples, 10,000 were")
+    assert beam_minus_multinomial.resamples_sentence(replication.differences, RULES).startswith(
+        f"{RESAMPLES} resamples, 10,000 were"
+    )
     many = replication.differences.assign(resamples=10_000)
-    assert paired.resamples_sentence(many, RULES) == "10,000 resamples; the smallest p is 2.0e-04."
+    assert beam_minus_multinomial.resamples_sentence(many, RULES) == "10,000 resamples; the smallest p is 2.0e-04."
 
 
 def test_an_unrun_member_of_a_family_still_counts(tmp_path: Path) -> None:
-    found = paired.differences(results(one_model(), tmp_path, without=("scores", "candidates")), RULES)
-    headline = found[found["family"] == paired.HEADLINE]
+    found = beam_minus_multinomial.differences(results(one_model(), tmp_path, without=("scores", "candidates")), RULES)
+    headline = found[found["family"] == beam_minus_multinomial.HEADLINE]
     assert len(headline) == 5
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
 
@@ -203,26 +212,28 @@ def test_families_do_not_shrink_with_the_study(tmp_path: Path) -> None:
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
     entry = {"recipe": "main", "models": list(content["models"]), "datasets": list(few), "scorers": ["nli"]}
     of = study(datasets=few, grid=[entry])
-    found = paired.differences(results(of, tmp_path, without=("scores", "candidates")), RULES)
+    found = beam_minus_multinomial.differences(results(of, tmp_path, without=("scores", "candidates")), RULES)
     assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
-    headline, cells = (found[found["family"] == family] for family in (paired.HEADLINE, paired.CELLS))
+    headline, cells = (
+        found[found["family"] == family] for family in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
+    )
     assert headline["p"].isna().all()
     assert set(headline["note"]) == {"not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"}
     assert cells["p"].notna().sum() == 60
     filled = false_discovery_control(cells["p"].fillna(1.0), method="bh")
     run = cells["p"].notna().to_numpy()
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
-    assert "n/a" in "".join(text.get_text() for text in drawn_texts(forest.figure(of, found, RULES)))
+    assert "n/a" in "".join(text.get_text() for text in drawn_texts(paired_forest_plot.figure(of, found, RULES)))
 
 
 def test_the_forest_s_caption_says_its_sizes_and_level(replication: Comparison) -> None:
     level = RULES.families.model_copy(update={"level": 0.01})
-    found = forest.figure(study(), replication.differences, RULES.model_copy(update={"families": level}))
+    found = paired_forest_plot.figure(study(), replication.differences, RULES.model_copy(update={"families": level}))
     assert "significant at 1 % within its family" in found.caption
     assert "TriviaQA 2000" in found.caption
     assert "ARC-Challenge 447" in found.caption
     cut = replication.differences.assign(n=0, difference=np.nan)
-    assert "n: " not in forest.figure(study(), cut, RULES).caption
+    assert "n: " not in paired_forest_plot.figure(study(), cut, RULES).caption
 
 
 @pytest.mark.parametrize("farthest", [0.0099, 0.019, 0.049, 0.49, 0.99, 1.99, 2.3])
@@ -230,7 +241,7 @@ def test_the_forest_s_ticks_stand_apart(farthest: float, replication: Comparison
     frame = replication.differences
     scale = farthest / max(frame["high"].max(), -frame["low"].min())
     wide = frame.assign(**{column: scale * frame[column] for column in ("difference", "low", "high")})
-    drawn = forest.figure(study(), wide, RULES).draw()
+    drawn = paired_forest_plot.figure(study(), wide, RULES).draw()
     drawn.canvas.draw()
     labels = [label.get_window_extent().padded(1) for label in drawn.axes[0].get_xticklabels()]
     assert len(labels) >= 2
@@ -238,7 +249,7 @@ def test_the_forest_s_ticks_stand_apart(farthest: float, replication: Comparison
 
 
 def test_the_opening_says_which_way_shared_questions_pull(replication: Comparison) -> None:
-    opening = " ".join(render.markdown(replication).splitlines()[:12])
+    opening = " ".join(comparison_page.markdown(replication).splitlines()[:12])
     assert "chance alone would on average call at most 89 different" in opening
     assert "'differs' is conservative, 'agrees' correspondingly easy" in opening
     assert "with the overlap, smaller ones would be" in opening
@@ -317,7 +328,7 @@ def test_the_simulated_curves_reach_their_plateau_at_five() -> None:
     ],
 )
 def test_a_verdict_needs_all_that_is_claimed(parts: tuple[str, str, str], status: str) -> None:
-    assert Verdict(*parts, "").status == status  # type: ignore[arg-type]
+    assert ClaimVerdict(*parts, "").status == status  # type: ignore[arg-type]
 
 
 def test_a_printed_range_is_met_within_the_spread_of_both() -> None:
@@ -338,14 +349,14 @@ def test_a_demo_is_not_comparable_on_every_line(tmp_path: Path) -> None:
     for frame in (found.cells, found.formulations):
         assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
     assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
-    assert paired.tally(found.differences, paired.HEADLINE)["run"] == 5
+    assert beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.HEADLINE)["run"] == 5
     assert len(found.nearer) == 0
-    assert "[demo]" in render.markdown(found).splitlines()[0]
+    assert "[demo]" in comparison_page.markdown(found).splitlines()[0]
 
 
 def arguments(of: Path, folder: Path, out: Path) -> list[str]:
     given = ["--study", str(of), "--results", str(folder)]
-    for name in render.OUTPUTS:
+    for name in comparison_page.OUTPUTS:
         given += [f"--{name}", str(out / f"comparison.{name}")]
     for kind in comparison.FOREST:
         given += [f"--forest-{kind}", str(out / f"paired.{kind}")]
@@ -359,12 +370,12 @@ def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> 
     for name in ("one", "two"):
         comparison.main(arguments(path, tmp_path, tmp_path / name))
     written = sorted(file.name for file in (tmp_path / "one").iterdir())
-    assert len(written) == len(render.OUTPUTS) + len(comparison.FOREST)
+    assert len(written) == len(comparison_page.OUTPUTS) + len(comparison.FOREST)
     for name in written:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     summary = json.loads((tmp_path / "one" / "comparison.summary").read_text(encoding="utf-8"))
     assert summary["rows"] == sum(summary["statuses"].values()) == 1958
-    assert set(summary["provenance"]["declared"]) == set(declared.FILES)
+    assert set(summary["provenance"]["declared"]) == set(comparison_rules.FILES)
     page = (tmp_path / "one" / "comparison.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 1
     assert not re.search(r"<(?:script|link|img|iframe)\b", page)

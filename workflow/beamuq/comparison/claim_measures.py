@@ -11,24 +11,24 @@ from pydantic import Field
 
 from beamuq import theorem
 from beamuq.artifacts import Artifact
-from beamuq.comparison.declared import Strict
-from beamuq.comparison.evidence import (
-    Evidence,
+from beamuq.comparison.claim_verdicts import (
+    ClaimEvidence,
+    ClaimVerdict,
     NotRunError,
     Part,
-    Tested,
-    Verdict,
+    TestedDifferences,
     all_as,
     share_as,
     share_rising,
     some_as,
     within,
 )
-from beamuq.comparison.results import Cell, mean_and_std, replicated_difference
-from beamuq.comparison.selfcheck import LAWS, LAWS_SEED, random_failures
-from beamuq.comparison.values import MEAN, place
-from beamuq.evaluation import bootstrap, metrics
-from beamuq.evaluation.multiple_tests import holm
+from beamuq.comparison.comparison_rules import Strict
+from beamuq.comparison.errata import LAWS, LAWS_SEED, random_failures
+from beamuq.comparison.measured_results import Cell, mean_and_std, replicated_difference
+from beamuq.comparison.printed_numbers import MEAN, place
+from beamuq.evaluation import bootstrap, prr_and_auc
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import grid
 from beamuq.exhibits.candidates import length_bins
 from beamuq.exhibits.grid import candidate_needs, score_needs
@@ -40,7 +40,7 @@ from beamuq.study import Study
 BEAM, SAMPLES = "beamsearch", "multinomial"
 Range = Annotated[list[float], Field(min_length=2, max_length=2)]
 Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
-Floats = metrics.Array
+Floats = prr_and_auc.Array
 
 
 class Measure(Strict):
@@ -50,7 +50,7 @@ class Measure(Strict):
         """Files beside the grid's evaluations, of cells that the grid may or may not have."""
         return []
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         """Raises NotRunError if the run lacks what it needs."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class MassAbove(OfCandidates):
     longest: int | None = None
     printed: Range
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         main = evidence.study.main
         found = evidence.candidates(self.model, self.dataset)
         mass, members = found.mass(main.beam, main.num_candidates), _of_length(found.lengths(), 1, self.longest)
@@ -84,7 +84,7 @@ class MassAbove(OfCandidates):
         corrected = float((mass[members] > theorem.corrected_threshold(main.num_candidates)).mean())
         size = within(share, std, self.printed, evidence.declared.agreement.z)
         text = f"{share:.1%} ± {std:.1%} of {len(passed)} questions; {corrected:.1%} meet the corrected condition"
-        return Verdict("-", size, "-", text)
+        return ClaimVerdict("-", size, "-", text)
 
 
 class Redundancy(OfCandidates):
@@ -95,11 +95,11 @@ class Redundancy(OfCandidates):
     longest: int | None = None
     printed: Range
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         values, groups = _redundancy(evidence, self, self.shortest, self.longest)
         mean, std = mean_and_std(values, groups)
         size = within(mean, std, self.printed, evidence.declared.agreement.z)
-        return Verdict("-", size, "-", f"{mean:.1%} ± {std:.1%} of samples repeat, {len(values)} questions")
+        return ClaimVerdict("-", size, "-", f"{mean:.1%} ± {std:.1%} of samples repeat, {len(values)} questions")
 
 
 class RedundancyFalls(OfCandidates):
@@ -109,15 +109,15 @@ class RedundancyFalls(OfCandidates):
     short: list[int]
     long: int
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         short = mean_and_std(*_redundancy(evidence, self, *self.short))
         long = mean_and_std(*_redundancy(evidence, self, self.long, None))
         fall, std = short[0] - long[0], float(np.hypot(short[1], long[1]))
         significance: Part = "yes" if fall > evidence.declared.agreement.z * std else "no"
-        return Verdict("yes" if fall > 0 else "no", "-", significance, f"{short[0]:.1%} against {long[0]:.1%}")
+        return ClaimVerdict("yes" if fall > 0 else "no", "-", significance, f"{short[0]:.1%} against {long[0]:.1%}")
 
 
-def _redundancy(evidence: Evidence, at: OneCell, shortest: int, longest: int | None) -> tuple[Floats, list[str]]:
+def _redundancy(evidence: ClaimEvidence, at: OneCell, shortest: int, longest: int | None) -> tuple[Floats, list[str]]:
     found, main = evidence.candidates(at.model, at.dataset), evidence.study.main
     members = _of_length(found.lengths(), shortest, longest)
     return found.redundancy(main.sample, main.num_candidates)[members], _chosen(found.groups, members)
@@ -125,14 +125,14 @@ def _redundancy(evidence: Evidence, at: OneCell, shortest: int, longest: int | N
 
 def _of_length(
     lengths: np.ndarray[tuple[int], np.dtype[np.int64]], shortest: int, longest: int | None
-) -> metrics.Counts:
+) -> prr_and_auc.Counts:
     members = (lengths >= shortest) & (lengths <= (longest or np.inf))
     if not members.any():
         raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
     return np.flatnonzero(members)
 
 
-def _chosen(groups: Sequence[str], members: metrics.Counts) -> list[str]:
+def _chosen(groups: Sequence[str], members: prr_and_auc.Counts) -> list[str]:
     return [groups[i] for i in members]
 
 
@@ -143,7 +143,7 @@ class CoveredMass(OfCandidates):
     first: int
     share: float
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
         gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
         bins = [float(gain[chosen.members].mean()) for chosen in length_bins(found.lengths(), 7)]
@@ -157,7 +157,7 @@ class CoveredMass(OfCandidates):
         )
         above = share_as(float(np.mean(np.array(bins) > 0)))
         clear: Part = "yes" if mean > evidence.declared.agreement.z * std else "no"
-        return Verdict(above, "yes" if leading > self.share else "no", clear, text)
+        return ClaimVerdict(above, "yes" if leading > self.share else "no", clear, text)
 
 
 class Gains(Measure):
@@ -175,7 +175,7 @@ class Gains(Measure):
     models: list[str] = Field(default=[], description="empty: all of the paper's")
     expect: Literal["all", "most", "none"]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         models, datasets = self.models or list(evidence.declared.protocol.models), evidence.declared.protocol.datasets
         found, spreads = [], []
         for model in models:
@@ -197,12 +197,12 @@ class Gains(Measure):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
             margin = evidence.declared.claims.negligible
-            return Verdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
+            return ClaimVerdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
         if self.expect == "most":
-            return Verdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text)
-        return Verdict(share_as(rising), size, tested.part(), text)
+            return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text)
+        return ClaimVerdict(share_as(rising), size, tested.part(), text)
 
-    def _printed(self, evidence: Evidence, models: Sequence[str]) -> float:
+    def _printed(self, evidence: ClaimEvidence, models: Sequence[str]) -> float:
         by_key = {row.key: row.value for row in evidence.values if row.key.table == self.table}
         found = []
         for key, value in by_key.items():
@@ -213,7 +213,7 @@ class Gains(Measure):
         return float(np.mean(found))
 
 
-def _rise_and_fall(tested: Tested) -> str:
+def _rise_and_fall(tested: TestedDifferences) -> str:
     rising = tested.text("rise")
     return rising if tested.falling is None else f"{rising}, fall {tested.falling:.0%}"
 
@@ -236,7 +236,7 @@ class Ranks(Measure):
     models: list[str]
     rank: Literal[1, 2]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         right, clear, texts = [], [], []
         for model in self.models:
             ranked = _ranking(evidence, model)
@@ -253,7 +253,7 @@ class Ranks(Measure):
             tested = evidence.tested(clear)
             significance = tested.part()
             texts.append(tested.text("ahead of the next in"))
-        return Verdict(some_as(float(np.mean(right))), "-", significance, "; ".join(texts))
+        return ClaimVerdict(some_as(float(np.mean(right))), "-", significance, "; ".join(texts))
 
     @property
     def _named(self) -> tuple[str, str]:
@@ -265,12 +265,12 @@ class TopTwo(Measure):
 
     kind: Literal["top two"]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         best = [_ranking(evidence, model)[:2] for model in evidence.declared.protocol.models]
         beams = sum(variant == BEAM for pair in best for _, variant, _ in pair)
         share = beams / (2 * len(best))
         text = f"{beams} of {2 * len(best)} best and second-best methods are beam forms"
-        return Verdict(share_as(share, evidence.declared.claims.nearly_all), "-", "-", text)
+        return ClaimVerdict(share_as(share, evidence.declared.claims.nearly_all), "-", "-", text)
 
 
 class BestBeam(Measure):
@@ -278,7 +278,7 @@ class BestBeam(Measure):
 
     kind: Literal["best beam"]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found, texts = [], []
         for model in evidence.declared.protocol.models:
             ranked = _ranking(evidence, model)
@@ -288,10 +288,10 @@ class BestBeam(Measure):
             found.append(evidence.difference(cells, Key("PRR", *beam[:2]), Key("PRR", *other[:2])))
             texts.append(f"{beam[0]} over {' '.join(filter(None, other[:2]))} {found[-1].value:+.3f} in {model}")
         tested = evidence.tested(found)
-        return Verdict(share_as(share_rising(found)), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
+        return ClaimVerdict(share_as(share_rising(found)), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
 
 
-def _ranking(evidence: Evidence, model: str) -> list[tuple[str, str, float]]:
+def _ranking(evidence: ClaimEvidence, model: str) -> list[tuple[str, str, float]]:
     """The main table's methods of a model, best first: method, variant, mean PRR."""
     datasets = list(evidence.declared.protocol.datasets)
     cells = [evidence.main(model, dataset) for dataset in datasets]
@@ -311,7 +311,7 @@ class OverBudgets(Measure):
     cells: list[Pair]
     questions: int | None = None
 
-    def curves(self, evidence: Evidence, methods: Sequence[str]) -> Iterator[tuple[str, Cell, list[int]]]:
+    def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, Cell, list[int]]]:
         """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
         for model, dataset in self.cells:
             recipe = grid.budget_recipe(evidence.study, model, dataset, methods)
@@ -330,7 +330,7 @@ class Ahead(OverBudgets):
     first: int = 2
     last: int | None = None
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found = []
         for _, cell, budgets in self.curves(evidence, [method for method, _ in (*self.better, *self.worse)]):
             for M in (m for m in budgets if self.first <= m <= (self.last or m)):
@@ -340,7 +340,7 @@ class Ahead(OverBudgets):
                     )
         ahead, tested = share_rising(found), evidence.tested(found)
         text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}"
-        return Verdict(share_as(ahead), "-", tested.part(), text)
+        return ClaimVerdict(share_as(ahead), "-", tested.part(), text)
 
 
 class Plateau(OverBudgets):
@@ -355,7 +355,7 @@ class Plateau(OverBudgets):
     variant: str
     at: int
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         rules, near, rises, texts = evidence.declared.claims, [], [], []
         for name, cell, budgets in self.curves(evidence, [self.method]):
             keys = {M: Key("PRR", self.method, self.variant, ablation("M", M)) for M in budgets}
@@ -370,7 +370,7 @@ class Plateau(OverBudgets):
             near.append(self._near(start, earliest, rules.plateau_slack))
             texts.append(f"M = {start} in {name}" if start else f"from M = {earliest} on, or later, in {name}")
         rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
-        return Verdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
+        return ClaimVerdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
 
     def _near(self, start: int | None, earliest: int, slack: int) -> Part:
         """``start``: where the curve is shown to be there, if anywhere; ``earliest``: from where on it may be."""
@@ -396,7 +396,7 @@ class LengthGain(Measure):
             for need in (*score_needs(study, self.model, dataset), *candidate_needs(study, self.model, dataset))
         ]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         gains: dict[bool, list[bootstrap.Difference]] = {True: [], False: []}
         texts = []
         for dataset in self.datasets:
@@ -411,7 +411,7 @@ class LengthGain(Measure):
         rising = share_as(share_rising(gains[True]))
         size = all_as([negligible(d, evidence.declared.claims.negligible) for d in gains[False]])
         tested = evidence.tested(gains[True])
-        return Verdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
+        return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
 
 
 def _shown(found: bootstrap.Difference) -> str:
@@ -420,17 +420,17 @@ def _shown(found: bootstrap.Difference) -> str:
 
 
 def _gain_within(
-    evidence: Evidence, scored: Scored, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
+    evidence: ClaimEvidence, scored: Scored, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
 ) -> bootstrap.Difference:
     study, quality = evidence.study, scored.quality[members]
     limits = {"max_rejection": study.evaluation.max_rejection, "threshold": study.quality.threshold}
-    why = metrics.why_undefined("PRR", quality, **limits) if len(quality) else "no questions"
+    why = prr_and_auc.why_undefined("PRR", quality, **limits) if len(quality) else "no questions"
     if why:
         raise NotRunError(f"{scored.path}: {why}")
     groups = [group for group, member in zip(scored.groups, members, strict=True) if member]
     drawn = bootstrap.resample_counts(groups, study.evaluation.resamples, study.seed, f"{scored.path} by length")
     counts = np.concatenate([np.ones((len(quality), 1), dtype=np.int64), drawn], axis=1)
-    evaluator = metrics.Evaluator(quality, counts, **limits)
+    evaluator = prr_and_auc.Evaluator(quality, counts, **limits)
     a, b = (evaluator.measure(scored.scores(method, v)[members], ["PRR"])["PRR"] for v in (BEAM, SAMPLES))
     return bootstrap.difference(float(a[0]), float(b[0]), a[1:], b[1:], study.evaluation.confidence)
 
@@ -444,16 +444,16 @@ class Curves(OneCell):
     def needs(self, study: Study) -> list[Artifact]:
         return score_needs(study, self.model, self.dataset)
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         scored, cell = evidence.scored(self.model, self.dataset), evidence.main(self.model, self.dataset)
         shares, found = [], []
         for method in self.methods:
-            a, b = (metrics.rejection_curves(scored.scores(method, v), scored.quality) for v in (BEAM, SAMPLES))
+            a, b = (prr_and_auc.rejection_curves(scored.scores(method, v), scored.quality) for v in (BEAM, SAMPLES))
             shares.append(float(np.mean(a.uncertainty[1:] >= b.uncertainty[1:])))
             found.append(evidence.difference([cell], Key("PRR", method, BEAM), Key("PRR", method, SAMPLES)))
         text = "; ".join(f"{share:.0%} of the range for {m}" for m, share in zip(self.methods, shares, strict=True))
         sign, tested = share_as(min(shares), evidence.declared.claims.nearly_all), evidence.tested(found)
-        return Verdict(sign, "-", tested.part(), f"{text}; {tested.text('ahead in')}")
+        return ClaimVerdict(sign, "-", tested.part(), f"{text}; {tested.text('ahead in')}")
 
 
 class OverSettings(Measure):
@@ -461,7 +461,7 @@ class OverSettings(Measure):
 
     table: Literal["tab:abl_sampling", "tab:abl_normalization", "tab:abl_ecc_params"]
 
-    def columns(self, evidence: Evidence) -> Iterator[tuple[Cell, dict[str, Key]]]:
+    def columns(self, evidence: ClaimEvidence) -> Iterator[tuple[Cell, dict[str, Key]]]:
         """Each cell × method with the stored key of every printed setting."""
         found: dict[tuple[str, str, str], dict[str, Key]] = {}
         cells: dict[tuple[str, str, str], Cell] = {}
@@ -488,7 +488,7 @@ class Below(OverSettings):
     better: str
     worse: list[str]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found = [
             evidence.difference([cell], keys[self.better], key)
             for cell, keys in self.columns(evidence)
@@ -497,7 +497,7 @@ class Below(OverSettings):
         ]
         below, tested = share_rising(found), evidence.tested(found)
         text = f"below {self.better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
-        return Verdict(share_as(below, evidence.declared.claims.nearly_all), "-", tested.part(), text)
+        return ClaimVerdict(share_as(below, evidence.declared.claims.nearly_all), "-", tested.part(), text)
 
 
 class NoSingleBest(OverSettings):
@@ -508,7 +508,7 @@ class NoSingleBest(OverSettings):
 
     kind: Literal["no single best"]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         columns = list(self.columns(evidence))
         names = [setting for setting in columns[0][1] if all(setting in keys for _, keys in columns)]
         values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
@@ -520,8 +520,8 @@ class NoSingleBest(OverSettings):
         behind = smallest < evidence.declared.claims.level
         text += f"; {why}" if why else f"; {int(behind.sum())} are significantly behind another in some column"
         if len(set(best)) == 1:
-            return Verdict("no", "-", "-", text)
-        return Verdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
+            return ClaimVerdict("no", "-", "-", text)
+        return ClaimVerdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
 
 
 def behind_the_best(cell: Cell, keys: Sequence[Key]) -> Floats:
@@ -554,7 +554,7 @@ class Robust(OverSettings):
     over: str
     margin: float
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         close, found = [], []
         for cell, keys in self.columns(evidence):
             values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
@@ -568,7 +568,7 @@ class Robust(OverSettings):
             f"{ahead:.0%} of {len(found)} columns"
         )
         size, tested = share_as(near, evidence.declared.claims.nearly_all), evidence.tested(found)
-        return Verdict(share_as(ahead), size, tested.part(), f"{text}, {tested.text('in')}")
+        return ClaimVerdict(share_as(ahead), size, tested.part(), f"{text}, {tested.text('in')}")
 
 
 class RunVariance(OneCell):
@@ -592,7 +592,7 @@ class RunVariance(OneCell):
             Artifact("questions", self.dataset),
         ]
 
-    def verdict(self, evidence: Evidence) -> Verdict:
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         study, inputs = evidence.study, evidence.results.inputs
         evidence.check(self.model, self.dataset, _pool(study, self.model, self.dataset) or study.main.recipe)
         needs = self.needs(study)
@@ -605,7 +605,7 @@ class RunVariance(OneCell):
         quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[ids].to_numpy(dtype=np.float64)
         groups = list(inputs.frame(needs[3]).set_index("id")["group"].loc[ids])
         limit = study.evaluation.max_rejection
-        prr = np.array([metrics.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
+        prr = np.array([prr_and_auc.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
         variance = scores.var(axis=1, ddof=1)
         error = (beam - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
         gain, std = mean_and_std(variance - error, groups)
@@ -616,9 +616,9 @@ class RunVariance(OneCell):
             f"{std:.4f}"
         )
         clear: Part = "yes" if gain > evidence.declared.agreement.z * std else "no"
-        return Verdict("yes" if gain > 0 else "no", "-", clear, text)
+        return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
 
-    def _dissimilarities(self, evidence: Evidence, needs: Sequence[Artifact]) -> tuple[Floats, Floats, list[str]]:
+    def _dissimilarities(self, evidence: ClaimEvidence, needs: Sequence[Artifact]) -> tuple[Floats, Floats, list[str]]:
         """Sampled Dissimilarity [N, runs], its beam form [N], ids [N]."""
         main, inputs = evidence.study.main, evidence.results.inputs
         frame = inputs.frame(needs[0])
@@ -658,7 +658,7 @@ class Counterexample(Measure):
 
     kind: Literal["counterexample"]
 
-    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
         law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
         beam, monte_carlo = theorem.squared_errors(law, M)
         printed, corrected = random_failures(LAWS, LAWS_SEED)
@@ -667,7 +667,7 @@ class Counterexample(Measure):
             f"against {monte_carlo:.4f} of samples; it fails on {printed} of {LAWS:,} random laws, M/(M + 1) on "
             f"{corrected}"
         )
-        return Verdict(
+        return ClaimVerdict(
             "no" if law.mass > theorem.printed_threshold(M) and beam > monte_carlo else "yes", "-", "-", text
         )
 
@@ -678,7 +678,7 @@ class Missing(Measure):
     kind: Literal["missing"]
     what: str
 
-    def verdict(self, evidence: Evidence) -> Verdict:  # noqa: ARG002  (the name is part of the interface)
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
         raise NotRunError(f"missing: {self.what}")
 
 

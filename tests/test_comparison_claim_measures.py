@@ -12,10 +12,8 @@ import pytest
 
 from beamuq import artifacts, theorem
 from beamuq.artifacts import Artifact
-from beamuq.comparison import claims, measures
-from beamuq.comparison.declared import Declared
-from beamuq.comparison.evidence import Evidence, NotRunError, all_as
-from beamuq.comparison.measures import (
+from beamuq.comparison import claim_measures, claims
+from beamuq.comparison.claim_measures import (
     Ahead,
     Below,
     BestBeam,
@@ -36,13 +34,15 @@ from beamuq.comparison.measures import (
     TopTwo,
     negligible,
 )
-from beamuq.comparison.results import Cell, Results
-from beamuq.comparison.values import Printed
+from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, all_as
+from beamuq.comparison.comparison_rules import ComparisonRules
+from beamuq.comparison.measured_results import Cell, MeasuredResults
+from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.exhibits.core import Inputs
 from beamuq.exhibits.measured import Key, Measured, stored
 from beamuq.study import Study
-from published_study import PRINTED, RULES, candidate, study
+from simulated_paper_run import PRINTED, RULES, candidate, study
 
 N, RESAMPLES = 40, 2000
 GEMMA, LLAMA, TRIVIA = "gemma-3-4b-base", "llama-3.1-8b-base", "triviaqa"
@@ -51,7 +51,7 @@ BEAM, SAMPLES = "beamsearch", "multinomial"
 SHARED = np.random.default_rng(0).normal(size=RESAMPLES)
 
 
-def rules() -> Declared:
+def rules() -> ComparisonRules:
     """The declared ones, of a paper with 40 questions a cell, and 20 in the ablations that have 500."""
     datasets = {name: dataset.model_copy(update={"questions": N}) for name, dataset in RULES.protocol.datasets.items()}
     small = {k: t.model_copy(update={"questions": t.questions and N // 2}) for k, t in RULES.tables.items()}
@@ -80,8 +80,8 @@ def noise(*key: object) -> Any:
     return np.random.default_rng(zlib.crc32(repr(key).encode())).normal(size=RESAMPLES)
 
 
-class Stored(Results):
-    """Results made in memory."""
+class Stored(MeasuredResults):
+    """MeasuredResults made in memory."""
 
     def __init__(self, of: Study, cells: Sequence[Cell], inputs: Inputs, present: Sequence[Artifact]) -> None:
         super().__init__(of, inputs, present)
@@ -93,16 +93,16 @@ class Stored(Results):
 
 def evidence(
     *cells: Cell,
-    values: Sequence[Printed] = PRINTED,
+    values: Sequence[PrintedNumber] = PRINTED,
     files: Mapping[Artifact, list[dict[str, Any]]] | None = None,
     folder: Path = Path(),
     resamples: int = RESAMPLES,
-) -> Evidence:
+) -> ClaimEvidence:
     written = files or {}
     for need, rows in written.items():
         artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
     inputs = Inputs.read(list(written), [folder / need.path for need in written])
-    return Evidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
+    return ClaimEvidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
 
 
 def at(model: str, dataset: str, recipe: str = "main") -> Artifact:
@@ -117,7 +117,7 @@ def prr(method: str, variant: str = "", setting: str = "") -> Key:
     return Key("PRR", method, variant, setting)
 
 
-def judged(measure: measures.Measure, of: Evidence, status: str, *found: str) -> None:
+def judged(measure: claim_measures.Measure, of: ClaimEvidence, status: str, *found: str) -> None:
     verdict = measure.verdict(of)
     assert verdict.status == status, verdict
     for text in found:
@@ -223,13 +223,13 @@ def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: f
     agreement = of.declared.agreement.model_copy(update={"z": z})
     declared = of.declared.model_copy(update={"agreement": agreement})
     measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
-    assert measure.verdict(Evidence(of.results, of.values, declared)).significance == significance
+    assert measure.verdict(ClaimEvidence(of.results, of.values, declared)).significance == significance
 
 
 # -- the main table --------------------------------------------------------------------------------------------------
 
 
-def gains_of(values: Mapping[str, tuple[float, float]], spread: float, **options: Any) -> tuple[Gains, Evidence]:
+def gains_of(values: Mapping[str, tuple[float, float]], spread: float, **options: Any) -> tuple[Gains, ClaimEvidence]:
     """Beams and samples of some methods, Gemma base."""
     of = {prr(m, v): x for m, pair in values.items() for v, x in zip((BEAM, SAMPLES), pair, strict=True)}
     measure = Gains(kind="gains", table="tab:abl_other_methods", methods=list(values), models=[GEMMA], **options)
@@ -300,7 +300,7 @@ def test_the_last_bit_of_a_sum_is_no_rise() -> None:
     judged(measure, of, "not supported", "0 of 1 rise; significantly rise 0%, fall 0%")
 
 
-def table_of(*methods: tuple[str, str]) -> list[Printed]:
+def table_of(*methods: tuple[str, str]) -> list[PrintedNumber]:
     """The main table cut to some rows of each model."""
     rows = [
         row for row in PRINTED if row.key.table == "tab:qa_mean_prr" and (row.key.method, row.key.variant) in methods
@@ -312,7 +312,7 @@ def table_of(*methods: tuple[str, str]) -> list[Printed]:
 RANKED = [("Dissimilarity", BEAM), ("Dissimilarity", SAMPLES), ("CocoaMSP", BEAM), ("Prob", "")]
 
 
-def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA,)) -> Evidence:
+def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA,)) -> ClaimEvidence:
     """The PRR of ``RANKED`` in each model."""
     of = {prr(*name): value for name, value in zip(RANKED, values, strict=True)}
     cells = [cell for model in models for cell in mains(model, of, spread)]
@@ -489,7 +489,7 @@ def test_rejection_curves(
 
 def settings(
     table: str, columns: Sequence[tuple[float, ...]], names: Sequence[str], spread: float = 0.01, n: int = N
-) -> Evidence:
+) -> ClaimEvidence:
     """Values of some printed settings of Dissimilarity, a column a cell."""
     at_cells = [(m, d) for m in (GEMMA, LLAMA) for d in (TRIVIA, "coqa")][: len(columns)]
     method = "Eccentricity" if table == "tab:abl_ecc_params" else "Dissimilarity"
@@ -505,7 +505,7 @@ def settings(
     for (model, dataset), column in zip(at_cells, columns, strict=True):
         values = dict(zip(names, column, strict=True))
         keys = {
-            measures.place(study(), row.key, RULES).key: values[row.key.setting]  # type: ignore[union-attr]
+            claim_measures.place(study(), row.key, RULES).key: values[row.key.setting]  # type: ignore[union-attr]
             for row in rows
             if (row.key.model, row.key.dataset) == (model, dataset)
         }
@@ -577,7 +577,7 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     for trial in range(60):
         values = dict(zip(keys, 0.5 + 0.05 * random.normal(size=7), strict=True))
         cell = Made(at(GEMMA, TRIVIA, f"strategies-{trial}"), values, 0.05)
-        rejected += measures.behind_the_best(cell, keys).min() < 0.05 / 7
+        rejected += claim_measures.behind_the_best(cell, keys).min() < 0.05 / 7
         order = sorted(values, key=lambda key: values[key])
         lead = cell.replicates(order[-1]).astype(float) - cell.replicates(order[0])
         naive += 2 * (1 + (lead <= 0).sum()) / (RESAMPLES + 1) < 0.05
@@ -798,7 +798,7 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
     results = Stored(changed, list(of.results._made.values()), Inputs.read([], []), [])  # type: ignore[attr-defined]
     rank = Ranks(kind="rank", method="Dissimilarity", variant=BEAM, models=[GEMMA], rank=2)
-    without = Evidence(results, of.values, of.declared)
+    without = ClaimEvidence(results, of.values, of.declared)
     assert rank.verdict(without).status == "not supported"
     with pytest.raises(NotRunError, match="not comparable: SAR's relevance"):
-        rank.verdict(Evidence(results, [*of.values, *table_of(("SAR", ""))], of.declared))
+        rank.verdict(ClaimEvidence(results, [*of.values, *table_of(("SAR", ""))], of.declared))

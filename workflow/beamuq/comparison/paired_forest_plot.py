@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.comparison import paired
-from beamuq.comparison.declared import Declared
-from beamuq.comparison.values import MEAN
+from beamuq.comparison import beam_minus_multinomial
+from beamuq.comparison.comparison_rules import ComparisonRules
+from beamuq.comparison.printed_numbers import MEAN
 from beamuq.exhibits import naming, ranked, style
 from beamuq.exhibits.core import Figure
 from beamuq.study import Study
@@ -24,10 +24,13 @@ ALL = "Mean"
 _WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 
-def figure(study: Study, frame: pd.DataFrame, declared: Declared) -> Figure:
+def figure(study: Study, frame: pd.DataFrame, declared: ComparisonRules) -> Figure:
     """The figure of a table of differences; its data are the table."""
     title = naming.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
-    means, cells = paired.tally(frame, paired.HEADLINE), paired.tally(frame, paired.CELLS)
+    means, cells = (
+        beam_minus_multinomial.tally(frame, beam_minus_multinomial.HEADLINE),
+        beam_minus_multinomial.tally(frame, beam_minus_multinomial.CELLS),
+    )
     caption = naming.caption(
         study,
         [
@@ -39,7 +42,7 @@ def figure(study: Study, frame: pd.DataFrame, declared: Declared) -> Figure:
             f"Means: {_tally(means)}. Cells: {_tally(cells)}.",
             _sizes(study, frame),
             f"Worst cell: {cells['worst']} ({cells['worst_difference']:+.3f})." if cells["run"] else "",
-            paired.resamples_sentence(frame, declared),
+            beam_minus_multinomial.resamples_sentence(frame, declared),
         ],
         scorers=[study.main.scorer],
         quality=True,
@@ -57,7 +60,7 @@ def _tally(found: dict[str, object]) -> str:
 
 def _sizes(study: Study, frame: pd.DataFrame) -> str:
     """The questions behind every cell that was run."""
-    run = frame[(frame["family"] == paired.CELLS) & (frame["n"] > 0)]
+    run = frame[(frame["family"] == beam_minus_multinomial.CELLS) & (frame["n"] > 0)]
     sizes = {str(name): [int(n) for n in part] for name, part in run.groupby("dataset", sort=False)["n"]}
     return ranked.size_sentence(study, sizes) if sizes else ""
 

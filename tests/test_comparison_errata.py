@@ -6,20 +6,22 @@ import dataclasses
 
 import pytest
 
-from beamuq.comparison import selfcheck, values
-from beamuq.comparison.selfcheck import Erratum, Found, errata_of
+from beamuq.comparison import errata, printed_numbers
+from beamuq.comparison.errata import Erratum, Found, errata_of
 from beamuq.errors import BeamUQError
-from published_study import PRINTED
+from simulated_paper_run import PRINTED
 
-LEDGER = selfcheck.read_ledger()
-ARROWS = values.read_arrows()
-FOUND = {item.id: item for item in selfcheck.regenerate(PRINTED, ARROWS, LEDGER.stated)}
+LEDGER = errata.read_ledger()
+ARROWS = printed_numbers.read_arrows()
+FOUND = {item.id: item for item in errata.regenerate(PRINTED, ARROWS, LEDGER.stated)}
 
 
-def again(change: dict[values.RowKey, float], arrows: set[values.RowKey] = ARROWS) -> dict[str, Found]:
+def again(
+    change: dict[printed_numbers.RowKey, float], arrows: set[printed_numbers.RowKey] = ARROWS
+) -> dict[str, Found]:
     """The errata of print with some values changed."""
     rows = [dataclasses.replace(row, value=change.get(row.key, row.value)) for row in PRINTED]
-    return {item.id: item for item in selfcheck.regenerate(rows, arrows, LEDGER.stated)}
+    return {item.id: item for item in errata.regenerate(rows, arrows, LEDGER.stated)}
 
 
 def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
@@ -58,12 +60,12 @@ def test_an_arrow_at_a_rise_is_no_erratum() -> None:
 
 def test_the_true_metric_of_a_caption_is_no_erratum() -> None:
     stated = LEDGER.stated.model_copy(update={"other_methods_metric": "PRR", "mean_columns": 1})
-    found = {item.id for item in selfcheck.regenerate(PRINTED, ARROWS, stated)}
+    found = {item.id for item in errata.regenerate(PRINTED, ARROWS, stated)}
     assert not found & {"other-methods-metric", "mean-columns"}
 
 
 def test_the_corrected_condition_holds_where_the_printed_one_fails() -> None:
-    printed, corrected = selfcheck.random_failures(2000, 7)
+    printed, corrected = errata.random_failures(2000, 7)
     assert printed > 0
     assert corrected == 0
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from beamuq.comparison.declared import Declared, Protocol
+from beamuq.comparison.comparison_rules import ComparisonRules, Protocol
 from beamuq.methods.scoring import SPECTRAL
 from beamuq.study import Study
 
@@ -86,7 +86,7 @@ def _compared() -> tuple[str, ...]:
     return tuple(path for path in paths(Protocol) if path != COUNTED)
 
 
-def incomparable(study: Study, declared: Declared, of: Measurement) -> str:
+def incomparable(study: Study, declared: ComparisonRules, of: Measurement) -> str:
     """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path."""
     for path in _compared():
         if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
@@ -103,7 +103,7 @@ def incomparable(study: Study, declared: Declared, of: Measurement) -> str:
     return ""
 
 
-def _differs(study: Study, declared: Declared, path: str, ours: dict[str, str], paper: dict[str, str]) -> str:
+def _differs(study: Study, declared: ComparisonRules, path: str, ours: dict[str, str], paper: dict[str, str]) -> str:
     found, expected = _at(study, path, ours), _at(declared.protocol, path, paper)
     if path.endswith((".source", ".backbone")):
         same = isinstance(found, str) and _same_source(found, str(expected))

@@ -15,16 +15,16 @@ import yaml
 
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
-from beamuq.comparison import declared, values
+from beamuq.comparison import comparison_rules, printed_numbers
+from beamuq.comparison.errata import errata_of, read_ledger
+from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.needed_files import needed_files
-from beamuq.comparison.results import Results
-from beamuq.comparison.selfcheck import errata_of, read_ledger
 from beamuq.exhibits.measured import Key, stored
 from beamuq.methods.registry import METHODS
 from beamuq.study import STUDIES, Study
 
-RULES = declared.read()
-PRINTED = values.read_values(RULES)
+RULES = comparison_rules.read()
+PRINTED = printed_numbers.read_printed_numbers(RULES)
 RESAMPLES, SPREAD = 200, 0.03
 MAIN, NLI = "main", "nli"
 
@@ -50,11 +50,13 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
-def results(of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()) -> Results:
+def results(
+    of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()
+) -> MeasuredResults:
     """Simulated results of a study, read back from files; ``without``: files whose path holds one of these lack."""
     needs = needed_files(of)
     write(of, folder, [need for need in needs if not any(part in need.path for part in without)], seed, shift)
-    return Results.read(of, folder, needs, partial=True)
+    return MeasuredResults.read(of, folder, needs, partial=True)
 
 
 def write(of: Study, folder: Path, needs: list[Artifact], seed: int = 0, shift: float = 0.0) -> None:
@@ -72,7 +74,7 @@ class Simulated:
         self.rows: dict[Artifact, dict[Key, tuple[float, float]]] = defaultdict(dict)
         for table_of_means in (False, True):
             for row in PRINTED:
-                at = values.place(of, row.key, RULES)
+                at = printed_numbers.place(of, row.key, RULES)
                 if isinstance(at, str) or at.needs[0].kind != "evaluation":
                     continue
                 for need in at.needs if (row.key.dataset == "mean") == table_of_means else ():
@@ -199,7 +201,7 @@ def _random(*key: object) -> np.random.Generator:
 
 
 @cache
-def _spreads() -> dict[values.RowKey, float | None]:
+def _spreads() -> dict[printed_numbers.RowKey, float | None]:
     doubtful = errata_of(read_ledger(), PRINTED, "std")
     return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
 

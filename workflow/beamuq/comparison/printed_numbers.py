@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison.declared import FOLDER, Declared, PaperTable
+from beamuq.comparison.comparison_rules import FOLDER, ComparisonRules, PaperTable
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import VALUE_COLUMNS
 from beamuq.exhibits.measured import Key, stored_setting
@@ -38,7 +38,7 @@ class RowKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedNumber:
     """A printed number; ``std`` is its ±, None where there is none."""
 
     key: RowKey
@@ -46,7 +46,7 @@ class Printed:
     std: float | None
 
 
-def read_values(declared: Declared, folder: Path = FOLDER) -> list[Printed]:
+def read_printed_numbers(declared: ComparisonRules, folder: Path = FOLDER) -> list[PrintedNumber]:
     """``paper_values.csv``, in its order.
 
     Raises
@@ -70,7 +70,7 @@ def read_values(declared: Declared, folder: Path = FOLDER) -> list[Printed]:
     return rows
 
 
-def _printed(path: Path, line: int, row: dict[str, str], declared: Declared) -> Printed:
+def _printed(path: Path, line: int, row: dict[str, str], declared: ComparisonRules) -> PrintedNumber:
     key = RowKey(*(row[column] for column in RowKey._fields))
     try:
         value, std = float(row["value"]), float(row["std"]) if row["std"] else None
@@ -89,13 +89,13 @@ def _printed(path: Path, line: int, row: dict[str, str], declared: Declared) -> 
     lowest = -1.0 if key.metric == "PRR" else 0.0
     if not (known and lowest <= value <= 1 and (std is None or (math.isfinite(std) and std > 0))):
         raise BeamUQError(f"{path}: line {line}: {key} {value} ± {std} is not a number of the paper; restore the file")
-    return Printed(key, value, std)
+    return PrintedNumber(key, value, std)
 
 
 def read_arrows(folder: Path = FOLDER) -> set[RowKey]:
-    """The keys of cells that carry an arrow in print: ``arrows.csv``, as the values' file has no column for them."""
+    """The keys of cells that carry an arrow in print: ``printed_gain_arrows.csv``, as the values' file has no column for them."""
     metrics = {"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}
-    with (folder / "arrows.csv").open(encoding="utf-8", newline="") as file:
+    with (folder / "printed_gain_arrows.csv").open(encoding="utf-8", newline="") as file:
         return {
             RowKey(r["table"], r["model"], r["dataset"], metrics.get(r["table"], "PRR"), r["method"], "beamsearch", "")
             for r in csv.DictReader(file)
@@ -110,7 +110,7 @@ class Place:
     key: Key
 
 
-def place(study: Study, key: RowKey, declared: Declared) -> Place | str:
+def place(study: Study, key: RowKey, declared: ComparisonRules) -> Place | str:
     """The measurement of ours that answers a printed number, or, in a few words, what the study lacks for it."""
     table = declared.tables[key.table]
     if key.model not in study.models:

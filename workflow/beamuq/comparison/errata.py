@@ -1,7 +1,7 @@
 """Print against itself: the errata of the paper, regenerated from its numbers and from stored counterexamples.
 
 No model is needed. Each check returns what it found, an erratum's id with the rows it touches and the facts that show
-it; ``workflow/published/errata.yaml`` is the ledger that people read, and a test holds the two equal.
+it; ``workflow/paper_numbers/errata.yaml`` is the ledger that people read, and a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from beamuq import theorem
-from beamuq.comparison.declared import FOLDER, Strict, read_yaml
-from beamuq.comparison.values import MEAN, Printed, RowKey
+from beamuq.comparison.comparison_rules import FOLDER, Strict, read_yaml
+from beamuq.comparison.printed_numbers import MEAN, PrintedNumber, RowKey
 from beamuq.errors import BeamUQError
 from beamuq.methods.consistency import cocoa
 from beamuq.methods.semantic import semantic_entropy, semantic_entropy_printed
@@ -27,7 +27,7 @@ from beamuq.methods.semantic import semantic_entropy, semantic_entropy_printed
 Touches = Literal["value", "std", "arrow", "caption", "text", "theorem"]
 Fact = float | int | str | list[str]
 Floats = NDArray[np.float64]
-Keyed = dict[RowKey, Printed]
+Keyed = dict[RowKey, PrintedNumber]
 
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"
 PAIRED = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
@@ -58,7 +58,7 @@ class Erratum(Strict):
     rows: list[dict[str, str | list[str]]] = Field(default=[])
     facts: dict[str, Fact]
 
-    def selected(self, values: Iterable[Printed]) -> frozenset[RowKey]:
+    def selected(self, values: Iterable[PrintedNumber]) -> frozenset[RowKey]:
         """The keys of the rows that the selectors choose; each selector must choose at least one."""
         keys = [row.key for row in values]
         found: set[RowKey] = set()
@@ -93,7 +93,7 @@ def read_ledger(folder: Path = FOLDER) -> Ledger:
     return found
 
 
-def errata_of(ledger: Ledger, values: Iterable[Printed], touches: Touches) -> dict[RowKey, list[str]]:
+def errata_of(ledger: Ledger, values: Iterable[PrintedNumber], touches: Touches) -> dict[RowKey, list[str]]:
     """Row → ids of the errata that touch it in this way."""
     values, found = list(values), dict[RowKey, list[str]]()
     for erratum in ledger.errata:
@@ -103,7 +103,7 @@ def errata_of(ledger: Ledger, values: Iterable[Printed], touches: Touches) -> di
     return found
 
 
-def regenerate(values: Iterable[Printed], arrows: set[RowKey], stated: Stated) -> list[Found]:
+def regenerate(values: Iterable[PrintedNumber], arrows: set[RowKey], stated: Stated) -> list[Found]:
     """Every erratum, from the numbers alone and the counterexamples kept here; in the ledger's order."""
     rows: Keyed = {row.key: row for row in values}
     by_numbers: list[Callable[[Keyed], Found | None]] = [
@@ -134,13 +134,13 @@ def _listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _of(rows: Keyed, table: str) -> list[Printed]:
+def _of(rows: Keyed, table: str) -> list[PrintedNumber]:
     return [row for key, row in rows.items() if key.table == table]
 
 
-def _detailed(rows: Keyed) -> dict[tuple[str, ...], list[Printed]]:
+def _detailed(rows: Keyed) -> dict[tuple[str, ...], list[PrintedNumber]]:
     """The rows of the per-dataset tables behind each printed mean: (table, model, metric, method, variant)."""
-    found: dict[tuple[str, ...], list[Printed]] = {}
+    found: dict[tuple[str, ...], list[PrintedNumber]] = {}
     for key, row in rows.items():
         if key.dataset != MEAN and key.method and not key.setting:
             table = MAIN if key.table.startswith("tab:qa_") else key.table
@@ -148,7 +148,7 @@ def _detailed(rows: Keyed) -> dict[tuple[str, ...], list[Printed]]:
     return found
 
 
-def _mean_rows(rows: Keyed) -> list[tuple[Printed, list[Printed]]]:
+def _mean_rows(rows: Keyed) -> list[tuple[PrintedNumber, list[PrintedNumber]]]:
     """Each printed mean that the paper also prints by dataset, with those rows."""
     details = _detailed(rows)
     pairs = []
@@ -408,7 +408,7 @@ def _beam_texts(stated: Stated) -> Found | None:
     return _found("beams-not-distinct", "text", (), beams=len(texts), distinct_texts=len(set(texts)), one_text=most)
 
 
-def ledger_table(ledger: Ledger, values: Sequence[Printed]) -> pd.DataFrame:
+def ledger_table(ledger: Ledger, values: Sequence[PrintedNumber]) -> pd.DataFrame:
     """The ledger for a page: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
     rows = [
         {

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq.comparison.detectable_difference import differing_by_chance, smallest_detectable, z_score
-from beamuq.evaluation.multiple_tests import benjamini_hochberg, holm
+from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 
 
 def test_holm_multiplies_by_the_tests_left_and_never_falls() -> None:

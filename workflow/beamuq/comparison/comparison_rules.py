@@ -1,4 +1,4 @@
-"""Tolerances, families and the paper's protocol, declared before any run in ``workflow/published/comparison.yaml``."""
+"""Tolerances, families of tests and the paper's settings, declared before any run: ``comparison_rules.yaml``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from beamuq.errors import BeamUQError
 from beamuq.study import ROOT
 
-FOLDER = ROOT / "workflow" / "published"
-FILES = ("paper_values.csv", "arrows.csv", "errata.yaml", "claims.yaml", "comparison.yaml")
+FOLDER = ROOT / "workflow" / "paper_numbers"
+FILES = ("paper_values.csv", "printed_gain_arrows.csv", "errata.yaml", "claims.yaml", "comparison_rules.yaml")
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class PaperTable(Strict):
     questions: int | None = None
 
 
-class Declared(Strict):
+class ComparisonRules(Strict):
     """The whole file."""
 
     agreement: Agreement
@@ -177,9 +177,9 @@ def read_yaml(kind: Any, path: Path) -> Any:
         raise BeamUQError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
 
 
-def read(folder: Path = FOLDER) -> Declared:
-    """``comparison.yaml``."""
-    found: Declared = read_yaml(Declared, folder / "comparison.yaml")
+def read(folder: Path = FOLDER) -> ComparisonRules:
+    """``comparison_rules.yaml``."""
+    found: ComparisonRules = read_yaml(ComparisonRules, folder / "comparison_rules.yaml")
     return found
 
 

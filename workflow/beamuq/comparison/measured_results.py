@@ -50,7 +50,7 @@ class Cell(Measurements):
         return stored(key) in self._rows
 
 
-class Results:
+class MeasuredResults:
     """What was run. ``present``: the needs whose files are there."""
 
     def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact]) -> None:
@@ -58,7 +58,7 @@ class Results:
         self._cells: dict[Artifact, Cell] = {}
 
     @classmethod
-    def read(cls, study: Study, folder: Path, wanted: Sequence[Artifact], *, partial: bool = False) -> Results:
+    def read(cls, study: Study, folder: Path, wanted: Sequence[Artifact], *, partial: bool = False) -> MeasuredResults:
         """Read ``wanted`` from a results folder; with ``partial``, files that are not there yet are left out.
 
         Raises

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from beamuq.comparison import detectable_difference
-from beamuq.comparison.declared import Declared
-from beamuq.comparison.protocol import Measurement, incomparable
-from beamuq.comparison.results import Results
-from beamuq.comparison.selfcheck import Ledger, errata_of
-from beamuq.comparison.values import MEAN, Place, Printed, RowKey, place
+from beamuq.comparison.comparison_rules import ComparisonRules
+from beamuq.comparison.errata import Ledger, errata_of
+from beamuq.comparison.measured_results import MeasuredResults
+from beamuq.comparison.paper_settings import Measurement, incomparable
+from beamuq.comparison.printed_numbers import MEAN, Place, PrintedNumber, RowKey, place
 from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
@@ -28,7 +28,7 @@ COLUMNS = [
 
 
 @dataclass(frozen=True)
-class Ours:
+class OurMeasurement:
     """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable."""
 
     measured: Measured | None
@@ -36,7 +36,9 @@ class Ours:
     paper_n: int
 
 
-def compare(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
+def compare(
+    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: Ledger, declared: ComparisonRules
+) -> pd.DataFrame:
     """One row a printed number, in print's order; the columns are ``COLUMNS``."""
     wrong, spread = errata_of(ledger, values, "value"), errata_of(ledger, values, "std")
     ours = [_ours(results, declared, row.key) for row in values]
@@ -53,7 +55,9 @@ def compare(results: Results, values: Sequence[Printed], ledger: Ledger, declare
     )[COLUMNS]
 
 
-def formulations(results: Results, values: Sequence[Printed], ledger: Ledger, declared: Declared) -> pd.DataFrame:
+def formulations(
+    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: Ledger, declared: ComparisonRules
+) -> pd.DataFrame:
     """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
     rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
     spread = set(errata_of(ledger, values, "std"))
@@ -75,7 +79,7 @@ def formulations(results: Results, values: Sequence[Printed], ledger: Ledger, de
     return pd.concat(parts, ignore_index=True)[[*columns[:7], "formulation", *columns[7:]]]
 
 
-def expected_to_differ(frame: pd.DataFrame, declared: Declared) -> tuple[int, float]:
+def expected_to_differ(frame: pd.DataFrame, declared: ComparisonRules) -> tuple[int, float]:
     """How many cells were held against print, and how many of them chance alone would on average call different.
 
     An upper bound: two runs that share questions differ less than z assumes.
@@ -84,7 +88,7 @@ def expected_to_differ(frame: pd.DataFrame, declared: Declared) -> tuple[int, fl
     return decided, decided * detectable_difference.differing_by_chance(declared.agreement.z)
 
 
-def nearer(results: Results, values: Sequence[Printed], declared: Declared) -> pd.DataFrame:
+def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], declared: ComparisonRules) -> pd.DataFrame:
     """Whether our means with the greedy answer lie nearer the table of greedy answers or that of top beams.
 
     One row a model and one over all: mean |difference| to either table over the rows both print, and how many of our
@@ -113,17 +117,17 @@ def nearer(results: Results, values: Sequence[Printed], declared: Declared) -> p
     return pd.DataFrame([] if results.study.demo else rows, columns=columns)
 
 
-def _ours(results: Results, declared: Declared, key: RowKey, formulation: str = "") -> Ours:
+def _ours(results: MeasuredResults, declared: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
     """Our measurement; its ``reason`` is set where it is absent, or present and not comparable."""
     table = declared.tables[key.table]
     datasets = list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]
     sizes = [table.questions or declared.protocol.datasets[dataset].questions for dataset in datasets]
     found = place(results.study, key, declared)
     if isinstance(found, str):
-        return Ours(None, found, sum(sizes))
+        return OurMeasurement(None, found, sum(sizes))
     parts = _measured(results, found, formulation)
     if isinstance(parts, str):
-        return Ours(None, parts, sum(sizes))
+        return OurMeasurement(None, parts, sum(sizes))
     measured, counts = parts
     need = found.needs[0]
     of = Measurement(
@@ -138,10 +142,10 @@ def _ours(results: Results, declared: Declared, key: RowKey, formulation: str = 
         setting=key.setting,
     )
     reason = incomparable(results.study, declared, of)
-    return Ours(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
+    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
 
 
-def _measured(results: Results, found: Place, formulation: str) -> tuple[Measured, list[int]] | str:
+def _measured(results: MeasuredResults, found: Place, formulation: str) -> tuple[Measured, list[int]] | str:
     """The measurement and the questions of each dataset behind it, or what was not run."""
     if found.needs[0].kind == "quality":
         accuracy = results.accuracy(found.needs[0])
@@ -166,20 +170,22 @@ def _named(key: Key) -> str:
     return " ".join(filter(None, (key.metric, key.method, key.variant, key.setting, f"({key.answer_source} answers)")))
 
 
-def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], declared: Declared) -> str:
+def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], declared: ComparisonRules) -> str:
     for count, dataset, size in zip(counts, datasets, sizes, strict=True):
         if reason := too_few(count, dataset, size, declared):
             return reason
     return ""
 
 
-def too_few(count: int, dataset: str, size: int, declared: Declared) -> str:
+def too_few(count: int, dataset: str, size: int, declared: ComparisonRules) -> str:
     """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
     enough = count >= declared.agreement.least_share_of_questions * size
     return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
 
 
-def _numbers(ours: Sequence[Ours], values: Sequence[Printed], spread: set[RowKey], declared: Declared) -> pd.DataFrame:
+def _numbers(
+    ours: Sequence[OurMeasurement], values: Sequence[PrintedNumber], spread: set[RowKey], declared: ComparisonRules
+) -> pd.DataFrame:
     """Values side by side; a printed ± that is absent or in the errata is replaced by ours."""
     measured = [our.measured for our in ours]
     frame = pd.DataFrame([row.key for row in values], columns=RowKey._fields).assign(
@@ -205,7 +211,7 @@ def _numbers(ours: Sequence[Ours], values: Sequence[Printed], spread: set[RowKey
 
 
 def _status(
-    demo: bool, ours: Ours, wrong: bool, errata: Sequence[str], z: float, declared: Declared
+    demo: bool, ours: OurMeasurement, wrong: bool, errata: Sequence[str], z: float, declared: ComparisonRules
 ) -> tuple[str, str]:
     """The first that matches, and why."""
     if demo:

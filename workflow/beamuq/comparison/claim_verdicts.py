@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison.compare import too_few
-from beamuq.comparison.declared import Declared
-from beamuq.comparison.protocol import Measurement, incomparable
-from beamuq.comparison.results import Cell, Results, paired
-from beamuq.comparison.values import Printed
+from beamuq.comparison.compare_numbers import too_few
+from beamuq.comparison.comparison_rules import ComparisonRules
+from beamuq.comparison.measured_results import Cell, MeasuredResults, paired
+from beamuq.comparison.paper_settings import Measurement, incomparable
+from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.evaluation.multiple_tests import holm
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits.candidates import Candidates
 from beamuq.exhibits.grid import candidate_needs, score_needs
 from beamuq.exhibits.measured import Key
@@ -31,7 +31,7 @@ class NotRunError(Exception):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """Whether the sign, the size and the significance are as claimed, and what was found.
 
     "-": not claimed; "undecided": claimed, and the run cannot tell.
@@ -59,7 +59,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Tested:
+class TestedDifferences:
     """Differences tested together: the shares that rise and that fall significantly; None where no test could tell."""
 
     rising: float | None
@@ -76,12 +76,12 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClaimEvidence:
     """A run, the printed values and the declared rules."""
 
-    results: Results
-    values: Sequence[Printed]
-    declared: Declared
+    results: MeasuredResults
+    values: Sequence[PrintedNumber]
+    declared: ComparisonRules
 
     @property
     def study(self) -> Study:
@@ -162,14 +162,14 @@ class Evidence:
                 self.measured(cell, key)
         return paired(cells, a, b, self.study.evaluation.confidence)
 
-    def tested(self, found: Sequence[Difference]) -> Tested:
+    def tested(self, found: Sequence[Difference]) -> TestedDifferences:
         """Which differences are significant, Holm over all of them."""
         if why := self.too_few_resamples(len(found), 2):
-            return Tested(None, None, why)
+            return TestedDifferences(None, None, why)
         p = [d.p if d.p is not None else 1.0 for d in found]
         small = holm(p, len(p)) < self.declared.claims.level
         value = np.array([d.value for d in found], dtype=np.float64)
-        return Tested(float(np.mean(small & (value > TIE))), float(np.mean(small & (value < -TIE))))
+        return TestedDifferences(float(np.mean(small & (value > TIE))), float(np.mean(small & (value < -TIE))))
 
     def too_few_resamples(self, tests: int, sides: int) -> str:
         """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from beamuq.comparison import compare, paired
-from beamuq.comparison.declared import Declared
+from beamuq.comparison import beam_minus_multinomial, compare_numbers
+from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.exhibits import escape, naming
 from beamuq.study import Study
 
@@ -34,7 +34,7 @@ class Comparison:
     """Everything that a comparison found."""
 
     study: Study
-    declared: Declared
+    declared: ComparisonRules
     cells: pd.DataFrame
     formulations: pd.DataFrame
     nearer: pd.DataFrame
@@ -66,17 +66,17 @@ def csv(frame: pd.DataFrame) -> str:
 
 def summary(found: Comparison) -> str:
     """Counts, wins, nearness and provenance as JSON."""
-    decided, chance = compare.expected_to_differ(found.cells, found.declared)
+    decided, chance = compare_numbers.expected_to_differ(found.cells, found.declared)
     content = {
         "study": found.study.title,
         "demo": found.study.demo,
         "rows": len(found.cells),
-        "statuses": _counts(found.cells, compare.STATUSES),
+        "statuses": _counts(found.cells, compare_numbers.STATUSES),
         "held_against_print": decided,
         "expected_to_differ_by_chance": round(chance, 1),
         "claims": {str(k): int(v) for k, v in found.claims["status"].value_counts().sort_index().items()},
-        "headline": paired.tally(found.differences, paired.HEADLINE),
-        "cells": paired.tally(found.differences, paired.CELLS),
+        "headline": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.HEADLINE),
+        "cells": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.CELLS),
         "nearer": json.loads(found.nearer.to_json(orient="records", double_precision=6)),
         "provenance": found.provenance,
     }
@@ -113,7 +113,9 @@ def html(found: Comparison, forest: str) -> str:
         lines.append(_html_table(frame))
     lines.append("<h2>Every printed number</h2>")
     for table, part in found.cells.groupby("table", sort=False):
-        counts = ", ".join(f"{count} {status}" for status, count in _counts(part, compare.STATUSES).items() if count)
+        counts = ", ".join(
+            f"{count} {status}" for status, count in _counts(part, compare_numbers.STATUSES).items() if count
+        )
         lines.append(f"<details><summary>{escape.page(str(table))}: {escape.page(counts)}</summary>")
         lines += [_html_table(_shown_cells(part.drop(columns="table"))), "</details>"]
     lines.append("<h2>Provenance</h2><ul>")
@@ -132,11 +134,11 @@ def _opening(found: Comparison) -> list[str]:
     rules = found.declared.agreement
     if found.study.demo:
         return [
-            f"{len(found.cells):,} printed numbers, each not comparable: {compare.DEMO}. A demo shows that the "
+            f"{len(found.cells):,} printed numbers, each not comparable: {compare_numbers.DEMO}. A demo shows that the "
             "machinery works; other models on other questions say nothing about the paper."
         ]
-    decided, chance = compare.expected_to_differ(found.cells, found.declared)
-    counts = _counts(found.cells, compare.STATUSES)
+    decided, chance = compare_numbers.expected_to_differ(found.cells, found.declared)
+    counts = _counts(found.cells, compare_numbers.STATUSES)
     return [
         f"{len(found.cells):,} printed numbers: " + ", ".join(f"{n:,} {status}" for status, n in counts.items()) + ".",
         f"Of the {decided:,} held against print, chance alone would on average call at most {chance:.0f} different; "
@@ -179,18 +181,21 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
             counted,
         )
     )
-    headline, cells = (paired.tally(found.differences, f) for f in (paired.HEADLINE, paired.CELLS))
+    headline, cells = (
+        beam_minus_multinomial.tally(found.differences, f)
+        for f in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
+    )
     sections.append(
         (
             _PAIRED,
             [
                 _families(found),
-                paired.resamples_sentence(found.differences, found.declared),
+                beam_minus_multinomial.resamples_sentence(found.differences, found.declared),
             ],
             pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
         )
     )
-    means = found.differences[found.differences["family"] == paired.HEADLINE]
+    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
     shown = [
         "model",
         "method",
@@ -244,10 +249,10 @@ def _counts(frame: pd.DataFrame, statuses: Sequence[str]) -> dict[str, int]:
 
 def _by_table(cells: pd.DataFrame) -> pd.DataFrame:
     rows = [
-        {"table": table, "rows": len(part), **_counts(part, compare.STATUSES)}
+        {"table": table, "rows": len(part), **_counts(part, compare_numbers.STATUSES)}
         for table, part in cells.groupby("table", sort=False)
     ]
-    return pd.DataFrame([*rows, {"table": "all", "rows": len(cells), **_counts(cells, compare.STATUSES)}])
+    return pd.DataFrame([*rows, {"table": "all", "rows": len(cells), **_counts(cells, compare_numbers.STATUSES)}])
 
 
 def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
@@ -255,7 +260,7 @@ def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
         f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in zip(part["low"], part["high"], strict=True)
     ]
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
-    before = [name for name in compare.COLUMNS[:7] if name in part and (part[name] != "").any()]
+    before = [name for name in compare_numbers.COLUMNS[:7] if name in part and (part[name] != "").any()]
     behind = ["n", "difference", "z", "detectable"]
     shown = part[[*before, "printed", "value"]].assign(interval=interval)
     return pd.concat([shown, part[behind].assign(status=status)], axis=1)

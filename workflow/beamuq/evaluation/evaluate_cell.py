@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.metrics import Array, Evaluator, why_undefined
+from beamuq.evaluation.prr_and_auc import Array, Evaluator, why_undefined
 
 Row = dict[str, Any]
 
 
-class Settings(BaseModel):
+class EvaluationSettings(BaseModel):
     """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -31,7 +31,7 @@ class Settings(BaseModel):
 
 
 def evaluate(
-    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: Settings, dataset: str
+    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: EvaluationSettings, dataset: str
 ) -> tuple[list[Row], list[Row]]:
     """Rows of ``evaluation`` and of ``replicates``, in the order of the scores.
 

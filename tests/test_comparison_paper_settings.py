@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.comparison import claims, declared, values
-from beamuq.comparison.protocol import COUNTED, Measurement, incomparable, paths
-from beamuq.comparison.values import RowKey, place
+from beamuq.comparison import claims, comparison_rules, printed_numbers
+from beamuq.comparison.paper_settings import COUNTED, Measurement, incomparable, paths
+from beamuq.comparison.printed_numbers import RowKey, place
 from beamuq.errors import BeamUQError
 from beamuq.study import Study
-from published_study import PRINTED, RULES, study
+from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Measurement("gemma-3-4b-base", ("coqa",), "main", scorer="nli", method="Dissimilarity")
 ACCURACY = replace(COQA, part="accuracy", scorer="", metric="accuracy", method="")
@@ -68,7 +68,7 @@ HARMLESS = {
 def changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
     """A copy of the declared files with one text replaced once."""
     folder = tmp_path / "published"
-    shutil.copytree(declared.FOLDER, folder)
+    shutil.copytree(comparison_rules.FOLDER, folder)
     text = (folder / name).read_text(encoding="utf-8")
     assert old in text
     (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -99,29 +99,33 @@ def test_all_printed_numbers_are_there() -> None:
 )
 def test_a_damaged_file_of_values_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(BeamUQError, match=message):
-        values.read_values(RULES, changed(tmp_path, "paper_values.csv", old, new))
+        printed_numbers.read_printed_numbers(RULES, changed(tmp_path, "paper_values.csv", old, new))
 
 
 def test_a_missing_and_a_repeated_row_are_refused(tmp_path: Path) -> None:
-    first = (declared.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[1]
+    first = (comparison_rules.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[1]
     with pytest.raises(BeamUQError, match="119 rows, expected 120"):
-        values.read_values(RULES, changed(tmp_path / "a", "paper_values.csv", first + "\n", ""))
-    second = (declared.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[2]
+        printed_numbers.read_printed_numbers(RULES, changed(tmp_path / "a", "paper_values.csv", first + "\n", ""))
+    second = (comparison_rules.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[2]
     with pytest.raises(BeamUQError, match="stands twice"):
-        values.read_values(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
+        printed_numbers.read_printed_numbers(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
 
 
-@pytest.mark.parametrize("name", ["comparison.yaml", "errata.yaml", "claims.yaml"])
+@pytest.mark.parametrize("name", ["comparison_rules.yaml", "errata.yaml", "claims.yaml"])
 def test_an_unknown_key_of_a_declared_file_is_named(tmp_path: Path, name: str) -> None:
-    word = {"comparison.yaml": "power:", "errata.yaml": "mean_columns:", "claims.yaml": "where:"}[name]
+    word = {"comparison_rules.yaml": "power:", "errata.yaml": "mean_columns:", "claims.yaml": "where:"}[name]
     folder = changed(tmp_path, name, word, "tolerance:")
-    readers = {"comparison.yaml": declared.read, "errata.yaml": _ledger, "claims.yaml": claims.read_claims}
+    readers = {
+        "comparison_rules.yaml": comparison_rules.read,
+        "errata.yaml": _ledger,
+        "claims.yaml": claims.read_claims,
+    }
     with pytest.raises(BeamUQError, match=name):
         readers[name](folder)
 
 
 def _ledger(folder: Path) -> object:
-    from beamuq.comparison.selfcheck import read_ledger
+    from beamuq.comparison.errata import read_ledger
 
     return read_ledger(folder)
 
@@ -186,7 +190,7 @@ def with_setting(path: str, value: object) -> Study:
 
 
 def test_every_setting_of_a_study_must_be_the_papers_or_is_harmless() -> None:
-    settings, required = set(paths(Study)), set(paths(declared.Protocol))
+    settings, required = set(paths(Study)), set(paths(comparison_rules.Protocol))
     assert not required & set(HARMLESS)
     assert settings == required | set(HARMLESS), "declare it in comparison.yaml's protocol, or list it as harmless"
     assert COUNTED in required

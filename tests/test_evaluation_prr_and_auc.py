@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
-from beamuq.evaluation.metrics import METRICS, Array, Evaluator, measure, rejection_curves, why_undefined
+from beamuq.evaluation.prr_and_auc import METRICS, Array, Evaluator, measure, rejection_curves, why_undefined
 
 
 def area(order: Array, k: int) -> float:

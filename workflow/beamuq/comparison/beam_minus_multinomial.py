@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from beamuq.comparison.declared import Declared
-from beamuq.comparison.results import Cell, Results, paired
-from beamuq.comparison.values import MEAN
-from beamuq.evaluation.multiple_tests import benjamini_hochberg, holm
+from beamuq.comparison.comparison_rules import ComparisonRules
+from beamuq.comparison.measured_results import Cell, MeasuredResults, paired
+from beamuq.comparison.printed_numbers import MEAN
+from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import grid
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.numbers import TIE
@@ -25,13 +25,13 @@ COLUMNS = [
 ]
 
 
-def models_of(results: Results, declared: Declared) -> list[str]:
+def models_of(results: MeasuredResults, declared: ComparisonRules) -> list[str]:
     """The models tested: the paper's where the study runs any of them, else its own."""
     run = grid.models(results.study, results.study.main.recipe)
     return [model for model in declared.protocol.models if model in run] or run
 
 
-def differences(results: Results, declared: Declared) -> pd.DataFrame:
+def differences(results: MeasuredResults, declared: ComparisonRules) -> pd.DataFrame:
     """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made.
 
     Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
@@ -60,7 +60,7 @@ def differences(results: Results, declared: Declared) -> pd.DataFrame:
 
 
 def _test(
-    results: Results,
+    results: MeasuredResults,
     family: str,
     model: str,
     dataset: str,
@@ -111,7 +111,7 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
     }
 
 
-def resamples_sentence(frame: pd.DataFrame, declared: Declared) -> str:
+def resamples_sentence(frame: pd.DataFrame, declared: ComparisonRules) -> str:
     """How many resamples the p values rest on, and how small they can therefore be."""
     found = sorted({int(count) for count in frame["resamples"] if count})
     if not found:
