@@ -136,7 +136,8 @@ class Results:
         return [self.folder / need.path for need in needs]
 
     def inputs(self, needs: list[Artifact]) -> Inputs:
-        return Inputs.read(needs, self.paths(needs))
+        self.paths(needs)
+        return Inputs.read(self.folder, needs)
 
     def _questions(self, need: Artifact) -> list[dict[str, Any]]:
         return [self._question(need.dataset, number) for number in range(SIZE["main"])]

@@ -101,7 +101,7 @@ def evidence(
     written = files or {}
     for need, rows in written.items():
         artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
-    inputs = Inputs.read(list(written), [folder / need.path for need in written])
+    inputs = Inputs.read(folder, written)
     return ClaimEvidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
 
 
@@ -796,7 +796,7 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     content = study().model_dump(mode="json")
     of = ranking(0.6, 0.5, 0.4, 0.3)
     changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
-    results = Stored(changed, list(of.results._made.values()), Inputs.read([], []), [])  # type: ignore[attr-defined]
+    results = Stored(changed, list(of.results._made.values()), Inputs({}), [])  # type: ignore[attr-defined]
     rank = Ranks(kind="rank", method="Dissimilarity", variant=BEAM, models=[GEMMA], rank=2)
     without = ClaimEvidence(results, of.values, of.declared)
     assert rank.verdict(without).status == "not supported"

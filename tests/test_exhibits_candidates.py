@@ -30,9 +30,9 @@ def loaded(folder: Path, rows: list[Any], ids: list[str]) -> Candidates:
         {"id": key, "question": "?", "context": [], "history": [], "options": [], "references": ["r"], "group": key}
         for key in ids
     ]
-    artifacts.write(folder / "q", "questions", asked, cell=QUESTIONS.cell)
-    artifacts.write(folder / "c", "candidates", rows, cell=CELL.cell)
-    return Candidates(Inputs.read([QUESTIONS, CELL], [folder / "q", folder / "c"]), CELL, QUESTIONS)
+    artifacts.write(folder / QUESTIONS.path, "questions", asked, cell=QUESTIONS.cell)
+    artifacts.write(folder / CELL.path, "candidates", rows, cell=CELL.cell)
+    return Candidates(Inputs.read(folder, [QUESTIONS, CELL]), CELL, QUESTIONS)
 
 
 def test_length_counts_the_terminator_unless_told_otherwise(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
 
 def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Figure:
     item = core.exhibit(name, study)
-    built = item.build(study, results.inputs(item.needs(study)))
+    built = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(built, Figure)
     return built
 
@@ -56,7 +56,7 @@ def built(results: exhibits_study.Results) -> dict[str, Figure]:
 @pytest.fixture(scope="module")
 def drawn(built: dict[str, Figure]) -> Drawn:
     figures = {}
-    with style.house():
+    with style.settings():
         for name, figure in built.items():
             figures[name] = style.laid_out(figure)
     return figures
@@ -124,7 +124,7 @@ def test_variants_differ_without_colour() -> None:
 
 def test_long_title_is_broken_not_cut() -> None:
     title = "[demo] Questions that meet the sufficient condition, TriviaQA, " + "A model with a very long name " * 3
-    with style.house():
+    with style.settings():
         figure = style.canvas(2.0, title)
         figure.draw_without_rendering()
         (text,) = figure.texts
@@ -230,7 +230,7 @@ def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
     part = figure.data[figure.data["dataset"] == "triviaqa"]
     assert part["value"].isna().all()
     assert part["note"].str.contains("same quality").all()
-    with style.house():
+    with style.settings():
         assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
 
 
@@ -253,8 +253,8 @@ def without_a_value(results: exhibits_study.Results, needs: list[Artifact]) -> N
 @pytest.mark.parametrize("name", FIGURES)
 def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    without_a_value(results, core.exhibit(name, STUDY).needs(STUDY))
-    with style.house():
+    without_a_value(results, core.exhibit(name, STUDY).artifacts(STUDY))
+    with style.settings():
         figure = style.laid_out(build(name, results))
     assert len(texts(figure)) > 5
 
@@ -264,7 +264,7 @@ def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
 def test_figures_of_few_questions_are_drawn(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exhibits_study, "SIZE", dict.fromkeys(exhibits_study.SIZE, size))
     results = exhibits_study.Results(tmp_path, STUDY)
-    with style.house():
+    with style.settings():
         for name in ("abl_length", "abl_prob_mass", "redundancy", "prr_curves", "rebuttal_nsamples_across_data"):
             assert len(texts(style.laid_out(build(name, results)))) > 5
 
@@ -315,7 +315,7 @@ def test_rebuttal_uses_the_first_two_hundred_questions(
 
 def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    needs = core.exhibit("prr_curves", STUDY).needs(STUDY)
+    needs = core.exhibit("prr_curves", STUDY).artifacts(STUDY)
     exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
     with pytest.raises(BeamUQError, match="are not of the questions that have quality"):
         build("prr_curves", results)
@@ -618,7 +618,7 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
             for recipe in ("few", "penalised", "widths", "again", "main")
         ],
     )
-    (need,) = core.exhibit("abl_nsamples", study).needs(study)
+    (need,) = core.exhibit("abl_nsamples", study).artifacts(study)
     assert need.recipe == "widths"
     assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
     assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
@@ -630,12 +630,11 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
 
 def options_of(name: str, results: exhibits_study.Results, folder: Path) -> list[str]:
     """The command line of the figure step."""
-    study = folder / "study.json"
-    study.parent.mkdir(exist_ok=True)
+    study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    inputs = results.paths(core.exhibit(name, STUDY).needs(STUDY))
+    results.paths(core.exhibit(name, STUDY).artifacts(STUDY))
     outputs = [text for kind in KINDS for text in (f"--{kind}", str(folder / f"{name}.{kind}"))]
-    return ["--name", name, "--study", str(study), "--inputs", *map(str, inputs), *outputs]
+    return ["--name", name, "--study", str(study), *outputs]
 
 
 @pytest.fixture(scope="module")
@@ -692,7 +691,7 @@ def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, Figure], tmp_pat
 def test_table_s_name_is_refused_by_the_figure_step(results: exhibits_study.Results, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=r"is a table; use beamuq\.steps\.table"):
         figure_step.main(options_of("lmpoly_methods", results, tmp_path / "out"))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["study.json"]
+    assert not (tmp_path / "out").exists()
 
 
 # -- text set by measure -----------------------------------------------------------------------------------------

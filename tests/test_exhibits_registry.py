@@ -57,7 +57,7 @@ def test_label_of_another_study_s_model_is_unknown() -> None:
 
 @pytest.mark.parametrize("name", core.names(STUDY))
 def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
-    needs = core.exhibit(name, STUDY).needs(STUDY)
+    needs = core.exhibit(name, STUDY).artifacts(STUDY)
     cells = {(e.recipe, m, d) for e in STUDY.grid for m in e.models for d in e.datasets}
     assert len(set(needs)) == len(needs)
     assert all((need.recipe, need.model, need.dataset) in cells for need in needs if need.recipe)
@@ -65,7 +65,7 @@ def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["redundancy", "beam_mass_threshold", "abl_prob_mass", "triviaqa-gemma4b"])
 def test_figure_asks_for_the_one_cell_it_shows(name: str) -> None:
-    needs = core.exhibit(name, STUDY).needs(STUDY)
+    needs = core.exhibit(name, STUDY).artifacts(STUDY)
     assert {(need.model, need.dataset) for need in needs if need.model} == {(exhibits_study.BASE, "triviaqa")}
 
 
@@ -95,7 +95,7 @@ MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]
 def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:
     study = exhibits_study.study(**changes)
     with pytest.raises(BeamUQError, match=fix) as told:
-        core.exhibit(name, study).needs(study)
+        core.exhibit(name, study).artifacts(study)
     assert "\n" not in str(told.value)
 
 
@@ -105,27 +105,29 @@ def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
         grid.append({"recipe": "main", "models": [model], "datasets": list(datasets), "scorers": ["cosine"]})
     study = exhibits_study.study(grid=grid)
     with pytest.raises(BeamUQError, match="lacks tiny-chat/triviaqa"):
-        core.exhibit("qa_mean_prr", study).needs(study)
+        core.exhibit("qa_mean_prr", study).artifacts(study)
 
 
-def test_inputs_in_another_order_are_refused(tmp_path: Path) -> None:
+def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    needs = [Artifact("questions", dataset="triviaqa"), Artifact("questions", dataset="coqa")]
-    paths = results.paths(needs)
-    with pytest.raises(BeamUQError, match="in the order of needs"):
-        core.Inputs.read(needs, paths[::-1])
+    wanted, other = Artifact("questions", dataset="triviaqa"), Artifact("questions", dataset="coqa")
+    (path,) = results.paths([other])
+    path.rename(tmp_path / wanted.path)
+    with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: holds .*coqa.*, expected .*triviaqa"):
+        core.Inputs.read(tmp_path, [wanted])
 
 
-def test_input_of_another_kind_is_refused(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
-    (path,) = results.paths([Artifact("questions", dataset="triviaqa")])
+def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (path,) = exhibits_study.Results(tmp_path, STUDY).paths([Artifact("questions", dataset="triviaqa")])
+    (tmp_path / "shots").mkdir()
+    path.rename(tmp_path / "shots/triviaqa.parquet")
     with pytest.raises(BeamUQError, match="expected a table of 'shots'"):
-        core.Inputs.read([Artifact("shots", dataset="triviaqa")], [path])
+        core.Inputs.read(tmp_path, [Artifact("shots", dataset="triviaqa")])
 
 
-def test_missing_input_is_counted() -> None:
-    with pytest.raises(BeamUQError, match="0 files given, 1 needed: questions/triviaqa"):
-        core.Inputs.read([Artifact("questions", dataset="triviaqa")], [])
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: no such file"):
+        core.Inputs.read(tmp_path, [Artifact("questions", dataset="triviaqa")])
 
 
 def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; from beamuq.exhibits import core; from beamuq.study import STUDIES, load_study\n"
-        "s = load_study(STUDIES / 'demo.yaml'); core.exhibit('prr_curves', s).needs(s)\n"
+        "s = load_study(STUDIES / 'demo.yaml'); core.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -147,10 +149,10 @@ def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> Non
 
 def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
     item = core.exhibit("qa_tiny", STUDY)
-    needs = item.needs(STUDY)
+    needs = item.artifacts(STUDY)
     paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
     table = artifacts.read(paths[0], "evaluation").table
     kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
     artifacts.write(paths[0], "evaluation", kept, cell=needs[0].cell)
     with pytest.raises(BeamUQError, match=r"evaluation/.*: no row for PRR MTE greedy"):
-        item.build(STUDY, core.Inputs.read(needs, paths))
+        item.build(STUDY, core.Inputs.read(tmp_path, needs))

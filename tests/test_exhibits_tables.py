@@ -45,7 +45,7 @@ def built(results: exhibits_study.Results) -> dict[str, Table]:
 
 def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Table:
     item = core.exhibit(name, study)
-    table = item.build(study, results.inputs(item.needs(study)))
+    table = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(table, Table)
     return table
 
@@ -189,7 +189,7 @@ def undefined(tmp_path: Path) -> dict[str, Table]:
     """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
     results = exhibits_study.Results(tmp_path, STUDY)
     item = core.exhibit("qa_mean_prr", STUDY)
-    for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
+    for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         rows = artifacts.read(path, need.kind).table.to_pylist()
         for row in rows:
             if need.kind == "evaluation" and need.model == exhibits_study.BASE:
@@ -464,8 +464,8 @@ def test_latex_compiles_alone_on_one_page(name: str, built: dict[str, Table], tm
 @pytest.mark.latex
 @needs_latex
 @pytest.mark.parametrize("name", RANKED)
-def test_house_style_compiles_alone_on_one_page(name: str, built: dict[str, Table], tmp_path: Path) -> None:
-    compile_alone(render_table.latex(built[name].in_house_style()), tmp_path)
+def test_style_with_intervals_compiles_alone_on_one_page(name: str, built: dict[str, Table], tmp_path: Path) -> None:
+    compile_alone(render_table.latex(built[name].with_intervals()), tmp_path)
 
 
 @pytest.mark.latex
@@ -483,16 +483,16 @@ def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     compile_alone(render_table.latex(table_of([[Cell("1"), Cell("2")]], notes=(text,))), tmp_path)
 
 
-OUTPUTS = ("csv", "tex", "markdown", "html", "house-tex", "house-markdown", "house-html")
+OUTPUTS = ("csv", "tex", "markdown", "html", "intervals-tex", "intervals-markdown", "intervals-html")
 
 
 def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
-    needs = core.exhibit("qa_tiny", STUDY).needs(STUDY)
-    study = tmp_path / "study.json"
+    results.paths(core.exhibit("qa_tiny", STUDY).artifacts(STUDY))
+    study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
     options = [text for kind, path in outputs.items() for text in (f"--{kind}", str(path))]
-    table_step.main(["--name", "qa_tiny", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options])
+    table_step.main(["--name", "qa_tiny", "--study", str(study), *options])
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
     built = build("qa_tiny", results)
     assert outputs["csv"].read_text(encoding="utf-8") == render_table.csv(built)
@@ -502,17 +502,15 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
         "html": render_table.html,
     }.items():
         assert outputs[kind].read_text(encoding="utf-8") == render(built)
-        assert outputs[f"house-{kind}"].read_text(encoding="utf-8") == render(built.in_house_style())
-        assert render(built) != render(built.in_house_style())
+        assert outputs[f"intervals-{kind}"].read_text(encoding="utf-8") == render(built.with_intervals())
+        assert render(built) != render(built.with_intervals())
 
 
 def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    needs = core.exhibit("redundancy", STUDY).needs(STUDY)
-    study = tmp_path / "study.json"
+    results.paths(core.exhibit("redundancy", STUDY).artifacts(STUDY))
+    study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     options = [text for kind in OUTPUTS for text in (f"--{kind}", str(tmp_path / kind))]
     with pytest.raises(BeamUQError, match=r"is a figure; use beamuq\.steps\.figure"):
-        table_step.main(
-            ["--name", "redundancy", "--study", str(study), "--inputs", *map(str, results.paths(needs)), *options]
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["study.json"]
+        table_step.main(["--name", "redundancy", "--study", str(study), *options])
+    assert not list(tmp_path.iterdir())

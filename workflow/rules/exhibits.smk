@@ -30,13 +30,13 @@ rule table:
             category="1 Tables",
             labels={"table": "{name}", "style": "paper"},
         ),
-        house_tex="<results>/tables/house/{name}.tex",
-        house_markdown="<results>/tables/house/{name}.md",
-        house_html=report(
-            "<results>/tables/house/{name}.html",
+        intervals_tex="<results>/tables/intervals/{name}.tex",
+        intervals_markdown="<results>/tables/intervals/{name}.md",
+        intervals_html=report(
+            "<results>/tables/intervals/{name}.html",
             caption="../report/table.rst",
             category="1 Tables",
-            labels={"table": "{name}", "style": "house"},
+            labels={"table": "{name}", "style": "intervals"},
         ),
     log:
         "<logs>/table/{name}.log",
@@ -47,9 +47,9 @@ rule table:
         mem_mb=2000,
         runtime=10,
     shell:
-        "python -m beamuq.steps.table --name {wildcards.name} --study {input.study} --inputs {input.files}"
+        "python -m beamuq.steps.table --name {wildcards.name} --study {input.study}"
         " --csv {output.csv} --tex {output.tex} --markdown {output.markdown} --html {output.html}"
-        " --house-tex {output.house_tex} --house-markdown {output.house_markdown} --house-html {output.house_html}"
+        " --intervals-tex {output.intervals_tex} --intervals-markdown {output.intervals_markdown} --intervals-html {output.intervals_html}"
         " > {log} 2>&1"
 
 
@@ -78,6 +78,6 @@ rule figure:
         mem_mb=2000,
         runtime=10,
     shell:
-        "python -m beamuq.steps.figure --name {wildcards.name} --study {input.study} --inputs {input.files}"
+        "python -m beamuq.steps.figure --name {wildcards.name} --study {input.study}"
         " --pdf {output.pdf} --svg {output.svg} --png {output.png} --csv {output.csv} --caption {output.caption}"
         " > {log} 2>&1"

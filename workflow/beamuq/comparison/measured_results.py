@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from beamuq.artifacts import Artifact
-from beamuq.evaluation import bootstrap
-from beamuq.exhibits import numbers
+from beamuq.evaluation import bootstrap, intervals
 from beamuq.exhibits.core import Inputs, unique
 from beamuq.exhibits.measured import Key, Measured, Measurements, stored
 from beamuq.study import Study
@@ -67,7 +65,7 @@ class MeasuredResults:
             If a file is missing, unreadable or of another cell.
         """
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
-        return cls(study, Inputs.read(present, [folder / artifact.path for artifact in present]), present)
+        return cls(study, Inputs.read(folder, present), present)
 
     def cell(self, evaluation: Artifact) -> Cell | None:
         """A cell's measurements with their replicates, or None where they were not run."""
@@ -93,24 +91,19 @@ class MeasuredResults:
         questions = Artifact("questions", quality.dataset)
         if quality not in self.present or questions not in self.present:
             return None
-        frame = self.inputs.frame(quality)
-        answers = frame[frame["answer_source"] == "greedy"]
-        correct = (answers["value"] > self.study.quality.threshold).to_numpy()
-        groups = list(self.inputs.frame(questions).set_index("id")["group"].loc[answers["id"]])
-        confidence = self.study.evaluation.confidence
-        low, high = numbers.proportion_interval(correct, groups, confidence)
-        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-        return Measured(float(correct.mean()), low, high, std, len(correct))
+        of = intervals.accuracy(
+            self.inputs.frame(quality),
+            self.inputs.frame(questions),
+            self.study.quality.threshold,
+            self.study.evaluation.confidence,
+        )
+        return Measured(of.value, of.low, of.high, of.std, of.n)
 
 
 def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
     """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
-    names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
-    mean = float(values.mean())
-    if len(names) < 2:
-        return mean, float("nan")
-    sums = np.bincount(index, weights=values - mean)
-    return mean, float(np.sqrt(len(names) / (len(names) - 1) * np.sum(sums**2)) / len(values))
+    variance, _ = intervals.cluster_robust_variance(values, groups)
+    return float(values.mean()), float(np.sqrt(variance))
 
 
 def paired(cells: Sequence[Cell], a: Key, b: Key, confidence: float) -> bootstrap.Difference:

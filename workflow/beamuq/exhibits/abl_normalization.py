@@ -30,8 +30,8 @@ def build(study: Study, inputs: Inputs) -> Table:
         body=[ablation_tables.beam_line(f"ε={number(e)}", ablation("epsilon", e)) for e in floors],
         what="PRR (higher is better) for floors ε on the mass of each beam",
         sentences=[
-            f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
-            "ε = 1 weighs all beams alike."
+            f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main "
+            "text's, ε = 1 weighs all beams alike."
         ],
         stored=lambda at: at.setting,
     )

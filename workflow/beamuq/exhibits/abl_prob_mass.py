@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
+from beamuq.evaluation import intervals
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
@@ -33,7 +34,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
     for variant, strategy in (("multinomial", study.main.sample), ("beamsearch", study.main.beam)):
         mass = found.mass(strategy, size)
         for chosen in length_bins(found.lengths(), 7):
-            interval = numbers.mean_interval(
+            interval = intervals.mean_interval(
                 mass[chosen.members],
                 group_of(found.groups, chosen.members),
                 study.evaluation.confidence,

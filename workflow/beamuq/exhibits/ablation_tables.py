@@ -107,7 +107,7 @@ def table(
         label,
         title=naming.titled(study, what),
         caption=caption(ranked.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
-        house_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, list(sizes), body)),
+        interval_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, list(sizes), body)),
         metric="PRR",
         stub=stub,
         columns=columns,

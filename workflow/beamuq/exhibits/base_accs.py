@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from beamuq.artifacts import Artifact
+from beamuq.evaluation import intervals
 from beamuq.exhibits import grid, naming, numbers, ranked, style
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Table, unique
 from beamuq.study import Study
@@ -38,10 +39,10 @@ def build(study: Study, inputs: Inputs) -> Table:
     for model in cells:
         printed = []
         for dataset in datasets:
-            value, low, high, n = _accuracy(study, inputs, model, dataset)
-            rows.append((f"tab:{LABEL}", model, dataset, "accuracy", "", "", "", value, None, low, high, n))
-            sizes[dataset].append(n)
-            printed.append(Cell(numbers.percent(value), spread=f"[{100 * low:.0f}, {100 * high:.0f}]"))
+            of = _accuracy(study, inputs, model, dataset)
+            rows.append((f"tab:{LABEL}", model, dataset, "accuracy", "", "", "", of.value, None, of.low, of.high, of.n))
+            sizes[dataset].append(of.n)
+            printed.append(Cell(numbers.percent(of.value), spread=f"[{100 * of.low:.0f}, {100 * of.high:.0f}]"))
         body.append(Row((study.models[model].title,), tuple(printed)))
     stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
     title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
@@ -65,15 +66,15 @@ def build(study: Study, inputs: Inputs) -> Table:
     return Table(LABEL, naming.titled(study, title), caption, values, Grid(("Model",), header, tuple(body)))
 
 
-def _accuracy(study: Study, inputs: Inputs, model: str, dataset: str) -> tuple[float, float, float, int]:
-    quality = inputs.frame(
-        Artifact("quality", model=model, dataset=dataset, recipe=study.main.recipe, metric=study.quality.metric)
+def _accuracy(study: Study, inputs: Inputs, model: str, dataset: str) -> intervals.Accuracy:
+    return intervals.accuracy(
+        inputs.frame(
+            Artifact("quality", model=model, dataset=dataset, recipe=study.main.recipe, metric=study.quality.metric)
+        ),
+        inputs.frame(Artifact("questions", dataset=dataset)),
+        study.quality.threshold,
+        study.evaluation.confidence,
     )
-    answers = quality[quality["answer_source"] == "greedy"]
-    groups = inputs.frame(Artifact("questions", dataset=dataset)).set_index("id")["group"]
-    correct = (answers["value"] > study.quality.threshold).to_numpy()
-    low, high = numbers.proportion_interval(correct, list(groups.loc[answers["id"]]), study.evaluation.confidence)
-    return float(correct.mean()), low, high, len(correct)
 
 
 EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from beamuq import theorem
 from beamuq.artifacts import Artifact
+from beamuq.evaluation import intervals
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
@@ -36,7 +37,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
         members = np.ones(len(mass), dtype=bool) if chosen is None else chosen.members
         for name, threshold in thresholds.items():
             passed = mass[members] > threshold
-            low, high = numbers.proportion_interval(
+            low, high = intervals.proportion_interval(
                 passed, group_of(found.groups, members), study.evaluation.confidence
             )
             title = "All" if chosen is None else chosen.title

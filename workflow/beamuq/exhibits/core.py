@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 import beamuq.exhibits
-from beamuq import artifacts
-from beamuq.artifacts import Artifact
+from beamuq.artifacts import Artifact, Loaded, read
 from beamuq.errors import BeamUQError, hint
 from beamuq.study import Study, load_study
 
@@ -37,7 +36,7 @@ class Cell:
 
     ``spread`` follows the text in small type, ``interval`` stands under it; ``mark`` is the rank within a column;
     ``better`` draws the arrow; ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a
-    typewriter face. ``house`` is the cell of the house style; None: it looks the same in both.
+    typewriter face. ``with_interval`` is the cell of the second style, which prints intervals; None: the same in both.
     """
 
     text: str
@@ -47,7 +46,7 @@ class Cell:
     note: str = ""
     code: bool = False
     interval: str = ""
-    house: Cell | None = None
+    with_interval: Cell | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Grid:
 class Table:
     """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it.
 
-    As it stands it has the paper's style; ``house_caption`` is the house style's where that differs.
+    As it stands it has the paper's style; ``interval_caption`` is that of the style with intervals where it differs.
     """
 
     label: str
@@ -91,15 +90,17 @@ class Table:
     values: pd.DataFrame
     grid: Grid
     notes: tuple[str, ...] = ()
-    house_caption: str = ""
+    interval_caption: str = ""
 
-    def in_house_style(self) -> Table:
-        """The same table with the cells and the caption of the house style."""
+    def with_intervals(self) -> Table:
+        """The same table in the second style: its cells with intervals, and the caption that explains them."""
         body = tuple(
-            replace(item, cells=tuple(cell.house or cell for cell in item.cells)) if isinstance(item, Row) else item
+            replace(item, cells=tuple(cell.with_interval or cell for cell in item.cells))
+            if isinstance(item, Row)
+            else item
             for item in self.grid.body
         )
-        return replace(self, caption=self.house_caption or self.caption, grid=replace(self.grid, body=body))
+        return replace(self, caption=self.interval_caption or self.caption, grid=replace(self.grid, body=body))
 
 
 @dataclass(frozen=True)
@@ -116,30 +117,22 @@ class Figure:
 class Inputs:
     """The files an exhibit asked for, by :class:`~beamuq.artifacts.Artifact`."""
 
-    def __init__(self, loaded: dict[Artifact, artifacts.Loaded]) -> None:
+    def __init__(self, loaded: dict[Artifact, Loaded]) -> None:
         self._loaded = loaded
         self._frames: dict[Artifact, pd.DataFrame] = {}
 
     @classmethod
-    def read(cls, needs: Sequence[Artifact], paths: Sequence[Path]) -> Inputs:
-        """Read ``paths`` in the order of ``needs``; each file's footer must name the cell that was asked for.
+    def read(cls, results_folder: Path, wanted: Iterable[Artifact]) -> Inputs:
+        """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
 
         Raises
         ------
         BeamUQError
-            If the counts differ, a file is unreadable, of another kind, or of another cell.
+            If a file is missing, unreadable, of another kind, or its footer names another cell than its path.
         """
-        if len(needs) != len(paths):
-            raise BeamUQError(f"--inputs: {len(paths)} files given, {len(needs)} needed: {_listing(needs)}")
-        loaded = {}
-        for need, path in zip(needs, paths, strict=True):
-            loaded[need] = artifacts.read(path, need.kind)
-            if loaded[need].cell != need.cell:
-                found, wanted = loaded[need].cell, need.cell
-                raise BeamUQError(f"{path}: holds {found}, expected {wanted}; give --inputs in the order of needs")
-        return cls(loaded)
+        return cls({artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted})
 
-    def __getitem__(self, need: Artifact) -> artifacts.Loaded:
+    def __getitem__(self, need: Artifact) -> Loaded:
         return self._loaded[need]
 
     def frame(self, need: Artifact) -> pd.DataFrame:
@@ -149,17 +142,32 @@ class Inputs:
         return self._frames[need]
 
 
+def read_artifact(path: Path, artifact: Artifact) -> Loaded:
+    """Read one file and check that it holds ``artifact``.
+
+    Raises
+    ------
+    BeamUQError
+        If the file is missing, unreadable, of another kind, or its footer names another cell.
+    """
+    loaded = read(path, artifact.kind)
+    if loaded.cell != artifact.cell:
+        raise BeamUQError(f"{path}: holds {loaded.cell}, expected {artifact.cell}; delete it and run again")
+    return loaded
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """A table or a figure: its label (the paper's, without ``tab:`` or ``fig:``), what it reads, how it is built.
 
-    ``needs`` raises :class:`BeamUQError` with a one-line reason where a study cannot supply the exhibit. ``module`` is
-    the one that holds it, an input of the rule that draws it. ``files`` are further files read: prompt templates.
+    ``artifacts`` raises :class:`BeamUQError` with a one-line reason where a study cannot supply the exhibit.
+    ``module`` is the one that holds it, an input of the rule that draws it. ``files`` are further files read: prompt
+    templates.
     """
 
     label: str
     kind: Literal["table", "figure"]
-    needs: Callable[[Study], list[Artifact]]
+    artifacts: Callable[[Study], list[Artifact]]
     build: Callable[[Study, Inputs], Table | Figure]
     module: str
     files: Callable[[Study], list[Path]] = lambda study: []  # noqa: ARG005  (the name is part of the interface)
@@ -220,7 +228,3 @@ def _exhibits(module: ModuleType, study: Study) -> Iterator[Exhibit]:
         yield module.EXHIBIT
     if hasattr(module, "family"):
         yield from module.family(study)
-
-
-def _listing(needs: Sequence[Artifact]) -> str:
-    return ", ".join(need.path for need in needs) or "none"

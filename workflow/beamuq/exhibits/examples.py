@@ -62,8 +62,9 @@ def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) ->
     caption = naming.caption(
         study,
         [
-            f"Worked examples of {model} on {name}: the greedy answer, {study.main.num_candidates} multinomial samples in the "
-            f"order drawn, {study.main.num_candidates} beams with their sequence probability, and {METHOD} over each.",
+            f"Worked examples of {model} on {name}: the greedy answer, {study.main.num_candidates} multinomial samples "
+            f"in the order drawn, {study.main.num_candidates} beams with their sequence probability, and {METHOD} over "
+            "each.",
             f"Chosen by rule, not by hand: {rule} "
             f"(right: {study.quality.title} > {study.quality.threshold:g}). Long texts are cut with an ellipsis; the "
             "CSV file has them whole.",

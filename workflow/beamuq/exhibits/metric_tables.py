@@ -109,7 +109,7 @@ def table(
         label,
         title=naming.titled(study, what),
         caption=caption(ranked.MARKS_SENTENCE, ranked.spread_sentence(study, shown)),
-        house_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, shown, body)),
+        interval_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, shown, body)),
         metric=metric,
         stub=("Method",),
         columns=columns,

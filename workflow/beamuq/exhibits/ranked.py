@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import pandas as pd
 
-from beamuq.exhibits import house, naming, numbers, style
+from beamuq.exhibits import holm_bold, naming, numbers, style
 from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 from beamuq.exhibits.measured import Measured
 from beamuq.study import Study
@@ -59,7 +59,7 @@ def ranked_table(
     *,
     title: str,
     caption: str,
-    house_caption: str,
+    interval_caption: str,
     metric: str,
     stub: tuple[str, ...],
     columns: Sequence[Column],
@@ -71,7 +71,7 @@ def ranked_table(
 ) -> Table:
     """Measure every row × column; mark best and second of each column; draw the arrow where the beam form is better.
 
-    The house style's cells have the interval and :mod:`beamuq.exhibits.house`'s bold instead, and the arrow too.
+    The cells of the second style have the interval, :mod:`beamuq.exhibits.holm_bold`'s bold, and the arrow too.
     ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row with the
     ``multinomial`` row of the same method and setting, where that row is in the table.
     """
@@ -81,10 +81,10 @@ def ranked_table(
     for column in columns:
         keys = [line.key | column.key for line in lines]
         marks = numbers.marks([measured[key].value for key in keys])
-        verdicts = house.verdicts([measured[key] for key in keys])
+        verdicts = holm_bold.verdicts([measured[key] for key in keys])
         for key, mark, verdict in zip(keys, marks, verdicts, strict=True):
             cell = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
-            cells[key] = replace(cell, house=_house_cell(cell, measured[key], verdict))
+            cells[key] = replace(cell, with_interval=_interval_cell(cell, measured[key], verdict))
     grid = Grid(
         stub,
         tuple(zip(*(column.titles for column in columns), strict=True)),
@@ -115,7 +115,7 @@ def ranked_table(
         ],
         columns=list(CSV_COLUMNS),
     )
-    return Table(label, title, caption, values, grid, tuple(filter(None, notes)), house_caption)
+    return Table(label, title, caption, values, grid, tuple(filter(None, notes)), interval_caption)
 
 
 def _cell(
@@ -140,7 +140,7 @@ def _cell(
     )
 
 
-def _house_cell(cell: Cell, found: Measured, verdict: house.Verdict) -> Cell | None:
+def _interval_cell(cell: Cell, found: Measured, verdict: holm_bold.Verdict) -> Cell | None:
     if found.value is None:
         return None
     return replace(
@@ -160,12 +160,12 @@ def spread_sentence(study: Study, datasets: Sequence[str]) -> str:
 
 
 def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
-    """What the brackets of the house style are, and whether so few resamples can distinguish anything."""
+    """What the brackets of the style with intervals are, and whether so few resamples can distinguish anything."""
     resamples, others = study.evaluation.resamples, _others(body)
-    smallest = house.smallest_p(resamples)
+    smallest = holm_bold.smallest_p(resamples)
     few = (
         ""
-        if smallest * others < house.LEVEL
+        if smallest * others < holm_bold.LEVEL
         else f" {resamples} resamples are too few to distinguish any value from the best: p is at least "
         f"{smallest:.2g}, corrected over {others} comparisons {min(1.0, smallest * others):.2g}."
     )
@@ -173,12 +173,12 @@ def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
 
 
 def bold_sentence(body: Body) -> str:
-    """What bold is in the house style."""
+    """What bold is in the style with intervals."""
     return (
         "Bold: the best of each column and every value not distinguishable from it at the "
-        f"{100 * house.LEVEL:g} % level (two-sided paired bootstrap test on the same resamples, corrected by Holm over "
-        f"the column's {_others(body)} comparisons with the best); a value that could not be compared is not bold and "
-        "its note says why"
+        f"{100 * holm_bold.LEVEL:g} % level (two-sided paired bootstrap test on the same resamples, corrected by Holm "
+        f"over the column's {_others(body)} comparisons with the best); a value that could not be compared is not bold "
+        "and its note says why"
     )
 
 

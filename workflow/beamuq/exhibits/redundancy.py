@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
+from beamuq.evaluation import intervals
 from beamuq.exhibits import grid, naming, numbers, style
 from beamuq.exhibits.candidates import Candidates, group_of, length_bins
 from beamuq.exhibits.core import Exhibit, Figure, Inputs
@@ -32,7 +33,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
     rows = []
     for chosen in [*length_bins(found.lengths()), None]:
         members = np.ones(len(values), dtype=bool) if chosen is None else chosen.members
-        interval = numbers.mean_interval(
+        interval = intervals.mean_interval(
             values[members],
             group_of(found.groups, members),
             study.evaluation.confidence,

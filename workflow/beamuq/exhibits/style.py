@@ -80,7 +80,7 @@ VARIANTS = {
 
 
 @contextmanager
-def house() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """matplotlib's defaults with this module's settings on top: a user's own matplotlibrc changes nothing."""
     import matplotlib as mpl
 
@@ -192,7 +192,7 @@ def laid_out(built: Figure) -> matplotlib.figure.Figure:
 
 def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
     """Draw once and write all five files, each atomically: no dates, no versions, fixed ids, embedded fonts."""
-    with house():
+    with settings():
         figure = laid_out(built)
         metadata: dict[str, dict[str, str | None]] = {
             "pdf": {"CreationDate": None, "Creator": None, "Producer": None, "Title": built.title},

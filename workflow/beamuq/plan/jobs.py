@@ -361,7 +361,7 @@ class Plan:
         }
 
     def exhibit_inputs(self, wildcards: Wildcards) -> list[str]:
-        return [self.file(need) for need in exhibits.exhibit(wildcards.name, self.study).needs(self.study)]
+        return [self.file(need) for need in exhibits.exhibit(wildcards.name, self.study).artifacts(self.study)]
 
     @property
     def overview_inputs(self) -> dict[str, list[str]]:
@@ -690,7 +690,7 @@ class Plan:
     def _check_exhibits(self) -> None:
         for position, name in enumerate(self.study.exhibits):
             try:
-                exhibits.exhibit(name, self.study).needs(self.study)
+                exhibits.exhibit(name, self.study).artifacts(self.study)
             except BeamUQError as error:
                 raise BeamUQError(f"{self.path}: exhibits[{position}]: {json.dumps(name)}: {error}") from error
 

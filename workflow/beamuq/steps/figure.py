@@ -1,4 +1,4 @@
-"""One figure of the paper, from the files it names: PDF, SVG, PNG, the data drawn as CSV, the caption as text."""
+"""One figure of the paper, from the results it names: PDF, SVG, PNG, the data drawn as CSV, the caption as text."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read, build, draw."""
     parser = argparse.ArgumentParser(prog="beamuq.steps.figure", description=__doc__)
     parser.add_argument("--name", required=True, help="the label, such as prr_curves")
-    parser.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
-    parser.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
+    parser.add_argument("--study", required=True, type=Path, help="study.json in the folder of the study's results")
     for kind in ("pdf", "svg", "png", "csv", "caption"):
         parser.add_argument(f"--{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
     study = core.study_given(options.study)
     item = core.exhibit(options.name, study)
-    built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
+    built = item.build(study, core.Inputs.read(options.study.parent, item.artifacts(study)))
     if not isinstance(built, core.Figure):
         raise BeamUQError(f"--name: {options.name!r} is a table; use beamuq.steps.table")
     paths = {kind: getattr(options, kind) for kind in ("pdf", "svg", "png", "csv", "caption")}

@@ -1,4 +1,4 @@
-"""One table of the paper, from the files it names: CSV, LaTeX, Markdown, HTML, and all but the CSV in house style."""
+"""One table of the paper as CSV, LaTeX, Markdown and HTML, and all but the CSV again with intervals printed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read, build, write."""
     parser = argparse.ArgumentParser(prog="beamuq.steps.table", description=__doc__)
     parser.add_argument("--name", required=True, help="the label, such as qa_mean_prr")
-    parser.add_argument("--study", required=True, type=Path, help="a study file, or one written as .json")
-    parser.add_argument("--inputs", nargs="*", default=[], type=Path, help="in the order of the exhibit's needs")
-    for kind in ("csv", "tex", "markdown", "html", "house-tex", "house-markdown", "house-html"):
+    parser.add_argument("--study", required=True, type=Path, help="study.json in the folder of the study's results")
+    for kind in ("csv", "tex", "markdown", "html", "intervals-tex", "intervals-markdown", "intervals-html"):
         parser.add_argument(f"--{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
     study = core.study_given(options.study)
     item = core.exhibit(options.name, study)
-    built = item.build(study, core.Inputs.read(item.needs(study), options.inputs))
+    built = item.build(study, core.Inputs.read(options.study.parent, item.artifacts(study)))
     if not isinstance(built, core.Table):
         raise BeamUQError(f"--name: {options.name!r} is a figure; use beamuq.steps.figure")
-    house = built.in_house_style()
+    intervals = built.with_intervals()
     outputs: list[tuple[Path, Callable[[core.Table], str], core.Table]] = [
         (options.csv, render_table.csv, built),
         (options.tex, render_table.latex, built),
         (options.markdown, render_table.markdown, built),
         (options.html, render_table.html, built),
-        (options.house_tex, render_table.latex, house),
-        (options.house_markdown, render_table.markdown, house),
-        (options.house_html, render_table.html, house),
+        (options.intervals_tex, render_table.latex, intervals),
+        (options.intervals_markdown, render_table.markdown, intervals),
+        (options.intervals_html, render_table.html, intervals),
     ]
     for path, render, table in outputs:
         with artifacts.atomic(path) as temporary:

@@ -1,4 +1,4 @@
-"""The house style's bold: values that a paired test cannot tell from the best of their column."""
+"""The bold of the tables with intervals: values that a paired test cannot tell from the best of their column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The house style: intervals, and bold for what a paired test cannot tell from the best, from the paper's frame."""
+"""The style with intervals: brackets, and bold for what a paired test cannot tell from the best."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import exhibits_study
 from beamuq import artifacts
-from beamuq.exhibits import core, house, render_table
+from beamuq.exhibits import core, holm_bold, render_table
 from beamuq.exhibits.core import Cell, Row, Table
 from beamuq.exhibits.measured import Measured
 from beamuq.study import Study
@@ -40,7 +40,7 @@ class Noisy(exhibits_study.Results):
 
 def build(name: str, results: exhibits_study.Results, study: Study) -> Table:
     item = core.exhibit(name, study)
-    table = item.build(study, results.inputs(item.needs(study)))
+    table = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(table, Table)
     return table
 
@@ -107,7 +107,7 @@ def column(values: Sequence[float | None], replicates: Sequence[Floats]) -> list
 
 
 def bold(values: Sequence[float | None], replicates: Sequence[Floats]) -> set[int]:
-    verdicts = house.verdicts(column(values, replicates))
+    verdicts = holm_bold.verdicts(column(values, replicates))
     return {row for row, verdict in enumerate(verdicts) if verdict.bold}
 
 
@@ -182,23 +182,23 @@ def test_undefined_values_are_never_bold() -> None:
 def test_rows_that_cannot_be_compared_are_not_bold_and_say_why() -> None:
     values, replicates = [0.6, 0.6 - 1e-6, 0.5], [np.zeros(RESAMPLES) for _ in range(3)]
     replicates[1] = np.where(np.arange(RESAMPLES) < 21, np.nan, 0.0)
-    found = house.verdicts(column(values, replicates))
+    found = holm_bold.verdicts(column(values, replicates))
     assert [verdict.bold for verdict in found] == [True, False, True]
     assert [verdict.note for verdict in found] == ["", "not compared with the best", ""]
 
 
 def test_a_best_row_without_interval_leaves_no_other_bold() -> None:
     replicates = [np.where(np.arange(RESAMPLES) < 21, np.nan, 0.0), np.zeros(RESAMPLES)]
-    best, other = house.verdicts(column([0.6, 0.5], replicates))
+    best, other = holm_bold.verdicts(column([0.6, 0.5], replicates))
     assert best.bold
-    assert other == house.Verdict(False, "not compared with the best: 21 of 2000 resamples undefined")
+    assert other == holm_bold.Verdict(False, "not compared with the best: 21 of 2000 resamples undefined")
 
 
 def test_rows_without_common_resamples_are_not_compared() -> None:
     replicates = [np.zeros(RESAMPLES), np.zeros(RESAMPLES - 1), np.zeros(RESAMPLES)]
     rows = column([0.6, 0.5, 0.5], replicates)
     rows[2] = Measured(0.5, 0.4, 0.6, 0.1, 24)
-    found = house.verdicts(rows)
+    found = holm_bold.verdicts(rows)
     assert [verdict.bold for verdict in found] == [True, False, False]
     assert {verdict.note for verdict in found[1:]} == {"not compared with the best: no common resamples"}
 
@@ -208,7 +208,7 @@ def test_rows_without_common_resamples_are_not_compared() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: dict[str, Table]) -> None:
-    paper, other = built[name], built[name].in_house_style()
+    paper, other = built[name], built[name].with_intervals()
     assert other.values is paper.values
     assert [(cell.text, cell.better) for cell in cells(other)] == [(cell.text, cell.better) for cell in cells(paper)]
     assert render_table.csv(other) == render_table.csv(paper)
@@ -217,14 +217,14 @@ def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: d
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in RANKED])
 def test_tables_that_rank_nothing_look_the_same_in_both(name: str, built: dict[str, Table]) -> None:
     for render in (render_table.latex, render_table.markdown, render_table.html):
-        assert render(built[name].in_house_style()) == render(built[name])
+        assert render(built[name].with_intervals()) == render(built[name])
 
 
 @pytest.mark.parametrize("name", RANKED)
 def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, Table]) -> None:
     limits = built[name].values[["low", "high"]].to_numpy(dtype=np.float64)
-    printed = [re.findall(r"-?\d*\.\d{3}", cell.interval) for cell in cells(built[name].in_house_style())]
-    assert all(cell.interval.startswith("[") for cell in cells(built[name].in_house_style()))
+    printed = [re.findall(r"-?\d*\.\d{3}", cell.interval) for cell in cells(built[name].with_intervals())]
+    assert all(cell.interval.startswith("[") for cell in cells(built[name].with_intervals()))
     assert np.abs(np.sort(np.array(printed, dtype=np.float64), axis=0) - np.sort(limits, axis=0)).max() <= 0.0005 + 1e-9
 
 
@@ -232,7 +232,7 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
     """``qa_tiny``: each dataset from its own replicates, the mean from their means, resample by resample."""
     item = core.exhibit("qa_tiny", STUDY)
     stored: dict[str, dict[tuple[str, str], Floats]] = {}
-    for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
+    for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         if need.kind == "replicates":
             rows = artifacts.read(path, "replicates").table.to_pylist()
             stored[need.dataset] = {
@@ -241,7 +241,7 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
                 if (row["metric"], row["answer_source"], row["setting"]) == ("PRR", "greedy", "")
             }
     values = built["qa_tiny"].values
-    body = [row for row in built["qa_tiny"].in_house_style().grid.body if isinstance(row, Row)]
+    body = [row for row in built["qa_tiny"].with_intervals().grid.body if isinstance(row, Row)]
     counts = []
     for position, dataset in enumerate([*exhibits_study.DATASETS, "mean"]):
         part = values[values["dataset"] == dataset]
@@ -262,16 +262,16 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_house_style_has_no_second_place_and_bold_holds_the_paper_s_best(name: str, built: dict[str, Table]) -> None:
-    pairs = list(zip(cells(built[name]), cells(built[name].in_house_style()), strict=True))
+def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(name: str, built: dict[str, Table]) -> None:
+    pairs = list(zip(cells(built[name]), cells(built[name].with_intervals()), strict=True))
     assert all(other.mark in ("", "best") for _, other in pairs)
     assert all(other.mark == "best" for paper, other in pairs if paper.mark == "best")
     assert any(not other.mark for _, other in pairs)
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_house_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, Table]) -> None:
-    table = built[name].in_house_style()
+def test_interval_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, Table]) -> None:
+    table = built[name].with_intervals()
     rows = sum(isinstance(item, Row) for item in table.grid.body)
     for words in (
         "95 % percentile intervals over 2000 bootstrap resamples of the questions (of whole stories for CoQA)",
@@ -290,7 +290,7 @@ def test_house_caption_says_interval_test_correction_level_and_n(name: str, buil
 
 def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: Table) -> None:
     """200 resamples give p ≥ .01, and 19 comparisons make .19 of it; their difference is the same in every resample."""
-    table = few.in_house_style()
+    table = few.with_intervals()
     assert "200 resamples are too few to distinguish any value from the best" in table.caption
     assert "p is at least 0.01, corrected over 19 comparisons 0.19" in table.caption
     assert all(cell.mark == "best" for cell in cells(table))
@@ -300,7 +300,7 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
     """MTE is undefined on CoQA; Perplexity on TriviaQA has too many undefined resamples, and so in the mean."""
     results = Noisy(tmp_path, STUDY)
     item = core.exhibit("qa_tiny", STUDY)
-    for need, path in zip(item.needs(STUDY), results.paths(item.needs(STUDY)), strict=True):
+    for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         rows = artifacts.read(path, need.kind).table.to_pylist()
         why = "60 of 2000 resamples undefined: no interval"
         for row in rows:
@@ -312,7 +312,7 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
                 else:
                     row["values"] = [float("nan")] * 60 + list(row["values"][60:])
         artifacts.write(path, need.kind, rows, cell=need.cell)
-    table = build("qa_tiny", results, STUDY).in_house_style()
+    table = build("qa_tiny", results, STUDY).with_intervals()
     of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, Row)}
     assert of["MTE"][2] == Cell("n/a", note="one quality")
     assert "undefined on CoQA" in of["MTE"][-1].note

@@ -1,0 +1,122 @@
+"""Accuracy of answers, and intervals of means and proportions over questions that may come in groups.
+
+A group is what is independent: a CoQA story, otherwise the question itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+LEAST_GROUPS = 5
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of ``n`` answers that are correct, in [0, 1], with its interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+    @property
+    def std(self) -> float:
+        """That of the interval: where all are right, or none, the answers' own is 0 and would judge nothing."""
+        return (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
+
+
+def accuracy(
+    quality: pd.DataFrame,
+    questions: pd.DataFrame,
+    threshold: float,
+    confidence: float,
+    answer_source: str = "greedy",
+) -> Accuracy:
+    """The share of answers whose quality is strictly above the threshold, with Wilson's interval by groups.
+
+    Parameters
+    ----------
+    quality
+        Rows of a quality file: ``id``, ``answer_source``, ``value``.
+    questions
+        Rows of a questions file, of which ``id`` and ``group`` are read; it may hold more ids than ``quality``.
+    threshold, confidence
+        Such as 0.5 and 0.95.
+    answer_source
+        Whose answers: the greedy ones, or those of the top beam.
+    """
+    answers = quality[quality["answer_source"] == answer_source]
+    correct = (answers["value"] > threshold).to_numpy()
+    groups = list(questions.set_index("id")["group"].loc[answers["id"]])
+    low, high = proportion_interval(correct, groups, confidence)
+    return Accuracy(float(correct.mean()), low, high, len(correct), confidence)
+
+
+def proportion_interval(successes: NDArray[np.bool_], groups: Sequence[str], confidence: float) -> tuple[float, float]:
+    """Wilson's score interval of a proportion, with the sample size cut by the design effect of dependent questions.
+
+    Parameters
+    ----------
+    successes
+        One truth value a question, at least one.
+    groups
+        The question's group: a CoQA story; otherwise the question itself, which gives Wilson's interval.
+    confidence
+        Such as 0.95.
+
+    Notes
+    -----
+    n_eff = n / max(1, d), d the ratio of the cluster-robust variance of the mean to the binomial one (Kish's design
+    effect, as Korn and Graubard use it). At 0 % and 100 %, where d does not exist, n_eff is the number of groups.
+    """
+    n, p = len(successes), float(np.mean(successes))
+    clustered, count = cluster_robust_variance(successes, groups)
+    effective = float(count)
+    if 1 < count < n and 0 < p < 1:
+        effective = n / max(1.0, clustered / (p * (1 - p) / n))
+    z = float(ndtri((1 + confidence) / 2))
+    center = (p + z**2 / (2 * effective)) / (1 + z**2 / effective)
+    half = z / (1 + z**2 / effective) * math.sqrt(p * (1 - p) / effective + z**2 / (4 * effective**2))
+    return max(0.0, center - half), min(1.0, center + half)
+
+
+def mean_interval(values: Floats, groups: Sequence[str], confidence: float) -> tuple[float, float] | None:
+    """Student's t interval of a mean of shares, cut to [0, 1]; None below five groups or where all are equal.
+
+    Parameters
+    ----------
+    values
+        One a question, in [0, 1].
+    groups
+        The question's group: a CoQA story; otherwise the question itself.
+    confidence
+        Such as 0.95.
+
+    Notes
+    -----
+    The variance of the mean is cluster-robust, with a degree of freedom less than there are groups. A percentile
+    bootstrap of few groups is too short: of two it is their range, which covers half of what it says.
+    """
+    clustered, count = cluster_robust_variance(values, groups)
+    if count < LEAST_GROUPS or np.ptp(values) == 0:
+        return None
+    mean, half = float(np.mean(values)), float(stdtrit(count - 1, (1 + confidence) / 2)) * math.sqrt(clustered)
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def cluster_robust_variance(values: NDArray[np.bool_] | Floats, groups: Sequence[str]) -> tuple[float, int]:
+    """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
+    names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
+    if len(names) < 2:
+        return math.nan, len(names)
+    sums = np.bincount(index, weights=values - np.mean(values))
+    return len(names) / (len(names) - 1) * float(np.sum(sums**2)) / len(values) ** 2, len(names)
