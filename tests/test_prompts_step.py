@@ -50,9 +50,9 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ('{"style": "chat", "dataset": "web"}', "--settings: style: \"chat\": Input should be 'base' or 'instruct'"),
-        ('{"style": "base"}', "--settings: dataset: .*Field required"),
-        ("base", "--settings: .*Invalid JSON"),
+        ('{"style": "chat", "dataset": "web"}', '--settings: style: "chat"'),
+        ('{"style": "base"}', "--settings: dataset: "),
+        ("base", "--settings: "),
         ('{"style": "base", "dataset": "coqa"}', r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"),
     ],
 )

@@ -15,6 +15,8 @@ in ``option``          ``{letter}``: A, B, … by place; ``{text}``
 
 There is no logic but one rule: where ``{shots}`` or ``{history}`` stands alone on a line and is empty, the line goes,
 and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
+
+:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.p_true`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import Any
 from beamuq.errors import BeamUQError
 
 _PART = re.compile(r"^== *(\w+) *==[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
 _ALLOWED = {
     "prompt": r"question|options|shots|history|story|title_[1-9]\d*|paragraph_[1-9]\d*",
     "shot": r"question|options|answer",
@@ -37,37 +39,67 @@ _ALLOWED = {
     "option": r"letter|text",
 }
 _REPEATED = {"shots": "shot", "history": "turn", "options": "option"}
+_BLOCKS = ("shots", "passages", "history", "options")  # go, with their line, where there are none
 
 
 @dataclass(frozen=True)
-class Template:
-    """The parts of a template by name; ``prompt`` is always there."""
+class PromptTemplate:
+    """The parts of a dataset's template by name; ``prompt`` is always there."""
 
     parts: Mapping[str, str]
 
 
-def load(path: Path) -> Template:
-    """Read and check a template.
+def read_template(path: Path) -> str:
+    """The text of a template file.
+
+    Raises
+    ------
+    BeamUQError
+        If it is missing or is no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise BeamUQError(f"{path}: no such template; write it, or correct its path") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BeamUQError(f"{path}: not readable as UTF-8 text ({error}); restore the template") from error
+
+
+def split_parts(text: str) -> list[tuple[str, str]]:
+    """The parts of a template in their order: name, and text without newlines at its ends."""
+    _, *pieces = _PART.split(text)
+    return [(name, body.strip("\n")) for name, body in zip(pieces[::2], pieces[1::2], strict=True)]
+
+
+def placeholders(body: str) -> list[str]:
+    """The names in braces of one part, in their order."""
+    return _PLACEHOLDER.findall(body)
+
+
+def fill_part(body: str, values: Mapping[str, str]) -> str:
+    """A part with a value for each placeholder; an empty block that stands alone on its line goes with that line."""
+    for name in _BLOCKS:
+        if values.get(name) == "":
+            body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], body)
+
+
+def load(path: Path) -> PromptTemplate:
+    """Read and check a dataset's template.
 
     Raises
     ------
     BeamUQError
         If it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line with a space.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise BeamUQError(f"{path}: no such template; write one for this dataset and style") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BeamUQError(f"{path}: not readable as UTF-8 text ({error})") from error
-    return parse(text, str(path))
+    return parse(read_template(path), str(path))
 
 
-def parse(text: str, where: str) -> Template:
+def parse(text: str, where: str) -> PromptTemplate:
     """The template in ``text``; ``where`` names it in errors. Raises as :func:`load`."""
-    _, *pieces = _PART.split(text)
-    parts = dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
-    if len(parts) * 2 != len(pieces):
+    found = split_parts(text)
+    parts = dict(found)
+    if len(parts) != len(found):
         raise BeamUQError(f"{where}: a part stands twice; keep one of each")
     if "prompt" not in parts:
         raise BeamUQError(f"{where}: has no part '== prompt =='; add it")
@@ -78,16 +110,18 @@ def parse(text: str, where: str) -> Template:
             raise BeamUQError(f"{where}: part '{part}' is empty; write it or remove it")
         if any(line != line.rstrip() for line in body.split("\n")):
             raise BeamUQError(f"{where}: part '{part}' has a line that ends with a space; remove the space")
-        for name in _NAME.findall(body):
+        for name in placeholders(body):
             if not re.fullmatch(_ALLOWED[part], name):
                 known = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
                 raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {known}")
             if name in _REPEATED and _REPEATED[name] not in parts:
                 raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
-    return Template(parts)
+    return PromptTemplate(parts)
 
 
-def render(template: Template, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str) -> str:
+def render(
+    template: PromptTemplate, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str
+) -> str:
     """The prompt of one question (a row of ``questions``), after few-shot examples (rows of ``shots``) in their order.
 
     For an instruct model this is the user's message; the model's chat template is applied elsewhere.
@@ -112,28 +146,27 @@ def render(template: Template, question: Mapping[str, Any], shots: Sequence[Mapp
     return _fill(template, "prompt", values, where)
 
 
-def _values(template: Template, question: Mapping[str, Any], where: str) -> dict[str, str]:
+def lettered(options: Sequence[str]) -> list[dict[str, str]]:
+    """Values of the ``option`` parts: options with the letters A, B, … by place."""
+    letters = string.ascii_uppercase[: len(options)]
+    return [{"letter": letter, "text": text} for letter, text in zip(letters, options, strict=True)]
+
+
+def _values(template: PromptTemplate, question: Mapping[str, Any], where: str) -> dict[str, str]:
     values = {"question": question["question"]}
     if question["options"]:
-        values["options"] = "\n".join(
-            _fill(template, "option", {"letter": letter, "text": text}, where)
-            for letter, text in zip(
-                string.ascii_uppercase[: len(question["options"])], question["options"], strict=True
-            )
-        )
+        filled = (_fill(template, "option", option, where) for option in lettered(question["options"]))
+        values["options"] = "\n".join(filled)
     return values
 
 
-def _fill(template: Template, part: str, values: Mapping[str, str], where: str) -> str:
+def _fill(template: PromptTemplate, part: str, values: Mapping[str, str], where: str) -> str:
+    """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there is."""
     if part not in template.parts:
         raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
-    body = template.parts[part]
-    for name in ("shots", "history"):
-        if not values.get(name):
-            body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
-    used = set(_NAME.findall(body))
+    used = set(placeholders(template.parts[part]))
     for name in sorted(used - values.keys()):
         raise BeamUQError(f"{where}: part '{part}' asks for {{{name}}}, which the question has not")
     for name in sorted(name for name in values.keys() - used if values[name]):
         raise BeamUQError(f"{where}: part '{part}' leaves out {{{name}}}, which the question has")
-    return _NAME.sub(lambda match: values[match[1]], body)
+    return fill_part(template.parts[part], values)

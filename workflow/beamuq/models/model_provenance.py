@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beamuq import __version__
-from beamuq.artifacts import file_sha256
+import beamuq.provenance
 from beamuq.models.model_folder import describe, is_tokenizer_file, read_manifest
 
 if TYPE_CHECKING:
@@ -36,17 +34,9 @@ def provenance(
     models
         Model folders by option name; None where the job loads none.
     """
+    told = {key: value for key, value in settings.items() if key not in ("source", "backbone")}
     loaded = {name: model_identity(folder) for name, folder in models.items() if folder is not None}
-    packages = ("numpy", "torch", "transformers", "tokenizers") if loaded else ("numpy",)
-    facts: dict[str, Any] = {
-        "settings": {key: value for key, value in settings.items() if key not in ("source", "backbone")},
-        "inputs": {name: file_sha256(path) for name, path in inputs.items()},
-        "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
-        "models": loaded,
-    }
-    if loaded:
-        facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
-    return facts
+    return beamuq.provenance.provenance(told, inputs, models=loaded, dtype=dtype, device=device)
 
 
 def model_identity(folder: Path) -> dict[str, str]:

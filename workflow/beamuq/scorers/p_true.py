@@ -1,22 +1,70 @@
-"""P(True): the probability that the model calls its own answer true when asked (appendix; D16)."""
+"""P(True): the probability that the model calls its own answer true when asked (appendix; D16, one question each).
+
+The wording is ``workflow/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
+(:mod:`beamuq.data.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
+titled paragraphs, ``{history}`` the earlier turns of a dialogue (both a blank line between), ``{options}`` one option a
+line. Where one of them stands alone on a line and the question has none, the line goes, and the blank line after it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from beamuq.data.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
-from beamuq.scorers.p_true_prompt import render
 
-WAVE = 32  # prompts held at once; part of the bytes, so not a machine's setting
+BATCH_PROMPTS = 32  # prompts held at once; part of the bytes, so not a machine's setting
+PARTS: Mapping[str, frozenset[str]] = {
+    "story": frozenset({"text"}),
+    "passage": frozenset({"title", "text"}),
+    "turn": frozenset({"question", "answer"}),
+    "option": frozenset({"letter", "text"}),
+    "prompt": frozenset({"passages", "history", "question", "options", "answer"}),
+}
 _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [], "options": []}
 
 
+def load_template(path: Path) -> dict[str, str]:
+    """The parts of P(True)'s template by name.
+
+    Raises
+    ------
+    BeamUQError
+        If it is missing, lacks a part or has one more, or a part's placeholders are not those of :data:`PARTS`.
+    """
+    found = split_parts(read_template(path))
+    parts = dict(found)
+    if sorted(name for name, _ in found) != sorted(PARTS):
+        raise BeamUQError(f"{path}: has the parts {', '.join(parts)}; it needs each of {', '.join(PARTS)} once")
+    for name, body in parts.items():
+        if set(placeholders(body)) != PARTS[name]:
+            needed = ", ".join(f"{{{placeholder}}}" for placeholder in sorted(PARTS[name]))
+            raise BeamUQError(f"{path}: part '{name}' must use exactly {needed}; correct its placeholders")
+    if parts["prompt"] != parts["prompt"].rstrip():
+        raise BeamUQError(f"{path}: part 'prompt' ends with a space; remove it")
+    return parts
+
+
+def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer: str) -> str:
+    """The prompt about one answer to a question (a row of ``questions``); for an instruct model the user's message."""
+    passages = (fill_part(parts["passage" if one["title"] else "story"], one) for one in question["context"])
+    values = {
+        "passages": "\n\n".join(passages),
+        "history": "\n\n".join(fill_part(parts["turn"], turn) for turn in question["history"]),
+        "question": question["question"],
+        "options": "\n".join(fill_part(parts["option"], option) for option in lettered(question["options"])),
+        "answer": answer,
+    }
+    return fill_part(parts["prompt"], values)
+
+
 @dataclass(frozen=True)
-class Asking:
+class PTrueQuery:
     """How a model is asked: its tokenizer, the template's parts, and whether through its chat template."""
 
     tokenizer: Any
@@ -26,7 +74,7 @@ class Asking:
 
     def prompt_ids(self, question: Mapping[str, Any], answer: str) -> tuple[int, ...]:
         """Token ids of the prompt about one answer."""
-        text = render(self.template, question, answer)
+        text = render_prompt(self.template, question, answer)
         if self.style == "instruct":
             return tuple(chat_prompt_ids(self.tokenizer, text, self.enable_thinking))
         return tuple(plain_prompt_ids(self.tokenizer, text))
@@ -61,7 +109,7 @@ def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
 
 
 def p_true_logprobs(
-    model: Any, asking: Asking, asked: Sequence[tuple[str, Mapping[str, Any], str]], *, wave: int = WAVE
+    model: Any, query: PTrueQuery, asked: Sequence[tuple[str, Mapping[str, Any], str]], *, batch: int = BATCH_PROMPTS
 ) -> list[float]:
     """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
 
@@ -71,7 +119,7 @@ def p_true_logprobs(
         A causal language model that the decoding engine knows.
     asked
         (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
-    wave
+    batch
         Prompts held at once; a result moves with it by no more than rounding.
 
     Raises
@@ -81,13 +129,13 @@ def p_true_logprobs(
     """
     from beamuq.decoding import Prompt, compose_waves, next_token_logprobs
 
-    prompts = [asking.prompt_ids(question, answer) for _, question, answer in asked]
+    prompts = [query.prompt_ids(question, answer) for _, question, answer in asked]
     names: dict[tuple[int, ...], str] = {}
     for ids, (name, _, _) in zip(prompts, asked, strict=True):
         names.setdefault(ids, name)
-    true = asking.true_token()
+    true = query.true_token()
     found: dict[tuple[int, ...], float] = {}
-    for members in compose_waves([Prompt(name, ids) for ids, name in names.items()], wave):
+    for members in compose_waves([Prompt(name, ids) for ids, name in names.items()], batch):
         logprobs = next_token_logprobs(model, members, [true])[:, 0]
         found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
     for ids, name in names.items():

@@ -18,9 +18,8 @@ from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
 from beamuq.models.model_provenance import provenance
-from beamuq.scorers import p_true_prompt
 from beamuq.scorers.ccp_labels import ccp_labels
-from beamuq.scorers.p_true import Asking, p_true_logprobs
+from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.similarity_registry import WITHOUT_MODEL, CountingScorer, load_scorer
 from beamuq.scorers.similarity_table import produced_texts
@@ -166,10 +165,10 @@ def _p_true(
     from beamuq.models.causal_lm import load_causal
 
     model, tokenizer = load_causal(options.language_model.parent, dtype=dtype, device=device)
-    template = p_true_prompt.load(options.template)
-    asking = Asking(tokenizer, template, settings.style, settings.enable_thinking)
+    template = load_template(options.template)
+    query = PTrueQuery(tokenizer, template, settings.style, settings.enable_thinking)
     asked = [(f"{answer['id']} ({name})", questions[answer["id"]], answer["text"]) for name, answer in answers]
-    return p_true_logprobs(model, asking, asked)
+    return p_true_logprobs(model, query, asked)
 
 
 def _check_options(options: argparse.Namespace, settings: Settings) -> None:

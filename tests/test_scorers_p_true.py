@@ -14,12 +14,11 @@ import torch
 from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
-from beamuq.scorers import p_true_prompt
-from beamuq.scorers.p_true import Asking, p_true_logprobs, true_token
+from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
 from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
-PARTS = p_true_prompt.load(TEMPLATE)
+PARTS = load_template(TEMPLATE)
 SHORT = {
     "story": "S {text}",
     "passage": "P {title}: {text}",
@@ -33,9 +32,9 @@ def question(text: str, **more: Any) -> dict[str, Any]:
     return {"id": text, "question": text, "context": [], "history": [], "options": []} | more
 
 
-def ask(kind: str = "llama", style: str = "base") -> tuple[Any, Asking]:
+def ask(kind: str = "llama", style: str = "base") -> tuple[Any, PTrueQuery]:
     model, tokenizer = tiny_model(kind)
-    return model, Asking(tokenizer, PARTS, style)
+    return model, PTrueQuery(tokenizer, PARTS, style)
 
 
 ASKED: list[tuple[str, Mapping[str, Any], str]] = [
@@ -47,26 +46,22 @@ ASKED: list[tuple[str, Mapping[str, Any], str]] = [
 
 
 def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
-    assert p_true_prompt.render(SHORT, question("How many?"), "six") == "Q How many?\nA six\nTrue?"
-    assert (
-        p_true_prompt.render(SHORT, question("Which?", options=["a", "b"]), "a") == "Q Which?\nA) a\nB) b\nA a\nTrue?"
-    )
+    assert render_prompt(SHORT, question("How many?"), "six") == "Q How many?\nA six\nTrue?"
+    assert render_prompt(SHORT, question("Which?", options=["a", "b"]), "a") == "Q Which?\nA) a\nB) b\nA a\nTrue?"
     story = question(
         "Who?", context=[{"title": "", "text": "Once."}], history=[{"question": "Where?", "answer": "here"}]
     )
-    assert p_true_prompt.render(SHORT, story, "he") == "S Once.\n\nWhere? here\n\nQ Who?\nA he\nTrue?"
+    assert render_prompt(SHORT, story, "he") == "S Once.\n\nWhere? here\n\nQ Who?\nA he\nTrue?"
     titled = question("Who?", context=[{"title": "X", "text": "x."}, {"title": "Y", "text": "y."}])
-    assert p_true_prompt.render(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
+    assert render_prompt(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
 
 
 def test_braces_in_a_question_are_just_braces() -> None:
-    assert p_true_prompt.render(SHORT, question("What is {answer}?"), "{options}").startswith(
-        "Q What is {answer}?\nA {op"
-    )
+    assert render_prompt(SHORT, question("What is {answer}?"), "{options}").startswith("Q What is {answer}?\nA {op")
 
 
 def test_the_projects_own_prompt_asks_about_the_answer_and_ends_without_a_space() -> None:
-    prompt = p_true_prompt.render(PARTS, question("How many?"), "six")
+    prompt = render_prompt(PARTS, question("How many?"), "six")
     assert "How many?" in prompt
     assert "six" in prompt
     assert "True" in prompt
@@ -88,9 +83,9 @@ def test_a_bad_template_is_refused_by_name(was: str, becomes: str, told: str, tm
     assert was in text
     (tmp_path / "p_true.txt").write_text(text.replace(was, becomes), encoding="utf-8")
     with pytest.raises(BeamUQError, match=told):
-        p_true_prompt.load(tmp_path / "p_true.txt")
+        load_template(tmp_path / "p_true.txt")
     with pytest.raises(BeamUQError, match=r"nowhere\.txt"):
-        p_true_prompt.load(tmp_path / "nowhere.txt")
+        load_template(tmp_path / "nowhere.txt")
 
 
 def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
@@ -126,26 +121,26 @@ def test_a_tokenizer_that_joins_true_to_the_prompt_is_refused() -> None:
 @pytest.mark.parametrize("style", ["base", "instruct"])
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_p_true_is_what_a_forward_pass_of_the_prompt_alone_says(kind: str, style: str) -> None:
-    model, asking = ask(kind, style)
-    found = p_true_logprobs(model, asking, ASKED)
+    model, query = ask(kind, style)
+    found = p_true_logprobs(model, query, ASKED)
     for (_, row, answer), logprob in zip(ASKED, found, strict=True):
-        text = p_true_prompt.render(PARTS, row, answer)
+        text = render_prompt(PARTS, row, answer)
         encode = chat_prompt_ids if style == "instruct" else plain_prompt_ids
-        ids = encode(asking.tokenizer, text)
+        ids = encode(query.tokenizer, text)
         with torch.no_grad():
             law = model(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
-        assert logprob == pytest.approx(float(law[asking.true_token()]), abs=1e-4)
+        assert logprob == pytest.approx(float(law[query.true_token()]), abs=1e-4)
         assert logprob < 0
     assert np.ptp(found) > 1e-3  # the tiny weights do tell prompts apart
 
 
 def test_p_true_does_not_depend_on_its_company() -> None:
-    model, asking = ask()
-    together = p_true_logprobs(model, asking, ASKED)
-    for wave in (1, 2):
-        np.testing.assert_allclose(p_true_logprobs(model, asking, ASKED[::-1], wave=wave)[::-1], together, atol=1e-5)
+    model, query = ask()
+    together = p_true_logprobs(model, query, ASKED)
+    for batch in (1, 2):
+        np.testing.assert_allclose(p_true_logprobs(model, query, ASKED[::-1], batch=batch)[::-1], together, atol=1e-5)
     for one, logprob in zip(ASKED, together, strict=True):
-        assert p_true_logprobs(model, asking, [one]) == pytest.approx([logprob], abs=1e-5)
+        assert p_true_logprobs(model, query, [one]) == pytest.approx([logprob], abs=1e-5)
 
 
 def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,19 +151,19 @@ def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.full((len(prompts), len(token_ids)), -1.0)
 
     monkeypatch.setattr(decoding, "next_token_logprobs", law)
-    model, asking = ask()
-    assert p_true_logprobs(model, asking, ASKED) == [-1.0] * 4
+    model, query = ask()
+    assert p_true_logprobs(model, query, ASKED) == [-1.0] * 4
     assert sorted(seen) == ["q1", "q2", "q3"]
 
 
 def test_a_value_that_is_not_finite_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "next_token_logprobs", lambda _, prompts, __: np.full((len(prompts), 1), np.nan))
-    model, asking = ask()
+    model, query = ask()
     with pytest.raises(BeamUQError, match="q1"):
-        p_true_logprobs(model, asking, ASKED[:1])
+        p_true_logprobs(model, query, ASKED[:1])
 
 
 def test_a_prompt_beyond_the_context_is_refused_by_the_answers_name() -> None:
-    model, asking = ask()
+    model, query = ask()
     with pytest.raises(BeamUQError, match="long one"):
-        p_true_logprobs(model, asking, [("long one", question("why " * 1000), "so")])
+        p_true_logprobs(model, query, [("long one", question("why " * 1000), "so")])
