@@ -21,30 +21,27 @@ def step_sources(step: str, *modules: str) -> list[str]:
     pending = [_file(f"beamuq.steps.{step}"), *(_file(module) for module in modules)]
     while pending:
         path = pending.pop()
-        if path is None or path in found:
-            continue
-        found.add(path)
-        pending += [_file(name) for name in _imports(path)]
+        if path is not None and path not in found:
+            found.add(path)
+            pending += _imported(path)
     return [os.path.relpath(path) for path in sorted(found)]
 
 
 @cache
-def _imports(path: Path) -> tuple[str, ...]:
+def _imported(path: Path) -> tuple[Path, ...]:
+    """The package files that one file imports; importing beamuq.a.b runs beamuq/a/__init__.py too."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    # importing beamuq.a.b runs beamuq/a/__init__.py too
     parents = {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
-    return tuple(sorted(name for name in parents if name.split(".")[0] == "beamuq"))
+    files = (_file(name) for name in parents if name.split(".")[0] == "beamuq")
+    return tuple(file for file in files if file is not None)
 
 
+@cache
 def _file(module: str) -> Path | None:
     base = PACKAGE.parent.joinpath(*module.split("."))
-    for path in (base / "__init__.py", base.with_suffix(".py")):
-        if path.is_file():
-            return path
-    return None
+    return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
