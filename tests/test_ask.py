@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import beamuq.ask
+import beamuq
 from beamuq.api.ask_model import METHODS, Asked, ask
 from beamuq.api.open_models import machine, model_folder
+from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.study import ROOT
 from tiny import build_tiny_model
@@ -122,13 +123,13 @@ def test_models_are_found_by_folder_and_refused_by_name() -> None:
         model_folder("hub:gpt2")
 
 
-def test_the_module_is_the_function_too_and_prints_json(
+def test_the_package_and_the_command_say_the_same(
     tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")
     assert str(again) == str(asked)
     options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu", "--json"]
-    beamuq.ask.main([QUESTION, "--model", str(tiny), *options])
+    main(["ask", QUESTION, "--model", str(tiny), *options])
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == asked.answer
     assert told["covered_mass"] == asked.covered_mass
@@ -141,7 +142,7 @@ def test_the_demo_model_answers_in_under_fifteen_seconds_of_processor_time() -> 
         pytest.skip("the packaged models are not there; run: make models")
     start = time.monotonic(), os.times()
     done = subprocess.run(
-        [sys.executable, "-m", "beamuq.ask", "What is the capital of France?"],
+        [sys.executable, "-m", "beamuq", "ask", "What is the capital of France?"],
         text=True,
         capture_output=True,
         check=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import subprocess
@@ -16,9 +15,8 @@ import pytest
 
 import generate_reference
 import synthetic
-from beamuq import artifacts, ask, score
+from beamuq import artifacts, cli
 from beamuq.api import ask_model, score_candidates
-from beamuq.api.command_line import ask_parser, score_parser
 from beamuq.methods.registry import METHODS
 from beamuq.study import ROOT
 from docs_blocks import DOCS, follow
@@ -140,28 +138,27 @@ def test_files_that_a_page_names_exist(page: str) -> None:
         assert (ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize("main", [ask.main, score.main])
+@pytest.mark.parametrize("command", ["ask", "score"])
 def test_options_that_the_page_names_are_those_of_the_commands(
-    main: object, capsys: pytest.CaptureFixture[str]
+    command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(main)
     with pytest.raises(SystemExit):
-        main(["--help"])
+        cli.main([command, "--help"])
     known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out)) - {"--help"}
     page = (DOCS / "own_models_and_candidates.md").read_text(encoding="utf-8")
     asking, scoring = page.split("## Score your own candidates")
-    part = asking if main is ask.main else scoring
+    part = asking if command == "ask" else scoring
     assert {"--similarity", "--epsilon", "--alpha", "--device", "--dtype", "--threads"} <= known
     assert set(re.findall(r"^\| `(--[a-z-]+)", part, re.MULTILINE)) == known
     assert set(re.findall(r"--[a-z][a-z-]+", part)) == known
 
 
-@pytest.mark.parametrize(("parser", "function"), [(ask_parser, ask_model.ask), (score_parser, score_candidates.score)])
+@pytest.mark.parametrize(("command", "function"), [("ask", ask_model.ask), ("score", score_candidates.score)])
 def test_defaults_are_the_same_from_the_command_line_and_from_python(
-    parser: Callable[[], argparse.ArgumentParser], function: Callable[..., object]
+    command: str, function: Callable[..., object]
 ) -> None:
     keywords = {"template": "prompt_template", "file": "rows"}
-    given = {keywords.get(action.dest, action.dest): action.default for action in parser()._actions}
+    given = {keywords.get(action.dest, action.dest): action.default for action in cli.options_of(command)._actions}
     wanted = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     assert wanted.keys() - given.keys() == set()
     assert {name for name, value in wanted.items() if value not in (inspect.Parameter.empty, given[name])} == set()

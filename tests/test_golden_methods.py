@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq.methods import METHODS, Answer, Evidence, Pairs, compute, consistency, information, semantic, weights
+from beamuq.methods import (
+    METHODS,
+    Answer,
+    Evidence,
+    Pairs,
+    candidate_weights,
+    compute,
+    consistency,
+    information,
+    semantic,
+)
 from beamuq.methods.array_math import Array, entropy_terms
 from beamuq.methods.rouge import words
 from beamuq.text_normalization import clean, normalize_coqa, normalize_triviaqa
@@ -102,7 +112,9 @@ def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: flo
         ),
         logprob=logprob,
         mask=mask,
-        weights=weights.uniform(mask) if candidates == "samples" else weights.restricted_mass(logprob, mask, epsilon),
+        weights=candidate_weights.uniform(mask)
+        if candidates == "samples"
+        else candidate_weights.restricted_mass(logprob, mask, epsilon),
         pairs=Pairs(
             similarity=1.0 - contradiction if contra else entail,
             mask=np.ones(entail.shape[:2], dtype=bool),

@@ -11,7 +11,7 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.methods.rouge import rouge_l
 
 STRATEGIES = (
@@ -20,8 +20,8 @@ STRATEGIES = (
 )  # fmt: skip
 
 
-def cell(tables: dict[str, pa.Table], **options: Any) -> Cell:
-    return Cell(
+def cell(tables: dict[str, pa.Table], **options: Any) -> CellTables:
+    return CellTables(
         tables["questions"],
         tables["candidates"],
         tables["similarity"],

@@ -28,8 +28,8 @@ def test_degree_matrix_averages_all_ordered_pairs_with_the_diagonal() -> None:
 def test_the_beam_estimator_is_the_dissimilarity_itself_when_the_beams_are_everything() -> None:
     rng = np.random.default_rng(0)
     p, similarity = rng.dirichlet(np.ones(8), size=20), rng.random((20, 8))
-    from beamuq.methods import weights
+    from beamuq.methods import candidate_weights
 
-    w = weights.restricted_mass(np.log(p), np.ones(p.shape, dtype=bool))
+    w = candidate_weights.restricted_mass(np.log(p), np.ones(p.shape, dtype=bool))
     exact = (p * (1 - similarity)).sum(axis=1)
     np.testing.assert_allclose(consistency.dissimilarity(similarity, w), exact)

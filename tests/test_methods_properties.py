@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import synthetic
-from beamuq.methods import METHODS, Answer, Evidence, Pairs, compute, weights
+from beamuq.methods import METHODS, Answer, Evidence, Pairs, candidate_weights, compute
 from beamuq.methods.array_math import Array
-from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods.evidence_from_tables import CellTables
 
 ORDERED = ("SemanticEntropy",)  # clustering compares with first members
 MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "DegreeMatrix")
@@ -19,7 +19,7 @@ MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "Degree
 
 def evidence(strategy: str, N: int = 30) -> Evidence:
     tables = synthetic.cell(N)
-    cell = Cell(
+    cell = CellTables(
         tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
     )
     return cell.evidence(strategy, "greedy")
@@ -97,7 +97,7 @@ def degenerate() -> Iterator[tuple[str, Evidence]]:
                         ),
                         logprob=logprobs,
                         mask=mask,
-                        weights=weights.restricted_mass(logprobs, mask),
+                        weights=candidate_weights.restricted_mass(logprobs, mask),
                         texts=np.full((3, M + 1), "", dtype=object),
                         token_sar=np.where(mask, -logprob, 0.0),
                         sentence_similarity=S[:, 1:, 1:],
@@ -112,8 +112,8 @@ def degenerate() -> Iterator[tuple[str, Evidence]]:
 @pytest.mark.parametrize("name", METHODS)
 def test_degenerate_input_neither_raises_nor_warns_nor_gives_nan(name: str) -> None:
     for label, e in degenerate():
-        for reading in ("", *METHODS[name].readings):
-            assert np.isfinite(compute(METHODS[name], e, reading)).all(), label
+        for setting in ("", *METHODS[name].formulations):
+            assert np.isfinite(compute(METHODS[name], e, setting)).all(), label
         if name in ("Eccentricity", "EigVecDissimilarity"):
             assert np.isfinite(compute(METHODS[name], replace(e, K=3))).all(), label
 
@@ -150,6 +150,6 @@ def test_adding_padding_changes_nothing() -> None:
     )
     padded = replace(e, **wider, pairs=pairs, sentence_similarity=np.pad(e.sentence_similarity, square))
     for name, method in METHODS.items():
-        for reading in ("", *method.readings):
-            found, expected = compute(method, padded, reading), compute(method, e, reading)
+        for setting in ("", *method.formulations):
+            found, expected = compute(method, padded, setting), compute(method, e, setting)
             np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=name)

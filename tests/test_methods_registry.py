@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods import METHODS, Evidence, Method, compute, register, resolve, stored_variant
-from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
+from beamuq.methods.declared_inputs import ALWAYS_KNOWN, PARTS, READABLE, only_declared
+from beamuq.methods.evidence_from_tables import CellTables
+from beamuq.methods.method_inputs import UNKNOWN
 
 
 @pytest.fixture
 def evidence() -> Evidence:
     tables = synthetic.cell(5)
-    cell = Cell(
+    cell = CellTables(
         tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
     )
     return cell.evidence("sample T=1.0", "greedy")
@@ -28,7 +33,9 @@ def evidence() -> Evidence:
 @pytest.fixture
 def plug_in() -> Iterator[Method]:
     module = types.ModuleType("their_methods")
-    module.agreement = Method("Agreement", lambda e: -e.to_produced.max(axis=1), "candidates")  # type: ignore[attr-defined]
+    module.agreement = Method(  # type: ignore[attr-defined]
+        "Agreement", lambda e: -e.to_produced.max(axis=1), "candidates", ("pairs.similarity",)
+    )
     module.nothing = "a string"  # type: ignore[attr-defined]
     sys.modules["their_methods"] = module
     yield module.agreement
@@ -62,7 +69,7 @@ def test_a_name_that_is_no_method_is_refused(name: str, message: str) -> None:
 
 def test_a_taken_name_is_refused() -> None:
     with pytest.raises(BeamUQError, match="'Prob' is registered already"):
-        register(Method("Prob", lambda e: e.answer.logprob, "answer"))
+        register(Method("Prob", lambda e: e.answer.logprob, "answer", ("answer.logprob",)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -71,19 +78,84 @@ def test_a_score_that_is_not_finite_is_refused(bad: float, evidence: Evidence) -
         compute(Method("Bad", lambda _: np.where(np.arange(5) == 3, bad, 0.0), "answer"), evidence)
 
 
-def test_a_method_without_its_inputs_is_refused_by_name(evidence: Evidence) -> None:
-    for name, lacking in (
-        ("CCP", replace(evidence, answer=replace(evidence.answer, ccp=None))),
-        ("PTrue", replace(evidence, answer=replace(evidence.answer, p_true_logprob=None))),
-        ("MTE", replace(evidence, answer=replace(evidence.answer, mean_entropy=None))),
-        ("SAR", replace(evidence, token_sar=None)),
-        ("SAR", replace(evidence, sentence_similarity=None)),
-        ("SemanticEntropy", replace(evidence, pairs=replace(evidence.pairs, same=None))),
-        ("NumSemSets", replace(evidence, pairs=replace(evidence.pairs, contradiction=None))),
-        ("LexicalSimilarity", replace(evidence, texts=None)),
+def every_formulation() -> list[Any]:
+    return [
+        pytest.param(replace(method, score=of.score, needs=of.needs, formulations={}), id=f"{name} {setting}".strip())
+        for name, method in METHODS.items()
+        for setting in ("", *method.formulations)
+        for of in [method.formulation(setting)]
+    ]
+
+
+def without(evidence: Evidence, part: str) -> Evidence:
+    """The same evidence, with one of its parts not known."""
+    of, _, name = part.rpartition(".")
+    if not of:
+        return replace(evidence, **{name: UNKNOWN})
+    return replace(evidence, **{of: replace(getattr(evidence, of), **{name: UNKNOWN})})
+
+
+@pytest.mark.parametrize("method", every_formulation())
+def test_a_method_reads_exactly_what_it_declares(method: Method, evidence: Evidence) -> None:
+    """No more: it is scored although all else is shut. No less: each part that it declares is read."""
+    expected = compute(method, evidence)
+    for part in method.needs:
+        fewer = tuple(need for need in method.needs if need != part)
+        with pytest.raises(BeamUQError, match=f"'{method.name}' reads .*{re.escape(repr(part))}"):
+            compute(replace(method, needs=fewer), evidence)
+        with pytest.raises(BeamUQError, match=f"method '{method.name}' needs {re.escape(part)}"):
+            compute(method, without(evidence, part))
+    for part in set(PARTS) - set(method.needs) - {"pairs.identical"}:  # identical texts are part of clusters and linked
+        np.testing.assert_array_equal(compute(method, without(evidence, part)), expected)
+
+
+@pytest.mark.parametrize("path", READABLE)
+def test_evidence_is_read_when_what_it_is_made_of_is_declared_and_only_then(path: str, evidence: Evidence) -> None:
+    read = attrgetter(path)
+    opened = read(only_declared(evidence, "Mine", READABLE[path]))
+    assert opened is read(evidence) or np.array_equal(opened, read(evidence))
+    if READABLE[path]:
+        with pytest.raises(BeamUQError, match=rf"method 'Mine' reads {re.escape(path)}, .*needs=\(.+\)") as caught:
+            read(only_declared(evidence, "Mine", ()))
+        assert "\n" not in str(caught.value)
+
+
+def test_every_field_of_the_evidence_can_be_declared_or_is_always_known(evidence: Evidence) -> None:
+    held = {"": evidence, "answer.": evidence.answer, "pairs.": evidence.pairs}
+    names = {prefix + field.name for prefix, of in held.items() for field in fields(of)}
+    assert names - {"answer", "pairs"} == {*PARTS, *ALWAYS_KNOWN}
+
+
+def test_a_part_that_no_evidence_has_is_told_with_the_nearest(evidence: Evidence) -> None:
+    with pytest.raises(BeamUQError, match=r"'Mine' reads log_prob, .*did you mean 'logprob'"):
+        compute(Method("Mine", lambda e: e.log_prob, "samples"), evidence)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("needs", "message"),
+    [
+        (("log_prob",), "unknown part 'log_prob'; did you mean 'logprob'"),
+        (("pairs.clusters",), "'pairs.clusters'; it is made of pairs.same: name that"),
+        (("logits",), "unknown part 'logits'"),
+        ("logprob", r"write needs=\('logprob',\)"),
+    ],
+)
+def test_needs_that_are_no_parts_are_refused(needs: tuple[str, ...], message: str) -> None:
+    for method in (
+        lambda: Method("Mine", lambda e: e.logprob[:, 0], "samples", needs),
+        lambda: Method("Mine", lambda e: e.mask[:, 0], "samples", (), {"other": Formulation(lambda e: e, needs)}),
     ):
-        with pytest.raises(BeamUQError, match=f"method '{name}' needs"):
-            compute(METHODS[name], lacking)
+        with pytest.raises(BeamUQError, match=f"method 'Mine': needs.*{message}"):
+            method()
+
+
+def test_no_method_can_change_what_the_next_one_sees(evidence: Evidence) -> None:
+    """The arrays are shared: all are read-only, those made on the way too."""
+    for path in {*READABLE} - {"alpha", "K", "retained"}:
+        found = attrgetter(path)(evidence)
+        for array in found if isinstance(found, tuple) else (found,):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = array[0]
 
 
 def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> None:

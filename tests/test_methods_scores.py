@@ -20,8 +20,8 @@ from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.machine import load_machine
 from beamuq.methods import METHODS, Method
-from beamuq.methods.evidence_from_tables import Cell
-from beamuq.methods.scoring import Settings, score
+from beamuq.methods.cell_scores import ScoringSettings, score_cell
+from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.plan.jobs import Plan
 from beamuq.steps import evaluation, scores
 from beamuq.study import Recipe
@@ -34,13 +34,13 @@ MADE = synthetic.cell(5, STRATEGIES)
 
 
 def scored(**settings: Any) -> pd.DataFrame:
-    chosen = Settings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
-    cell = Cell(
+    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
+    cell = CellTables(
         *(MADE[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
         main_beam=chosen.main.beam,
         sar_similarity=chosen.sar_similarity,
     )
-    return score(cell, chosen).to_pandas()
+    return score_cell(cell, chosen).to_pandas()
 
 
 CELL = {"model": "m", "dataset": "d", "recipe": "main"}
@@ -59,11 +59,11 @@ def values(frame: pd.DataFrame, method: str, variant: str, setting: str = "") ->
 def test_the_main_line_has_every_method_in_every_form_once() -> None:
     frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"], sar_similarity="scorer")
     assert not frame.duplicated(["id", *KEY]).any()
-    readings = [("SemanticEntropy", "multinomial", reading) for reading in ("printed", "likelihood-summed")]
+    formulations = [("SemanticEntropy", "multinomial", setting) for setting in ("printed", "likelihood-summed")]
     expected = [(name, variant, "") for name, method in METHODS.items() for variant in method.variants]
     for _, part in frame.groupby("answer_source"):
-        assert sorted(keys(part)) == sorted(expected + readings)
-        assert len(part) == 5 * len(expected + readings)
+        assert sorted(keys(part)) == sorted(expected + formulations)
+        assert len(part) == 5 * len(expected + formulations)
 
 
 def test_settings_are_rows_of_the_forms_they_are_about() -> None:
@@ -128,7 +128,7 @@ def test_without_samples_only_the_beam_forms_are_scored() -> None:
 
 def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("their_methods")
-    module.farthest = Method("Farthest", lambda e: 1 - e.to_produced.min(axis=1), "candidates")  # type: ignore[attr-defined]
+    module.farthest = Method("Farthest", lambda e: 1 - e.to_produced.min(axis=1), "candidates", ("pairs.similarity",))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "their_methods", module)
     monkeypatch.delitem(METHODS, "Farthest", raising=False)
     frame = scored(methods=["their_methods:farthest"], ablations={"budgets": [5]})
@@ -231,7 +231,7 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
         ({"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "alhpa": 0.9}, r"--settings: alhpa: 0\.9"),
         (
             {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "ablations": {"K": [0]}},
-            r"ablations\.K\.0: 0",
+            r"ablations\.K.*: 0: ",
         ),
         ({"methods": ["Prob"], "answer_source": ["best"], "main": MAIN}, "answer_source: 'best'"),
         ({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN}, "'SAR' needs sentence_similarity"),

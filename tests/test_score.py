@@ -6,6 +6,8 @@ import json
 import math
 import subprocess
 import sys
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import beamuq.score
+import beamuq
 import synthetic
-from beamuq.api.candidate_records import read_given
+from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
-from beamuq.api.score_ranges import FACTS, READINGS, range_of
+from beamuq.api.score_ranges import FACTS, FORMULATION_RANGES, range_of
 from beamuq.artifacts import SCHEMAS
+from beamuq.cli import main
 from beamuq.errors import BeamUQError
-from beamuq.methods.evidence_from_tables import Cell
+from beamuq.methods.cell_scores import ScoringSettings, score_cell
+from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
-from beamuq.methods.scoring import Settings
-from beamuq.methods.scoring import score as score_cell
 from beamuq.scorers.rouge_l import Lexical
 from beamuq.scorers.similarity_table import needed_pairs
 from tiny_scorers import build_nli
@@ -93,10 +95,10 @@ def test_scores_are_those_of_the_workflow() -> None:
         schema=SCHEMAS["similarity"],
     )
     methods = tuple(name for name in METHODS if name not in NEVER | {"PTrue"})
-    settings = Settings(
+    settings = ScoringSettings(
         methods=methods, answer_source=("greedy",), main={"sample": "sample T=1.0", "beam": "beam M=10"}
     )
-    cell = Cell(tables["questions"], candidates, similarity, equivalence_threshold=0.8)
+    cell = CellTables(tables["questions"], candidates, similarity, equivalence_threshold=0.8)
     expected = score_cell(cell, settings).to_pandas().set_index(["id", "method", "variant", "setting"])["value"]
     found = score(rows_of(candidates), similarity="lexical", methods=methods)
     found = found.set_index(["id", "method", "variant", "setting"])["value"]
@@ -169,15 +171,42 @@ def test_a_question_scores_the_same_in_any_company() -> None:
     assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3", "q4"]
 
 
-def test_a_method_of_ones_own_is_left_out_where_it_would_look_at_what_nobody_gave() -> None:
-    uses = Method("Uses", lambda e: e.answer.logprob * 2, "answer")
-    ignores = Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates")
-    globals().update(USES=uses, IGNORES=ignores)
-    try:
-        frame = score([BARE], similarity="lexical", methods=[f"{__name__}:USES", f"{__name__}:IGNORES"])
-    finally:
-        METHODS.pop("Uses", None)
-        METHODS.pop("Ignores", None)
+@pytest.fixture
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Method], str]]:
+    """Makes a method importable from outside the package and says under which name."""
+    module = types.ModuleType("their_methods")
+    monkeypatch.setitem(sys.modules, "their_methods", module)
+    before = dict(METHODS)
+
+    def add(method: Method) -> str:
+        setattr(module, method.name, method)
+        return f"their_methods:{method.name}"
+
+    yield add
+    METHODS.clear()
+    METHODS.update(before)
+
+
+def test_evidence_that_was_not_declared_cannot_be_read(plug_in: Callable[[Method], str]) -> None:
+    """The hole: without log-probabilities this gave 1.0 and no reason, because NaN > -1 is False."""
+    name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates"))
+    for row in (BARE, FULL):
+        with pytest.raises(BeamUQError, match=r"method 'Likely' reads logprob.*needs=\('logprob',\)") as caught:
+            score([row], similarity="lexical", methods=[name])
+        assert "\n" not in str(caught.value)
+
+
+def test_a_declared_input_that_nobody_gave_is_the_reason(plug_in: Callable[[Method], str]) -> None:
+    name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates", ("logprob",)))
+    frame = score([BARE], similarity="lexical", methods=[name])
+    assert "logprob or token_logprobs with it" in reason(frame, "Likely", "multinomial")
+    assert values(score([FULL], similarity="lexical", methods=[name]), "beamsearch") == {"Likely": 0.5}
+
+
+def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Callable[[Method], str]) -> None:
+    uses = plug_in(Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",)))
+    ignores = plug_in(Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates"))
+    frame = score([BARE], similarity="lexical", methods=[uses, ignores])
     assert "answer.logprob" in reason(frame, "Uses")
     assert values(frame, "multinomial") == {"Ignores": 2.0}
     assert set(frame["range"]) == {"not stated"}
@@ -185,7 +214,7 @@ def test_a_method_of_ones_own_is_left_out_where_it_would_look_at_what_nobody_gav
 
 def test_every_method_states_its_range_and_limits() -> None:
     assert set(FACTS) == set(METHODS)
-    assert set(READINGS) == {(name, reading) for name, method in METHODS.items() for reading in method.readings}
+    assert set(FORMULATION_RANGES) == {(n, setting) for n, method in METHODS.items() for setting in method.formulations}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -226,8 +255,8 @@ def test_parquet_and_json_lines_say_the_same(tmp_path: Path) -> None:
     lines, parquet = tmp_path / "a.jsonl", tmp_path / "a.parquet"
     lines.write_text("".join(json.dumps(row) + "\n" for row in (FULL, FULL | {"id": "q9"})))
     pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "q9", "beams": None}]), parquet)
-    assert read_given(lines)[0] == read_given(parquet)[0]
-    assert read_given(parquet)[1].beams == []
+    assert read_records(lines)[0] == read_records(parquet)[0]
+    assert read_records(parquet)[1].beams == []
 
 
 def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:
@@ -236,10 +265,10 @@ def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:
     frame["samples"] = [np.array(samples, dtype=object) for samples in frame["samples"]]
     told = FULL["answer"] | {"token_logprobs": np.array([-0.3, -0.1]), "p_true_logprob": np.float64(-0.2)}
     frame.at[0, "answer"] = told
-    assert read_given(frame) == read_given(mappings)
-    assert [item.id for item in read_given(frame)] == ["q1", "7"]
+    assert read_records(frame) == read_records(mappings)
+    assert [item.id for item in read_records(frame)] == ["q1", "7"]
     with pytest.raises(BeamUQError, match="rows: a single mapping; give a list"):
-        read_given(FULL)  # type: ignore[arg-type]
+        read_records(FULL)  # type: ignore[arg-type]
 
 
 def test_nli_classes_decide_meaning_without_a_threshold(tmp_path: Path) -> None:
@@ -318,18 +347,18 @@ def test_the_command_prints_the_table_in_each_format(tmp_path: Path, capsys: pyt
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(FULL | {"id": "a|b"}) + "\n")
     expected = len(score(file, similarity="lexical"))
-    beamuq.score.main([str(file), "--similarity", "lexical", "--format", "csv"])
+    main(["score", str(file), "--similarity", "lexical", "--format", "csv"])
     assert len(capsys.readouterr().out.splitlines()) == expected + 1
-    beamuq.score.main([str(file), "--similarity", "lexical", "--format", "jsonl"])
+    main(["score", str(file), "--similarity", "lexical", "--format", "jsonl"])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert next(row for row in rows if row["method"] == "CCP")["value"] is None
-    beamuq.score.main([str(file), "--similarity", "lexical"])
+    main(["score", str(file), "--similarity", "lexical"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == expected + 2
     assert all(line.startswith("| a\\|b |") for line in lines[2:])
 
 
-def test_the_module_is_the_function_too() -> None:
+def test_the_package_offers_the_function() -> None:
     assert values(beamuq.score([FULL], similarity="lexical"), "")["Prob"] == pytest.approx(0.4)
 
 
@@ -341,7 +370,7 @@ def test_importing_the_package_brings_both_functions_and_no_torch() -> None:
 
 def test_the_command_ends_with_status_2_and_one_line_on_bad_input(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "beamuq.score", str(tmp_path / "none.jsonl")],
+        [sys.executable, "-m", "beamuq", "score", str(tmp_path / "none.jsonl")],
         text=True,
         capture_output=True,
         check=False,

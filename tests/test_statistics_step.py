@@ -14,8 +14,8 @@ import tiny_scorers
 from beamuq import artifacts
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens, token_texts
 from beamuq.errors import BeamUQError
-from beamuq.methods.evidence_from_tables import Cell
-from beamuq.methods.scoring import Settings, score
+from beamuq.methods.cell_scores import ScoringSettings, score_cell
+from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.scorers.similarity_registry import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.steps import statistics
@@ -138,7 +138,7 @@ def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: art
         schema=artifacts.SCHEMAS["similarity"],
     )
     questions = artifacts.read(made / "questions.parquet", "questions").table
-    cell = Cell(
+    cell = CellTables(
         questions,
         candidates,
         similarity,
@@ -149,7 +149,7 @@ def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: art
     )
     main = {"sample": SAMPLE, "beam": BEAM}
     settings = {"methods": ["PTrue", "CCP", "SAR"], "answer_source": ALL["answer_source"], "main": main}
-    scores = score(cell, Settings.model_validate(settings)).to_pandas()
+    scores = score_cell(cell, ScoringSettings.model_validate(settings)).to_pandas()
     counts = scores.groupby(["answer_source", "method", "variant"]).value.count()
     assert counts.index.size == 2 * 4
     assert set(counts) == {3}

@@ -22,10 +22,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import artifacts, machine, study, theorem
-from beamuq.api import candidate_records, command_line, score_ranges
+from beamuq import artifacts, cli, machine, study, theorem
+from beamuq.api import candidate_records, score_ranges
 from beamuq.api.score_candidates import REASONS
-from beamuq.methods import consistency, information, rouge, semantic, spectral, weights
+from beamuq.methods import candidate_weights, consistency, information, rouge, semantic, spectral
+from beamuq.methods.declared_inputs import DERIVED, PARTS
 from beamuq.methods.registry import METHODS, Method
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -51,7 +52,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "CocoaPPL": (consistency.cocoa,),
     "DegreeMatrix": (consistency.degree_matrix,),
 }
-LOOKS_AT = {
+SCOPES = {
     "answer": "the produced answer alone; one form",
     "samples": "the samples; one form",
     "candidates": "samples or beams; forms `multinomial` and `beamsearch`",
@@ -70,15 +71,16 @@ def fill(page: str, text: str) -> str:
         For a part of an unknown name, or one without an end.
     """
     parts: dict[str, Callable[[], str]] = {
-        "ask-options": lambda: command(command_line.ask_parser()),
-        "score-options": lambda: command(command_line.score_parser()),
+        "ask-options": lambda: command(cli.options_of("ask")),
+        "score-options": lambda: command(cli.options_of("score")),
         "methods-table": methods_table,
         "methods": methods,
-        "weights": lambda: functions(weights),
+        "evidence": evidence_parts,
+        "weights": lambda: functions(candidate_weights),
         "theorem": lambda: functions(theorem),
         "config": lambda: keys(machine.Machine, "###"),
         "study": lambda: keys(study.Study, "###"),
-        "row": lambda: keys(candidate_records.Given, "####"),
+        "row": lambda: keys(candidate_records.QuestionRecord, "####"),
         "tables": schemas,
         "python": lambda: index(text),
     }
@@ -98,7 +100,7 @@ def command(parser: argparse.ArgumentParser) -> str:
     """Every option of a command line."""
     rows = ["| option | default | |", "| --- | --- | --- |"]
     for action in parser._actions:
-        if isinstance(action, argparse._HelpAction) or not action.option_strings:
+        if isinstance(action, argparse._HelpAction) or not action.option_strings or action.help is argparse.SUPPRESS:
             continue
         value = action.metavar or ("" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-"))
         values = ", ".join(f"`{choice}`" for choice in action.choices or ())
@@ -114,7 +116,7 @@ def methods_table() -> str:
     """One line a method."""
     rows = ["| method | looks at | range |", "| --- | --- | --- |"]
     rows += [
-        f"| [{name}](#{name.lower()}) | {LOOKS_AT[m.looks_at]} | {score_ranges.FACTS[name].range} |"
+        f"| [{name}](#{name.lower()}) | {SCOPES[m.scope]} | {score_ranges.FACTS[name].range} |"
         for name, m in METHODS.items()
     ]
     return "\n".join(rows)
@@ -128,13 +130,27 @@ def methods() -> str:
 def _method(name: str, method: Method) -> str:
     fact = score_ranges.FACTS[name]
     lines = [f"### {name}", "", fact.limits, ""]
-    lines += [f"- looks at: {LOOKS_AT[method.looks_at]}", f"- range: {fact.range}, {score_ranges.DIRECTION}"]
-    lines += [f"- needs: `{need}` ({REASONS.get(need, 'given by the study')})" for need in method.needs]
+    lines += [f"- looks at: {SCOPES[method.scope]}", f"- range: {fact.range}, {score_ranges.DIRECTION}"]
+    lines += [f"- needs: {_needs(method)}"]
     lines += [
-        f"- further reading as setting `{reading}`, range {score_ranges.range_of(name, reading)}"
-        for reading in method.readings
+        f"- further formulation as setting `{setting}`, range {score_ranges.range_of(name, setting)}; "
+        f"needs: {_needs(method, setting)}"
+        for setting in method.formulations
     ]
     return "\n\n".join(["\n".join(lines), *(_function(function) for function in FUNCTIONS[name])])
+
+
+def _needs(method: Method, setting: str = "") -> str:
+    return ", ".join(f"[`{need}`](#evidence)" for need in method.formulation(setting).needs)
+
+
+def evidence_parts() -> str:
+    """What a method can declare, what is made of it, and what ``score`` says where nobody gave it."""
+    rows = ["| part | | read also as | where a file of candidates lacks it |", "| --- | --- | --- | --- |"]
+    for part, told in PARTS.items():
+        derived = ", ".join(f"`{name}`" for name, made_of in DERIVED.items() if part in made_of)
+        rows.append(f"| `{part}` | {_cell(markdown(told))} | {derived} | {_cell(REASONS.get(part, ''))} |")
+    return "\n".join(rows)
 
 
 def functions(module: ModuleType) -> str:

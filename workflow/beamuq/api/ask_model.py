@@ -19,7 +19,7 @@ from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.split_file import read_questions
 from beamuq.errors import BeamUQError, hint
-from beamuq.methods import weights
+from beamuq.methods import candidate_weights
 from beamuq.study import DEMO_DATA, PROMPTS
 from beamuq.text_normalization import clean
 from beamuq.theorem import corrected_threshold, covered_mass, printed_threshold
@@ -40,7 +40,7 @@ METHODS = (
 
 
 @dataclass(frozen=True)
-class Beam:
+class AskedBeam:
     """One hypothesis: its probability, its weight among the beams, and whether it ended or was cut."""
 
     text: str
@@ -63,7 +63,7 @@ class Asked:
     probability: float
     tokens: int
     ended: bool
-    beams: tuple[Beam, ...]
+    beams: tuple[AskedBeam, ...]
     width: int
     covered_mass: float
     printed_threshold: float
@@ -203,7 +203,7 @@ def ask(
     answer, beams = found[0], found[1:]
     logprob = np.array([[beam.logprob for beam in beams]])
     mask = np.ones(logprob.shape, dtype=bool)
-    shares = weights.restricted_mass(logprob, mask, epsilon)[0]
+    shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
     row = {
         "answer": {
             "text": texts[0],
@@ -222,7 +222,7 @@ def ask(
         tokens=len(answer.token_ids),
         ended=answer.terminated,
         beams=tuple(
-            Beam(text, float(np.exp(beam.logprob)), float(share), beam.terminated)
+            AskedBeam(text, float(np.exp(beam.logprob)), float(share), beam.terminated)
             for text, beam, share in zip(texts[1:], beams, shares, strict=True)
         ),
         width=width,

@@ -57,7 +57,7 @@ def _none_is_empty(value: Any) -> Any:
     return [] if value is None else value
 
 
-class _Strict(BaseModel):
+class _StrictRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
@@ -65,7 +65,7 @@ Text = Annotated[str, AfterValidator(_writable)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
-class Candidate(_Strict):
+class CandidateRecord(_StrictRecord):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
     text: Annotated[Text, Field(description="as it is to be compared; surrounding space is dropped")]
@@ -77,7 +77,7 @@ class Candidate(_Strict):
     ] = None
 
     @model_validator(mode="after")
-    def _sums_agree(self) -> Candidate:
+    def _sums_agree(self) -> CandidateRecord:
         if self.logprob is not None and self.token_logprobs is not None:
             total = math.fsum(self.token_logprobs)
             if abs(total - self.logprob) > ROUNDING * max(1.0, abs(total)):
@@ -94,7 +94,7 @@ class Candidate(_Strict):
         return None if self.logprob is None else min(self.logprob, 0.0)
 
 
-class Answer(Candidate):
+class AnswerRecord(CandidateRecord):
     """The produced answer: the one whose uncertainty is asked for."""
 
     tokens: Annotated[
@@ -109,7 +109,7 @@ class Answer(Candidate):
     ] = None
 
     @model_validator(mode="after")
-    def _lengths_agree(self) -> Answer:
+    def _lengths_agree(self) -> AnswerRecord:
         lengths = {
             "tokens": self.tokens,
             "token_logprobs": self.token_logprobs and len(self.token_logprobs),
@@ -128,10 +128,10 @@ class Answer(Candidate):
         return len(known) if known else self.tokens
 
 
-Candidates = Annotated[list[Annotated[Candidate, BeforeValidator(_record)]], BeforeValidator(_none_is_empty)]
+Candidates = Annotated[list[Annotated[CandidateRecord, BeforeValidator(_record)]], BeforeValidator(_none_is_empty)]
 
 
-class Given(_Strict):
+class QuestionRecord(_StrictRecord):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
     id: Annotated[
@@ -140,14 +140,14 @@ class Given(_Strict):
         BeforeValidator(_whole_number_as_text),
     ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
-    answer: Annotated[Answer, BeforeValidator(_record), Field(description="the produced answer")]
+    answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
     samples: Annotated[Candidates, Field(description="drawn independently from the model; repeats count")] = []
     beams: Annotated[
         Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
     ] = []
 
     @model_validator(mode="after")
-    def _beams_are_distinct_outcomes(self) -> Given:
+    def _beams_are_distinct_outcomes(self) -> QuestionRecord:
         known = [math.exp(total) for beam in self.beams if (total := beam.total) is not None]
         if math.fsum(known) > 1 + ROUNDING:
             raise ValueError(
@@ -157,7 +157,7 @@ class Given(_Strict):
         return self
 
 
-def read_given(rows: Rows) -> list[Given]:
+def read_records(rows: Rows) -> list[QuestionRecord]:
     """The questions of a ``.jsonl`` or ``.parquet`` file, or of an iterable of mappings, or of a pandas frame.
 
     Raises
@@ -165,9 +165,9 @@ def read_given(rows: Rows) -> list[Given]:
     BeamUQError
         In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
     """
-    found: dict[str, Given] = {}
+    found: dict[str, QuestionRecord] = {}
     for number, (place, row) in enumerate(_rows(rows), start=1):
-        item = _given(row, place, str(number))
+        item = _record_of(row, place, str(number))
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item
@@ -176,8 +176,8 @@ def read_given(rows: Rows) -> list[Given]:
     return list(found.values())
 
 
-def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
-    known = Given.model_fields
+def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecord:
+    known = QuestionRecord.model_fields
     for key in row:
         near = None if key in known else nearest(str(key), known)
         if near:
@@ -186,7 +186,7 @@ def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
     if content.get("id") is None:
         content["id"] = number
     try:
-        return Given.model_validate(content)
+        return QuestionRecord.model_validate(content)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         first = problems[0]
@@ -199,7 +199,7 @@ def _given(row: Mapping[str, Any], place: str, number: str) -> Given:
         elif first["type"] == "list_type":
             message = "must be a list"
         elif first["type"] == "extra_forbidden":
-            fields = (Answer if first["loc"][0] == "answer" else Candidate).model_fields
+            fields = (AnswerRecord if first["loc"][0] == "answer" else CandidateRecord).model_fields
             message = f"unknown key; {hint(str(first['loc'][-1]), fields)}"
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise BeamUQError(f"{place}: {key + ': ' if key else ''}{shown}{message}{more}") from error

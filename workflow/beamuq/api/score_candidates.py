@@ -1,14 +1,14 @@
 """Every method on anyone's candidates, with the reason where one cannot be had.
 
 The rows become the tables that a study's cell is made of, so the arithmetic is that of the workflow. What nobody gave
-is NaN: a method that looks at it gives NaN and is left out with the reason, one that does not is scored. That holds for
-a method from outside the package too, without a list of who needs what.
+is unknown in the evidence. A method declares what it needs, one from outside the package too: where that is unknown
+there is no score, and the reason is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +16,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq.api.candidate_records import Candidate, Given, Rows, read_given
+from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.score_ranges import DIRECTION, range_of
 from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
-from beamuq.methods import weights
+from beamuq.methods import candidate_weights
 from beamuq.methods.array_math import Array
-from beamuq.methods.evidence_from_tables import Cell
-from beamuq.methods.method_inputs import Evidence
+from beamuq.methods.declared_inputs import missing_part
+from beamuq.methods.evidence_from_tables import CellTables
+from beamuq.methods.method_inputs import UNKNOWN, Evidence
 from beamuq.methods.registry import METHODS, Method, compute, resolve
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 
@@ -42,11 +43,11 @@ REASONS = {
     "token_sar": "needs the relevance of every token, which only a study's statistics step makes",
     "logprob": "needs each candidate's log-probability; give logprob or token_logprobs with it",
     "weights": "needs each candidate's log-probability for its weight; give logprob or token_logprobs with it",
-    "pairs.clusters": "needs a judgement of same meaning; give equivalence_threshold",
+    "pairs.same": "needs a judgement of same meaning; give equivalence_threshold",
 }
 
 
-class Scored(NamedTuple):
+class CandidateScores(NamedTuple):
     """One method in one form on some questions: a value each, or the reason why there is none."""
 
     method: str
@@ -54,27 +55,6 @@ class Scored(NamedTuple):
     setting: str
     values: Array | None
     reason: str
-
-
-@dataclass(frozen=True)
-class Known:
-    """Evidence in which the inputs named in ``unknown`` hold nothing that may be used."""
-
-    evidence: Evidence
-    unknown: tuple[str, ...]
-
-    def filled(self, unknown: str = "") -> Evidence:
-        """The evidence with harmless numbers in place of all unknown inputs but ``unknown``, which is NaN."""
-        evidence = self.evidence
-        for name in self.unknown:
-            part, _, field = name.rpartition(".")
-            of = evidence.answer if part else evidence
-            value: Any = np.full(np.shape(getattr(of, field)), np.nan if name == unknown else 1.0)
-            if part:
-                evidence = replace(evidence, answer=replace(evidence.answer, **{field: value}))
-            else:
-                evidence = replace(evidence, **{field: value})
-        return evidence
 
 
 def score(
@@ -96,7 +76,7 @@ def score(
     ----------
     rows
         A ``.jsonl`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
-        ``beamuq.api.candidate_records.Given``.
+        ``beamuq.api.candidate_records.QuestionRecord``.
     similarity
         As :func:`beamuq.api.open_models.open_similarity` takes it.
     methods
@@ -133,23 +113,23 @@ def score(
     if not 0 <= epsilon <= 1:
         raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
     chosen = _chosen(methods)
-    given = read_given(rows)
+    given = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     strategy = f"{SAMPLE} T={float(temperature)}"
     candidates = pa.Table.from_pylist([row for item in given for row in _candidates(item, strategy)], CANDIDATES)
     pairs = _similarities(candidates, scorer)
     threshold = equivalence_threshold if pairs.column("neutral").null_count else None
-    found: dict[str, list[Scored]] = {}
+    found: dict[str, list[CandidateScores]] = {}
     for members in _alike(given):
         ids = pa.array([item.id for item in members])
-        cell = Cell(
+        cell = CellTables(
             pa.table({"id": ids}),
             candidates.filter(pc.is_in(candidates.column("id"), ids)),
             pairs.filter(pc.is_in(pairs.column("id"), ids)),
             equivalence_threshold=threshold,
             sar_similarity="scorer",
         )
-        scored = list(_scored(chosen, _evidence(cell, members, strategy, epsilon, alpha)))
+        scored = list(_scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)))
         for position, item in enumerate(members):
             found[item.id] = [
                 each._replace(values=None if each.values is None else each.values[position : position + 1])
@@ -172,7 +152,7 @@ def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
 CANDIDATES = pa.schema([field.with_nullable(True) for field in SCHEMAS["candidates"]])
 
 
-def _candidates(item: Given, strategy: str) -> Iterator[dict[str, Any]]:
+def _candidates(item: QuestionRecord, strategy: str) -> Iterator[dict[str, Any]]:
     """Rows of a candidates table; token ids stand for the answer's length only, NaN for an unknown log-probability."""
     answer = _candidate(item.id, ANSWER, 0, item.answer)
     yield answer | {"token_ids": [0] * (item.answer.length or 1), "entropies": item.answer.token_entropies}
@@ -181,7 +161,7 @@ def _candidates(item: Given, strategy: str) -> Iterator[dict[str, Any]]:
             yield _candidate(item.id, name, rank, candidate)
 
 
-def _candidate(key: str, strategy: str, rank: int, candidate: Candidate) -> dict[str, Any]:
+def _candidate(key: str, strategy: str, rank: int, candidate: CandidateRecord) -> dict[str, Any]:
     logprob = np.nan if candidate.total is None else candidate.total
     return {"id": key, "strategy": strategy, "rank": rank, "text": candidate.text.strip(), "logprob": logprob}
 
@@ -192,9 +172,9 @@ def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
     return similarity_table(needed, scores)
 
 
-def _alike(given: Sequence[Given]) -> list[list[Given]]:
+def _alike(given: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
     """The questions in groups of which the same things are known, so that a group is scored as arrays."""
-    groups: dict[tuple[bool, ...], list[Given]] = {}
+    groups: dict[tuple[bool, ...], list[QuestionRecord]] = {}
     for item in given:
         answer = item.answer
         pattern = (
@@ -211,62 +191,51 @@ def _alike(given: Sequence[Given]) -> list[list[Given]]:
     return list(groups.values())
 
 
-def _lacks_logprob(candidates: Sequence[Candidate]) -> bool:
+def _lacks_logprob(candidates: Sequence[CandidateRecord]) -> bool:
     return any(candidate.total is None for candidate in candidates)
 
 
-def _evidence(cell: Cell, members: Sequence[Given], strategy: str, epsilon: float, alpha: float) -> dict[str, Known]:
+def _evidence(
+    cell: CellTables, members: Sequence[QuestionRecord], strategy: str, epsilon: float, alpha: float
+) -> dict[str, Evidence]:
     """What is known of some questions of which the same is known, by what a method looks at."""
     first = members[0]
-    about = {"answer": ANSWER}
-    about |= {"samples": strategy} if first.samples else {}
-    about |= {"beams": BEAM} if first.beams else {}
-    p_true = [item.answer.p_true_logprob for item in members]
-    found: dict[str, Known] = {}
-    for kind, name in about.items():
+    strategies = {"answer": ANSWER}
+    strategies |= {"samples": strategy} if first.samples else {}
+    strategies |= {"beams": BEAM} if first.beams else {}
+    found = {}
+    for kind, name in strategies.items():
         evidence = cell.evidence(name, ANSWER, epsilon=epsilon, alpha=alpha)
-        if p_true[0] is not None:
-            evidence = replace(evidence, answer=replace(evidence.answer, p_true_logprob=np.array(p_true)))
-        unknown = ["answer.logprob"] if first.answer.total is None else []
-        unknown += ["answer.length"] if first.answer.length is None else []
+        answer = replace(
+            evidence.answer,
+            logprob=UNKNOWN if first.answer.total is None else evidence.answer.logprob,
+            length=UNKNOWN if first.answer.length is None else evidence.answer.length,
+            p_true_logprob=UNKNOWN
+            if first.answer.p_true_logprob is None
+            else np.array([item.answer.p_true_logprob for item in members]),
+        )
+        evidence = replace(evidence, answer=answer)
         if kind != "answer" and _lacks_logprob(first.samples if kind == "samples" else first.beams):
-            unknown.append("logprob")
-            if strategy == f"{SAMPLE} T=1.0" and kind == "samples":
-                evidence = replace(evidence, weights=weights.uniform(evidence.mask))
-            else:
-                unknown.append("weights")
-        found[kind] = Known(evidence, tuple(unknown))
+            drawn_from_the_model = strategy == f"{SAMPLE} T=1.0" and kind == "samples"
+            weights = candidate_weights.uniform(evidence.mask) if drawn_from_the_model else UNKNOWN
+            evidence = replace(evidence, logprob=UNKNOWN, weights=weights)
+        found[kind] = evidence
     return found
 
 
-def _scored(methods: Sequence[Method], known: Mapping[str, Known]) -> Iterator[Scored]:
+def _scores(methods: Sequence[Method], known: Mapping[str, Evidence]) -> Iterator[CandidateScores]:
+    """Every method in every form; over samples in its further formulations too, as a study's main line has them."""
     for method in methods:
         for variant in method.variants:
-            about = "beams" if variant == "beamsearch" else "answer" if method.looks_at == "answer" else "samples"
-            readings = ("", *method.readings) if about == "samples" else ("",)
-            for reading in readings:
-                if about not in known:
-                    yield Scored(method.name, variant, reading, None, REASONS[about])
-                else:
-                    yield Scored(method.name, variant, reading, *_values(method, known[about], reading))
+            about = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
+            for setting in ("", *method.formulations) if about == "samples" else ("",):
+                missing = missing_part(method.formulation(setting).needs, known[about]) if about in known else about
+                reason = "" if missing is None else REASONS.get(missing, f"needs {missing}, which only a study holds")
+                values = None if missing else compute(method, known[about], setting)
+                yield CandidateScores(method.name, variant, setting, values, reason)
 
 
-def _values(method: Method, known: Known, reading: str) -> tuple[Array | None, str]:
-    for need in method.needs:
-        part: object = known.evidence
-        for name in need.split("."):
-            part = getattr(part, name)
-        if part is None:
-            return None, REASONS.get(need, f"needs {need}, which a file of candidates does not hold")
-    function = method.readings[reading] if reading else method.score
-    for name in known.unknown:
-        with np.errstate(all="ignore"):
-            if not np.isfinite(function(known.filled(name))).all():
-                return None, REASONS[name]
-    return compute(method, known.filled(), reading), ""
-
-
-def _frame(found: Mapping[str, Sequence[Scored]], similarity: str) -> pd.DataFrame:
+def _frame(found: Mapping[str, Sequence[CandidateScores]], similarity: str) -> pd.DataFrame:
     rows = [
         (
             key,

@@ -45,14 +45,14 @@ FACTS: dict[str, Fact] = {
     "DegreeMatrix": Fact("[0, 1]", "Of the question, not of this answer: it never looks at the produced answer."),
 }
 
-READINGS: dict[tuple[str, str], str] = {
+FORMULATION_RANGES: dict[tuple[str, str], str] = {
     ("SemanticEntropy", "printed"): "[0, ∞)",
     ("SemanticEntropy", "likelihood-summed"): "(-∞, ∞)",
 }
 
 
-def range_of(method: str, reading: str = "") -> str:
+def range_of(method: str, setting: str = "") -> str:
     """The range of a method's scores; "not stated" for a method from outside the package."""
-    if reading:
-        return READINGS.get((method, reading), "not stated")
+    if setting:
+        return FORMULATION_RANGES.get((method, setting), "not stated")
     return FACTS[method].range if method in FACTS else "not stated"

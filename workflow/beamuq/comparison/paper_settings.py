@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from beamuq.comparison.comparison_rules import ComparisonRules, Protocol
-from beamuq.methods.scoring import SPECTRAL
+from beamuq.methods.cell_scores import SPECTRAL
 from beamuq.study import Study
 
 COUNTED = "datasets.*.questions"  # compared by what was measured: a study may ask fewer in some cells

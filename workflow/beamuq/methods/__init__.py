@@ -1,6 +1,17 @@
 """Each uncertainty method, one function, by the paper's name."""
 
 from beamuq.methods.method_inputs import Answer, Evidence, Pairs
-from beamuq.methods.registry import METHODS, Method, compute, register, resolve, stored_variant
+from beamuq.methods.registry import METHODS, Formulation, Method, compute, register, resolve, stored_variant
 
-__all__ = ["METHODS", "Answer", "Evidence", "Method", "Pairs", "compute", "register", "resolve", "stored_variant"]
+__all__ = [
+    "METHODS",
+    "Answer",
+    "Evidence",
+    "Formulation",
+    "Method",
+    "Pairs",
+    "compute",
+    "register",
+    "resolve",
+    "stored_variant",
+]

@@ -1,7 +1,7 @@
 """Consistency of the produced answer with the candidates: Dissimilarity, CoCoA, Degree Matrix (sections 2.2, 3.1, 3.3).
 
 One formula serves both forms of each method: weights 1/M over samples give the Monte Carlo estimator, restricted masses
-over beams the beam-weighted one (:mod:`beamuq.methods.weights`). Similarities lie in [0, 1].
+over beams the beam-weighted one (:mod:`beamuq.methods.candidate_weights`). Similarities lie in [0, 1].
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
-from beamuq.methods import information, weights
+from beamuq.methods import candidate_weights, information
 from beamuq.methods.array_math import Array, Index, Mask
-from beamuq.methods.judgement_columns import Statistics
-from beamuq.methods.method_inputs import Answer, Evidence, Pairs
+from beamuq.methods.judgement_columns import JudgementColumns
+from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
 from beamuq.methods.table_lookup import PairTable, by_question, lists, positions, where
 from beamuq.strategies import kind_of, parse
@@ -21,7 +21,7 @@ from beamuq.strategies import kind_of, parse
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
 
-class Cell:
+class CellTables:
     """The tables of a cell, indexed so that evidence is a few array look-ups.
 
     Parameters
@@ -69,11 +69,11 @@ class Cell:
         self._rank = candidates.column("rank").to_numpy()
         self._logprob = candidates.column("logprob").to_numpy()
         self._policy_logprob = candidates.column("policy_logprob").to_numpy()
-        self._statistics = None if statistics is None else Statistics(statistics, self.ids)
+        self._judgements = JudgementColumns(statistics, self.ids)
         self._similarity = PairTable("similarity", similarity, ids, texts)
         self._cross = None if cross is None else PairTable("cross-similarity", cross, ids, texts)
         self._main_beam = main_beam
-        self._same_meaning = equivalence_threshold
+        self._equivalence_threshold = equivalence_threshold
         self._sar_similarity = sar_similarity
         self._answers: dict[str, Answer] = {}
         if equivalence_threshold is not None and self._similarity.classes is not None:
@@ -98,8 +98,8 @@ class Cell:
         strategy
             As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
             (D14); beams and diverse beams their restricted mass with floor ``epsilon``; hybrids both.
-        produced
-            ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
+        answer_source
+            The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
         budget
             The first so many samples only; None: all. (A smaller beam search is another strategy.)
 
@@ -120,9 +120,7 @@ class Cell:
             weights=self._weights(strategy, rows, epsilon, exact),
             pairs=pairs,
             texts=self._texts[codes],
-            token_sar=None
-            if self._statistics is None
-            else self._statistics.token_sar(strategy, self._candidates, rows),
+            token_sar=self._judgements.token_sar(strategy, self._candidates, rows),
             sentence_similarity=self._sentence_similarity(codes, pairs),
             alpha=alpha,
         )
@@ -157,39 +155,39 @@ class Cell:
         kind, parameters = parse(strategy)
         mask, logprob, policy_logprob = rows >= 0, self._logprob[rows], self._policy_logprob[rows]
         if kind == "hybrid":
-            return weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
+            return candidate_weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
         if kind != "sample":
-            return weights.restricted_mass(logprob, mask, epsilon)
+            return candidate_weights.restricted_mass(logprob, mask, epsilon)
         if exact:
-            return weights.importance(logprob, policy_logprob, mask)
-        return weights.temperature(logprob, mask, parameters["T"])
+            return candidate_weights.importance(logprob, policy_logprob, mask)
+        return candidate_weights.temperature(logprob, mask, parameters["T"])
 
     def _pairs(self, codes: Index) -> Pairs:
         rows = self._similarity.rows(self.ids, codes)
         similarity = np.where(rows >= 0, self._similarity.entail[rows], 0.0)
-        same: Mask | None = None
+        same: Mask = UNKNOWN
         if self._similarity.classes is not None:
             neutral, contradiction = (values[rows] for values in self._similarity.classes)
             same = (similarity > neutral) & (similarity > contradiction)
         else:
             contradiction = 1.0 - similarity
-            if self._same_meaning is not None:
-                same = similarity >= self._same_meaning
+            if self._equivalence_threshold is not None:
+                same = similarity >= self._equivalence_threshold
         return Pairs(
             similarity=similarity,
             mask=codes >= 0,
             contradiction=contradiction,
-            same=None if same is None else same & same.transpose(0, 2, 1),
+            same=UNKNOWN if same is UNKNOWN else same & same.transpose(0, 2, 1),
             identical=codes[:, :, None] == codes[:, None, :],
         )
 
-    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array | None:
+    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array:
         if self._sar_similarity == "scorer":
             return pairs.similarity[:, 1:, 1:]
         if self._sar_similarity == "rouge-l":
             return rouge_matrix(self._texts[codes[:, 1:]], pairs.mask[:, 1:])
         if self._cross is None:
-            return None
+            return UNKNOWN
         rows = self._cross.rows(self.ids, codes[:, 1:])
         return np.where(rows >= 0, self._cross.entail[rows], 0.0)
 
@@ -199,10 +197,8 @@ class Cell:
             self._answers[answer_source] = Answer(
                 logprob=self._logprob[answers],
                 length=pc.list_value_length(self._candidates.column("token_ids")).to_numpy()[answers].astype(np.int64),
-                mean_entropy=None if entropies is None else information.mean_token_entropy(*entropies),
-                p_true_logprob=None if self._statistics is None else self._statistics.p_true_logprob(answer_source),
-                ccp=None
-                if self._statistics is None
-                else self._statistics.ccp(answer_source, self._candidates, answers),
+                mean_entropy=UNKNOWN if entropies is None else information.mean_token_entropy(*entropies),
+                p_true_logprob=self._judgements.p_true_logprob(answer_source),
+                ccp=self._judgements.ccp(answer_source, self._candidates, answers),
             )
         return self._answers[answer_source]

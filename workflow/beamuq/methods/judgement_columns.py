@@ -1,39 +1,42 @@
-"""What the statistics file of a cell adds to the evidence: P(True), CCP and token relevances."""
+"""What the statistics file of a cell adds to the evidence: P(True), CCP and TokenSAR."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
+from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
 from beamuq.methods import information, semantic
 from beamuq.methods.array_math import Array, Index
+from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.methods.table_lookup import lists, positions, where
 
 
-class Statistics:
-    """A table of ``statistics``, for the questions ``ids``.
+class JudgementColumns:
+    """A table of ``statistics``, or None where there is no such file, for the questions ``ids``.
 
-    Each of its methods gives None where the whole file has nothing to say, and raises BeamUQError, naming the question,
-    where it has something to say of some only.
+    Each of its methods gives UNKNOWN where the file holds nothing of the kind, and raises BeamUQError, naming the
+    question, where it holds something for some questions only.
     """
 
-    def __init__(self, table: pa.Table, ids: list[str]) -> None:
+    def __init__(self, table: pa.Table | None, ids: list[str]) -> None:
+        table = SCHEMAS["statistics"].empty_table() if table is None else table
         self._table = table.combine_chunks()
         self._ids = ids
         self._question = positions(table.column("id"), pa.array(ids, pa.string()))
         self._rank = table.column("candidate_rank").to_numpy()
 
-    def p_true_logprob(self, answer_source: str) -> Array | None:
+    def p_true_logprob(self, answer_source: str) -> Array:
         """log p("True") of the produced answers, [N]."""
         values = self._of_answers("p_true_logprob", answer_source)
-        return None if values is None else np.asarray(values.to_numpy())
+        return UNKNOWN if values is None else np.asarray(values.to_numpy())
 
-    def ccp(self, answer_source: str, candidates: pa.Table, answers: Index) -> Array | None:
+    def ccp(self, answer_source: str, candidates: pa.Table, answers: Index) -> Array:
         """CCP of the produced answers, rows ``answers`` [N] of the candidates; the chosen token always counts (D16)."""
         labels = self._of_answers("ccp_labels", answer_source)
         if labels is None:
-            return None
+            return UNKNOWN
         taken = candidates.select(["token_ids", "top_ids", "top_logprobs"]).take(pa.array(answers))
         chosen, alternatives, logprobs = (column.to_pylist() for column in taken.columns)
         shape = (len(answers), max(map(len, chosen)), max(len(step) for row in alternatives for step in row))
@@ -50,21 +53,21 @@ class Statistics:
                 codes[n, step, alternatives[n][step].index(chosen[n][step])] = information.ENTAIL
         return information.claim_conditioned_probability(values, codes, np.isfinite(values))
 
-    def token_sar(self, strategy: str, candidates: pa.Table, rows: Index) -> Array | None:
+    def token_sar(self, strategy: str, candidates: pa.Table, rows: Index) -> Array:
         """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on padding."""
         mask = rows >= 0
         rank = np.where(mask, candidates.column("rank").to_numpy()[rows], -1)
         about = self._rows(int(rank.max()) + 1, candidate_strategy=strategy)
         asked = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
         if (asked < 0).all():
-            return None
+            return UNKNOWN
         if (asked < 0).any():
             first = self._ids[int(np.nonzero(mask)[0][asked < 0][0])]
             raise BeamUQError(f"statistics: relevances of {strategy!r} lack question {first!r}; make the file again")
         relevances = lists(self._table.column("token_relevances"), asked)
         logprobs = lists(candidates.column("token_logprobs"), rows[mask])
         if relevances is None or logprobs is None:
-            return None
+            return UNKNOWN
         if not np.array_equal(relevances[1], logprobs[1]):
             raise BeamUQError(
                 f"statistics: token_relevances of {strategy!r} are not of its tokens; make the file again"

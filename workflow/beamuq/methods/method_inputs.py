@@ -1,79 +1,100 @@
 """What the methods see: a candidate set and a produced answer for every question of a cell, as arrays.
 
-:class:`beamuq.methods.evidence_from_tables.Cell` reads it out of the tables.
+:class:`beamuq.methods.evidence_from_tables.CellTables` reads it out of the tables. All arrays are read-only: every
+method sees the same ones. A part that is not known in a cell is :data:`UNKNOWN`; no method gets to see it, because each
+declares the parts that it reads (:mod:`beamuq.methods.declared_inputs`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Never, cast
+
+import numpy as np
 
 from beamuq.methods import semantic, spectral
 from beamuq.methods.array_math import Array, Index, Mask
 from beamuq.methods.rouge import Texts
 
+UNKNOWN: Never = cast(Never, None)  # stands for an array of any kind; only ever compared by identity
+
+
+def _read_only(*parts: Any) -> None:
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+
+
+class _ReadOnlyArrays:
+    def __post_init__(self) -> None:
+        _read_only(*vars(self).values())
+
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(_ReadOnlyArrays):
     """Similarities within N candidate sets. Node 0 is the produced answer; row = premise, column = hypothesis (D10).
 
-    similarity [N, M+1, M+1] in [0, 1]; contradiction alike, or None where none is known; same [N, M+1, M+1], symmetric:
-    both mean the same (D12, D18), or None; identical [N, M+1, M+1]: both are the same text; mask [N, M+1].
+    similarity [N, M+1, M+1] in [0, 1]; contradiction alike; same [N, M+1, M+1], symmetric: both mean the same (D12,
+    D18); identical [N, M+1, M+1]: both are the same text, part of ``clusters`` and ``linked`` where it is known;
+    mask [N, M+1].
     """
 
     similarity: Array
     mask: Mask
-    contradiction: Array | None = None
-    same: Mask | None = None
-    identical: Mask | None = None
+    contradiction: Array = UNKNOWN
+    same: Mask = UNKNOWN
+    identical: Mask = UNKNOWN
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of the graph with the produced answer in it (D10)."""
-        return spectral.spectrum(self.similarity, self.mask)
+        found = spectral.spectrum(self.similarity, self.mask)
+        _read_only(*found)
+        return found
 
     @cached_property
-    def linked(self) -> Mask | None:
+    def linked(self) -> Mask:
         """Candidates [N, M, M] that entail each other more than they contradict, or are the same text (D12, D9)."""
-        if self.contradiction is None:
-            return None
         entailed = self.similarity > self.contradiction
         return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
 
     @cached_property
-    def clusters(self) -> Index | None:
+    def clusters(self) -> Index:
         """The semantic cluster of each candidate, [N, M] (D12); the same text is always in the same one (D9)."""
-        if self.same is None:
-            return None
-        return semantic.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        found = semantic.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        _read_only(found)
+        return found
 
     def _among_candidates(self, related: Mask) -> Mask:
-        if self.identical is not None:
+        if self.identical is not UNKNOWN:
             related = related | self.identical
-        return related[:, 1:, 1:]
+        among = related[:, 1:, 1:]
+        _read_only(among)
+        return among
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(_ReadOnlyArrays):
     """The produced answers y* of N questions: logprob and length [N], terminator included; mean_entropy [N] in nats.
 
-    p_true_logprob [N] and ccp [N] (the score) come from the statistics file. None: not known in this cell.
+    p_true_logprob [N] and ccp [N] (the score) come from the statistics file.
     """
 
     logprob: Array
     length: Index
-    mean_entropy: Array | None = None
-    p_true_logprob: Array | None = None
-    ccp: Array | None = None
+    mean_entropy: Array = UNKNOWN
+    p_true_logprob: Array = UNKNOWN
+    ccp: Array = UNKNOWN
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(_ReadOnlyArrays):
     """N questions, each with a produced answer and up to M candidates of one strategy; padding where mask is False.
 
     logprob, mask, weights [N, M] of the candidates; texts [N, M+1], y* first, "" on padding; token_sar [N, M] and
-    sentence_similarity [N, M, M] for SAR. None: not known in this cell. alpha, K: Eccentricity and EigVecDissimilarity
-    retain the K lowest eigenvectors or, without K, those below alpha.
+    sentence_similarity [N, M, M] for SAR. alpha, K: Eccentricity and EigVecDissimilarity retain the K lowest
+    eigenvectors or, without K, those below alpha.
     """
 
     answer: Answer
@@ -81,9 +102,9 @@ class Evidence:
     mask: Mask
     weights: Array
     pairs: Pairs
-    texts: Texts | None = None
-    token_sar: Array | None = None
-    sentence_similarity: Array | None = None
+    texts: Texts = UNKNOWN
+    token_sar: Array = UNKNOWN
+    sentence_similarity: Array = UNKNOWN
     alpha: float = 0.9
     K: int | None = None
 

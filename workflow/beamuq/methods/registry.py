@@ -1,15 +1,15 @@
 """Every uncertainty method, in one place, by the name that the paper's tables print.
 
 A method is a :class:`Method`: a function of :class:`~beamuq.methods.method_inputs.Evidence` that returns one number a
-question, higher where the answer is more uncertain. To add one from outside the package, make a ``Method`` in a module
-of your own and name it ``your.module:attribute`` in a study.
+question, higher where the answer is more uncertain, and the parts of the evidence that it reads. To add one from
+outside the package, make a ``Method`` in a module of your own and name it ``your.module:attribute`` in a study.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -17,11 +17,19 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods import consistency, information, rouge, semantic, spectral
 from beamuq.methods.array_math import Array
+from beamuq.methods.declared_inputs import check_needs, missing_part, only_declared
 from beamuq.methods.method_inputs import Evidence
 
 Score = Callable[[Evidence], Array]
-T = TypeVar("T")
 DECIMALS = 12
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """One way to write a method down: a function of the evidence, and the parts of it that the function reads."""
+
+    score: Score
+    needs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -32,24 +40,36 @@ class Method:
         As in the tables.
     score
         Evidence of N questions → [N], finite, higher = more uncertain.
-    looks_at
+    scope
         ``answer``: the produced answer only; ``samples``: the samples, in one form; ``candidates``: samples or beams,
         so that it has two variants, told apart by the candidates and weights in the evidence alone.
     needs
-        What of the evidence may be absent and must not be: dotted names such as ``answer.ccp``.
-    readings
-        Other readings of the method over samples, by setting (D12).
+        All parts of the evidence that the function reads, by the names of
+        :data:`~beamuq.methods.declared_inputs.PARTS`, such as ``answer.logprob``; no other can be read.
+    formulations
+        Other formulations of the method over samples, by setting (D12).
+
+    Raises BeamUQError if a name in ``needs`` is no part of the evidence.
     """
 
     name: str
     score: Score
-    looks_at: Literal["answer", "samples", "candidates"]
+    scope: Literal["answer", "samples", "candidates"]
     needs: tuple[str, ...] = ()
-    readings: Mapping[str, Score] = field(default_factory=dict)
+    formulations: Mapping[str, Formulation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for setting in ("", *self.formulations):
+            check_needs(self.name, self.formulation(setting).needs)
 
     @property
     def variants(self) -> tuple[str, ...]:
-        return ("multinomial", "beamsearch") if self.looks_at == "candidates" else ("",)
+        """The forms under which its scores are stored."""
+        return ("multinomial", "beamsearch") if self.scope == "candidates" else ("",)
+
+    def formulation(self, setting: str = "") -> Formulation:
+        """The formulation under a setting; "" is the method as the paper uses it."""
+        return self.formulations[setting] if setting else Formulation(self.score, self.needs)
 
 
 METHODS: dict[str, Method] = {}
@@ -79,24 +99,25 @@ def resolve(name: str) -> Method:
     return register(method)
 
 
-def compute(method: Method, evidence: Evidence, reading: str = "") -> Array:
+def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
     """A method's scores [N], rounded to 12 decimals: equal uncertainty must tie whatever the order of summation.
+
+    ``setting`` names one of the method's further formulations.
 
     Raises
     ------
     BeamUQError
-        If the evidence lacks what the method needs, or a score is not finite: nothing may rank by accident.
+        If the evidence lacks what the method needs, if the method reads what it did not declare, or if a score is not
+        finite: nothing may rank by accident.
     """
-    for need in method.needs:
-        part: object = evidence
-        for name in need.split("."):
-            part = getattr(part, name)
-        if part is None:
-            raise BeamUQError(
-                f"method {method.name!r} needs {need}, which this cell's files do not hold; drop the method"
-            )
-    scores = (method.readings[reading] if reading else method.score)(evidence)
-    if scores.shape != evidence.answer.logprob.shape or not np.isfinite(scores).all():
+    formulation = method.formulation(setting)
+    missing = missing_part(formulation.needs, evidence)
+    if missing:
+        raise BeamUQError(
+            f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop the method"
+        )
+    scores = formulation.score(only_declared(evidence, method.name, formulation.needs))
+    if scores.shape != evidence.mask.shape[:1] or not np.isfinite(scores).all():
         raise BeamUQError(f"method {method.name!r} gave {scores.shape} scores, not all finite; mend the method")
     return np.round(scores, DECIMALS) + 0.0
 
@@ -108,16 +129,6 @@ def stored_variant(method: str, printed: str) -> str:
     """
     variants = resolve(method).variants
     return printed if printed in variants else variants[0]
-
-
-def _given(part: T | None) -> T:
-    """A part of the evidence that the method's ``needs`` vouch for."""
-    assert part is not None
-    return part
-
-
-def _cocoa(answer_uncertainty: Score) -> Score:
-    return lambda e: consistency.cocoa(answer_uncertainty(e), _dissimilarity(e))
 
 
 def _prob(e: Evidence) -> Array:
@@ -132,53 +143,78 @@ def _dissimilarity(e: Evidence) -> Array:
     return consistency.dissimilarity(e.to_produced, e.weights)
 
 
+SIMILARITY_AND_WEIGHTS = ("pairs.similarity", "weights")
+
 for _method in (
-    Method("Prob", _prob, "answer"),
-    Method("MTE", lambda e: _given(e.answer.mean_entropy), "answer", ("answer.mean_entropy",)),
-    Method("Perplexity", _perplexity, "answer"),
-    Method("CCP", lambda e: _given(e.answer.ccp), "answer", ("answer.ccp",)),
-    Method(
-        "PTrue", lambda e: information.p_true(_given(e.answer.p_true_logprob)), "answer", ("answer.p_true_logprob",)
-    ),
+    Method("Prob", _prob, "answer", ("answer.logprob",)),
+    Method("MTE", lambda e: e.answer.mean_entropy, "answer", ("answer.mean_entropy",)),
+    Method("Perplexity", _perplexity, "answer", ("answer.logprob", "answer.length")),
+    Method("CCP", lambda e: e.answer.ccp, "answer", ("answer.ccp",)),
+    Method("PTrue", lambda e: information.p_true(e.answer.p_true_logprob), "answer", ("answer.p_true_logprob",)),
     Method(
         "SemanticEntropy",
-        lambda e: semantic.semantic_entropy(_given(e.pairs.clusters), e.weights),
+        lambda e: semantic.semantic_entropy(e.pairs.clusters, e.weights),
         "candidates",
-        ("pairs.clusters",),
-        readings={
-            "printed": lambda e: semantic.semantic_entropy_printed(_given(e.pairs.clusters), e.weights),
-            "likelihood-summed": lambda e: semantic.semantic_entropy_likelihood(
-                _given(e.pairs.clusters), e.logprob, e.mask
+        ("pairs.same", "weights"),
+        {
+            "printed": Formulation(
+                lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights), ("pairs.same", "weights")
+            ),
+            "likelihood-summed": Formulation(
+                lambda e: semantic.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
+                ("pairs.same", "logprob"),
             ),
         },
     ),
     Method(
         "SAR",
-        lambda e: semantic.sar(_given(e.token_sar), _given(e.sentence_similarity), e.weights, e.mask),
+        lambda e: semantic.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask),
         "candidates",
-        ("token_sar", "sentence_similarity"),
+        ("token_sar", "sentence_similarity", "weights"),
     ),
     Method(
         "LexicalSimilarity",
-        lambda e: rouge.lexical_similarity(rouge.rouge_matrix(_given(e.texts)[:, 1:], e.mask), e.mask),
+        lambda e: rouge.lexical_similarity(rouge.rouge_matrix(e.texts[:, 1:], e.mask), e.mask),
         "samples",
         ("texts",),
     ),
-    Method("EigValLaplacian", lambda e: spectral.eigval_laplacian(e.among, e.mask), "samples"),
-    Method("NumSemSets", lambda e: spectral.num_sem_sets(_given(e.pairs.linked), e.mask), "samples", ("pairs.linked",)),
-    Method("Dissimilarity", _dissimilarity, "candidates"),
+    Method("EigValLaplacian", lambda e: spectral.eigval_laplacian(e.among, e.mask), "samples", ("pairs.similarity",)),
+    Method(
+        "NumSemSets",
+        lambda e: spectral.num_sem_sets(e.pairs.linked, e.mask),
+        "samples",
+        ("pairs.similarity", "pairs.contradiction"),
+    ),
+    Method("Dissimilarity", _dissimilarity, "candidates", SIMILARITY_AND_WEIGHTS),
     Method(
         "Eccentricity",
         lambda e: spectral.eccentricity(e.pairs.spectrum[1], e.retained, e.weights),
         "candidates",
+        SIMILARITY_AND_WEIGHTS,
     ),
     Method(
         "EigVecDissimilarity",
         lambda e: spectral.eigvec_dissimilarity(e.pairs.spectrum[1], e.retained, e.weights),
         "candidates",
+        SIMILARITY_AND_WEIGHTS,
     ),
-    Method("CocoaMSP", _cocoa(_prob), "candidates"),
-    Method("CocoaPPL", _cocoa(_perplexity), "candidates"),
-    Method("DegreeMatrix", lambda e: consistency.degree_matrix(e.among, e.weights), "candidates"),
+    Method(
+        "CocoaMSP",
+        lambda e: consistency.cocoa(_prob(e), _dissimilarity(e)),
+        "candidates",
+        ("answer.logprob", *SIMILARITY_AND_WEIGHTS),
+    ),
+    Method(
+        "CocoaPPL",
+        lambda e: consistency.cocoa(_perplexity(e), _dissimilarity(e)),
+        "candidates",
+        ("answer.logprob", "answer.length", *SIMILARITY_AND_WEIGHTS),
+    ),
+    Method(
+        "DegreeMatrix",
+        lambda e: consistency.degree_matrix(e.among, e.weights),
+        "candidates",
+        SIMILARITY_AND_WEIGHTS,
+    ),
 ):
     register(_method)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.methods.evidence_from_tables import Cell
-from beamuq.methods.scoring import Settings, score
+from beamuq.methods.cell_scores import ScoringSettings, score_cell
+from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings, provenance
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--scores", type=Path, required=True, help="table to write")
     options = parser.parse_args(argv)
 
-    settings = parse_settings(Settings, options.settings)
+    settings = parse_settings(ScoringSettings, options.settings)
     paths: dict[str, Path | None] = {name: getattr(options, name) for name in KINDS}
     given = {name: artifacts.read(path, KINDS[name]) for name, path in paths.items() if path is not None}
     expected = given["candidates"].cell
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     f"{paths[name]}: is of {key} {loaded.cell.get(key)!r}, the candidates of {expected.get(key)!r}; "
                     "give files of one cell"
                 )
-    cell = Cell(
+    cell = CellTables(
         given["questions"].table,
         given["candidates"].table,
         given["similarity"].table,
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     artifacts.write(
         options.scores,
         "scores",
-        score(cell, settings),
+        score_cell(cell, settings),
         cell=expected | given["similarity"].cell,
         provenance=provenance(settings, paths),
     )

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamuq.methods import weights
+from beamuq.methods import candidate_weights
 from beamuq.methods.array_math import Array
-from beamuq.methods.evidence_from_tables import Cell, SentenceSimilarity
+from beamuq.methods.evidence_from_tables import CellTables, SentenceSimilarity
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import Method, compute, resolve
 from beamuq.strategies import ablation, beam_of_width, kind_of
@@ -20,12 +19,12 @@ from beamuq.strategies import ablation, beam_of_width, kind_of
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
-class _Strict(BaseModel):
+class _StrictSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Ablations(_Strict):
-    """Settings that are rows beside the main line; each list may be empty."""
+class Ablations(_StrictSettings):
+    """ScoringSettings that are rows beside the main line; each list may be empty."""
 
     epsilon: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
     alpha: tuple[Annotated[float, Field(gt=0)], ...] = ()
@@ -34,19 +33,19 @@ class Ablations(_Strict):
     strategies: tuple[str, ...] = ()
 
 
-class Main(_Strict):
+class MainStrategies(_StrictSettings):
     """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
 
     sample: str | None = None
     beam: str | None = None
 
 
-class Settings(_Strict):
+class ScoringSettings(_StrictSettings):
     """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are."""
 
     methods: tuple[str, ...]
     answer_source: tuple[str, ...]
-    main: Main
+    main: MainStrategies
     num_candidates: Annotated[int, Field(ge=1)] | None = None
     alpha: float = 0.9
     epsilon: float = 0.0
@@ -58,7 +57,7 @@ class Settings(_Strict):
     seed: int = 0
 
 
-class Scored(NamedTuple):
+class MethodScores(NamedTuple):
     """One method's scores [N] of a cell under one setting."""
 
     method: str
@@ -67,7 +66,7 @@ class Scored(NamedTuple):
     values: Array
 
 
-def score(cell: Cell, settings: Settings) -> pa.Table:
+def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
     """Every score of a cell, as a table of ``scores``: questions in the cell's order within each method and setting.
 
     Raises
@@ -76,30 +75,23 @@ def score(cell: Cell, settings: Settings) -> pa.Table:
         If a method is unknown, lacks what it needs, or gives a score that is not finite.
     """
     methods = [resolve(name) for name in settings.methods]
-    ids = pa.array(cell.ids, pa.string())
     parts = []
     for answer_source in settings.answer_source:
-        for scored in _scored(cell, settings, methods, answer_source):
-            parts.append(
-                pa.table(
-                    {
-                        "id": ids,
-                        "answer_source": _constant(answer_source, len(ids)),
-                        "method": _constant(scored.method, len(ids)),
-                        "variant": _constant(scored.variant, len(ids)),
-                        "setting": _constant(scored.setting, len(ids)),
-                        "value": scored.values,
-                    }
-                )
-            )
+        for scores in _each_setting(cell, settings, methods, answer_source):
+            constant = {"answer_source": answer_source} | scores._asdict()
+            values = constant.pop("values")
+            columns = {name: pa.repeat(value, len(cell.ids)) for name, value in constant.items()}
+            parts.append(pa.table({"id": pa.array(cell.ids, pa.string())} | columns | {"value": values}))
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _scored(cell: Cell, settings: Settings, methods: list[Method], answer_source: str) -> Iterator[Scored]:
+def _each_setting(
+    cell: CellTables, settings: ScoringSettings, methods: list[Method], answer_source: str
+) -> Iterator[MethodScores]:
     main, ablations = settings.main, settings.ablations
-    on_answer = [method for method in methods if method.looks_at == "answer"]
-    on_samples = [method for method in methods if method.looks_at != "answer"]
-    on_both = [method for method in methods if method.looks_at == "candidates"]
+    on_answer = [method for method in methods if method.scope == "answer"]
+    on_samples = [method for method in methods if method.scope != "answer"]
+    on_both = [method for method in methods if method.scope == "candidates"]
     spectral = [method for method in on_both if method.name in SPECTRAL]
 
     def evidence(strategy: str, *, budget: int | None = None, exact: bool = False) -> Evidence:
@@ -109,38 +101,36 @@ def _scored(cell: Cell, settings: Settings, methods: list[Method], answer_source
 
     if main.sample:
         sampled = evidence(main.sample, budget=settings.num_candidates)
-        yield from _all(on_answer + on_samples, "multinomial", "", sampled)
+        yield from _every_method(on_answer + on_samples, "multinomial", "", sampled)
         for method in on_samples:
-            for reading in method.readings:
-                yield Scored(method.name, method.variants[0], reading, compute(method, sampled, reading))
+            for setting in method.formulations:
+                yield MethodScores(method.name, method.variants[0], setting, compute(method, sampled, setting))
         for M in ablations.budgets:
-            yield from _all(on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M))
+            yield from _every_method(on_samples, "multinomial", ablation("M", M), evidence(main.sample, budget=M))
     if main.beam:
         beams = evidence(main.beam)
-        yield from _all(on_both if main.sample else on_answer + on_both, "beamsearch", "", beams)
+        yield from _every_method(on_both if main.sample else on_answer + on_both, "beamsearch", "", beams)
         for epsilon in ablations.epsilon:
-            floored = replace(beams, weights=weights.restricted_mass(beams.logprob, beams.mask, epsilon))
-            yield from _all(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
+            floored = replace(beams, weights=candidate_weights.restricted_mass(beams.logprob, beams.mask, epsilon))
+            yield from _every_method(on_both, "beamsearch", ablation("epsilon", epsilon), floored)
         for alpha in ablations.alpha:
-            yield from _all(spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha))
+            yield from _every_method(spectral, "beamsearch", ablation("alpha", alpha), replace(beams, alpha=alpha))
         for K in ablations.K:
-            yield from _all(spectral, "beamsearch", ablation("K", K), replace(beams, K=K))
+            yield from _every_method(spectral, "beamsearch", ablation("K", K), replace(beams, K=K))
         for M in ablations.budgets:
-            yield from _all(on_both, "beamsearch", ablation("M", M), evidence(beam_of_width(cell.strategies, M)))
+            yield from _every_method(
+                on_both, "beamsearch", ablation("M", M), evidence(beam_of_width(cell.strategies, M))
+            )
     for strategy in ablations.strategies:
         if kind_of(strategy) != "sample":
-            yield from _all(on_both, "beamsearch", strategy, evidence(strategy))
+            yield from _every_method(on_both, "beamsearch", strategy, evidence(strategy))
             continue
-        yield from _all(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
+        yield from _every_method(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
         exact = evidence(strategy, budget=settings.num_candidates, exact=True)
-        yield from _all(on_both, "multinomial", f"{strategy} exact", exact)
+        yield from _every_method(on_both, "multinomial", f"{strategy} exact", exact)
 
 
-def _all(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[Scored]:
+def _every_method(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[MethodScores]:
     for method in methods:
         stored = variant if variant in method.variants else ""
-        yield Scored(method.name, stored, setting, compute(method, evidence))
-
-
-def _constant(value: str, length: int) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(np.zeros(length, dtype=np.int32), [value]).dictionary_decode()
+        yield MethodScores(method.name, stored, setting, compute(method, evidence))
