@@ -45,7 +45,7 @@ class Method:
         so that it has two variants, told apart by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
-        :data:`~beamuq.methods.declared_inputs.PARTS`, such as ``answer.logprob``; no other can be read.
+        ``beamuq.methods.declared_inputs.PARTS``, such as ``answer.logprob``; no other can be read.
     formulations
         Other formulations of the method over samples, by setting (D12).
 
