@@ -305,7 +305,7 @@ def random_prompts(draw: random.Random, count: int, length: int, shared: int) ->
 def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """The engine alone, on random weights of real shapes: questions a second and share of the card's product rate.
 
-    No wave repeats the prompts of another, nor their lengths: what a new shape costs is in every number.
+    No batch repeats the prompts of another, nor their lengths: what a new shape costs is in every number.
     """
     rate = matrix_rate()
     cells = []
@@ -323,7 +323,9 @@ def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             works = []
             for _ in range(1 + arguments.repeats):
                 works.append(Work())
-                decode(model, random_prompts(draw, arguments.wave, length, shared), POLICIES, work=works[-1], **options)
+                decode(
+                    model, random_prompts(draw, arguments.batch, length, shared), POLICIES, work=works[-1], **options
+                )
             rates = [w.prompts / (w.prefill_seconds + w.decode_seconds) for w in works]
             work = works[1:][rates[1:].index(max(rates[1:]))]
             prefill = 2 * body * work.prompt_rows / work.prefill_seconds
@@ -333,9 +335,9 @@ def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                     "shape": shape,
                     "prompt tokens": length,
                     "of them shared": shared,
-                    "questions a wave": arguments.wave,
+                    "questions a batch": arguments.batch,
                     "questions a second": max(rates[1:]),
-                    "questions a second, first wave": rates[0],
+                    "questions a second, first batch": rates[0],
                     "prefill seconds": work.prefill_seconds,
                     "decode seconds": work.decode_seconds,
                     "prefill share of product rate": prefill / rate,
@@ -362,7 +364,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="two questions a cell and one repeat")
     parser.add_argument("--gpu", action="store_true", help="the engine alone, random weights of real shapes")
-    parser.add_argument("--wave", type=int, default=64, help="questions a wave on the GPU")
+    parser.add_argument("--batch", type=int, default=64, help="questions a batch on the GPU")
     parser.add_argument("--json", type=Path, default=Path("build/benchmark_decoding.json"))
     arguments = parser.parse_args(argv)
     cells = on_gpu(arguments) if arguments.gpu else against_generate(arguments)

@@ -43,7 +43,7 @@ def build_models(folder: Path) -> Path:
 
 
 def micro_study(models: Path) -> dict[str, Any]:
-    """The demo study cut to one cell: 20 questions in as many waves, 5 samples and 5 beams, two exhibits."""
+    """The demo study cut to one cell: 20 questions in as many batches, 5 samples and 5 beams, two exhibits."""
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     model = {"label": "tiny", "title": "Tiny", "source": f"folder:{models / 'llama'}", "style": "base"}
     return study | {
@@ -111,7 +111,7 @@ class Workplace:
         }
 
     def parts(self) -> list[Path]:
-        """The finished waves of a candidates job."""
+        """The finished batches of a candidates job."""
         return sorted(self.folder.glob("results/micro/candidates/**/part-*.parquet"))
 
     def process_of(self, step: str) -> int | None:

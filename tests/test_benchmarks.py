@@ -16,7 +16,7 @@ from pretend_card import pretend_card
 def test_the_gpu_benchmark_runs_and_reports_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=100_000, num_key_value_heads=1, **shape)
-    arguments = argparse.Namespace(lengths=[48, 60], repeats=1, wave=3)
+    arguments = argparse.Namespace(lengths=[48, 60], repeats=1, batch=3)
     with pretend_card(monkeypatch) as card:
 
         def random_model(_: str) -> PreTrainedModel:

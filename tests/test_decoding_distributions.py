@@ -11,20 +11,29 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamuq.decoding.distributions import ALTERNATIVES, Ask, Edits, Laws
+from beamuq.decoding.next_token_distributions import (
+    ALTERNATIVES,
+    DistributionQuery,
+    NextTokenDistributions,
+    ProbabilityEdits,
+)
 
 
-def _laws(vocabulary: int, stops: set[int], merge_stop_tokens: set[int] | None = None) -> Laws:
-    """Laws whose hidden states are the logits themselves."""
+def _distributions(
+    vocabulary: int, stops: set[int], merge_stop_tokens: set[int] | None = None
+) -> NextTokenDistributions:
+    """NextTokenDistributions whose hidden states are the logits themselves."""
     head = torch.nn.Linear(vocabulary, vocabulary, bias=False)
     head.weight.data = torch.eye(vocabulary)
     model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
-    return Laws(model, frozenset(stops), frozenset(merge_stop_tokens or ()))
+    return NextTokenDistributions(model, frozenset(stops), frozenset(merge_stop_tokens or ()))
 
 
-def _read(laws: Laws, logits: np.ndarray, *asks: Ask, rows: int = 100) -> None:
+def _read(
+    distributions: NextTokenDistributions, logits: np.ndarray, *queries: DistributionQuery, rows: int = 100
+) -> None:
     with torch.inference_mode():
-        laws.read(torch.from_numpy(logits.astype(np.float32)), np.arange(len(logits)), asks, rows)
+        distributions.read(torch.from_numpy(logits.astype(np.float32)), np.arange(len(logits)), queries, rows)
 
 
 def _logprobs(logits: np.ndarray) -> np.ndarray:
@@ -39,16 +48,16 @@ def _logprobs(logits: np.ndarray) -> np.ndarray:
 )
 def test_lists_hold_the_best_tokens_and_the_best_that_go_on(logits: list[int], stops: set[int], top: int) -> None:
     stops = {stop for stop in stops if stop < len(logits)}
-    ask = Ask(np.array([0]), top=top)
-    _read(_laws(len(logits), stops), np.array([logits]), ask)
+    query = DistributionQuery(np.array([0]), top=top)
+    _read(_distributions(len(logits), stops), np.array([logits]), query)
     truth = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
-    found = [token for token, logprob in zip(ask.tokens[0], ask.logprobs[0], strict=True) if logprob > -np.inf]
+    found = [token for token, logprob in zip(query.tokens[0], query.logprobs[0], strict=True) if logprob > -np.inf]
     assert found == [token for token in truth if token in found]
     assert found[:top] == truth[:top]
     going = [token for token in truth if token not in stops][:top]
     assert [token for token in found if token not in stops][: len(going)] == going
     law = _logprobs(np.array([logits]))[0]
-    assert ask.logprobs[0][: len(found)] == pytest.approx(law[found], abs=1e-6)
+    assert query.logprobs[0][: len(found)] == pytest.approx(law[found], abs=1e-6)
 
 
 @pytest.mark.parametrize("vocabulary", [3, 255, 256, 257, 1000])
@@ -58,35 +67,35 @@ def test_draws_invert_the_distribution_function_in_token_order(vocabulary: int, 
     logits = random.normal(0, 3, (4, vocabulary))
     nodes, uniforms = random.integers(0, 4, 500), random.random(500)
     uniforms[:2] = 0.0, 1 - 2**-53
-    ask = Ask(nodes, uniforms=uniforms, temperature=temperature)
-    _read(_laws(vocabulary, set()), logits, ask, rows=3)
+    query = DistributionQuery(nodes, uniforms=uniforms, temperature=temperature)
+    _read(_distributions(vocabulary, set()), logits, query, rows=3)
     weights = np.exp(_logprobs(logits / temperature)[nodes])
     sums = weights.cumsum(axis=1)
     expected = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1).clip(max=vocabulary - 1)
     edge = np.abs(sums - uniforms[:, None] * sums[:, -1:]).min(axis=1) < 1e-6
-    assert (ask.tokens == expected)[~edge].all()
+    assert (query.tokens == expected)[~edge].all()
     assert edge.sum() < 20
     rows = np.arange(500)
-    assert ask.logprobs == pytest.approx(_logprobs(logits)[nodes][rows, ask.tokens], abs=1e-5)
-    assert ask.policy_logprobs == pytest.approx(_logprobs(logits / temperature)[nodes][rows, ask.tokens], abs=1e-5)
+    assert query.logprobs == pytest.approx(_logprobs(logits)[nodes][rows, query.tokens], abs=1e-5)
+    assert query.policy_logprobs == pytest.approx(_logprobs(logits / temperature)[nodes][rows, query.tokens], abs=1e-5)
 
 
 def test_a_token_of_no_probability_is_never_drawn() -> None:
     logits = np.full((1, 600), -1e9)
     logits[0, [10, 300]] = 0.0
     uniforms = np.array([0.0, 0.25, 0.5, 0.75, 1 - 2**-53])
-    ask = Ask(np.zeros(5, dtype=np.int64), uniforms=uniforms)
-    _read(_laws(600, set()), logits, ask)
-    assert ask.tokens.tolist() == [10, 10, 300, 300, 300]
+    query = DistributionQuery(np.zeros(5, dtype=np.int64), uniforms=uniforms)
+    _read(_distributions(600, set()), logits, query)
+    assert query.tokens.tolist() == [10, 10, 300, 300, 300]
 
 
 def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
     logits = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]))
-    edits = Edits(np.array([1, 1, 2]), np.array([3, 0, 2]), np.array([0.0, 0.5, 0.0]))
+    edits = ProbabilityEdits(np.array([1, 1, 2]), np.array([3, 0, 2]), np.array([0.0, 0.5, 0.0]))
     nodes = np.array([0, 0, 1])
-    drawing = Ask(nodes, uniforms=np.full(3, 0.99), edits=edits)
-    weighing = Ask(nodes, masses=np.zeros(3), edits=edits)
-    _read(_laws(4, set()), logits, drawing, weighing, rows=1)
+    drawing = DistributionQuery(nodes, uniforms=np.full(3, 0.99), edits=edits)
+    weighing = DistributionQuery(nodes, masses=np.zeros(3), edits=edits)
+    _read(_distributions(4, set()), logits, drawing, weighing, rows=1)
     assert weighing.masses == pytest.approx([1.0, 0.55, 0.75], abs=1e-6)
     assert drawing.tokens.tolist() == [3, 2, 3]
     assert np.exp(drawing.logprobs) == pytest.approx([0.4, 0.3, 0.25], abs=1e-6)
@@ -95,22 +104,22 @@ def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
 @pytest.mark.parametrize("merge_stop_tokens", [None, {2, 5, 40}])
 def test_statistics_are_those_of_the_law_that_policies_see(merge_stop_tokens: set[int] | None) -> None:
     logits = np.random.default_rng(0).normal(0, 2, (3, 50))
-    ask = Ask(np.array([2, 0]), statistics=True)
-    _read(_laws(50, {2, 5, 40}, merge_stop_tokens), logits, ask, rows=2)
+    query = DistributionQuery(np.array([2, 0]), statistics=True)
+    _read(_distributions(50, {2, 5, 40}, merge_stop_tokens), logits, query, rows=2)
     law = _logprobs(logits)
     if merge_stop_tokens:
         law[:, 2] = np.logaddexp.reduce(law[:, [2, 5, 40]], axis=1)
         law[:, [5, 40]] = -np.inf
     weights = np.exp(law)
     entropy = -(weights * np.where(weights > 0, law, 0)).sum(axis=1)
-    assert ask.entropies == pytest.approx(entropy[[2, 0]], abs=1e-5)
-    assert ask.top_tokens.tolist() == np.argsort(-law[[2, 0]], axis=1)[:, :ALTERNATIVES].tolist()
+    assert query.entropies == pytest.approx(entropy[[2, 0]], abs=1e-5)
+    assert query.top_tokens.tolist() == np.argsort(-law[[2, 0]], axis=1)[:, :ALTERNATIVES].tolist()
 
 
 def test_look_ups_are_log_probabilities() -> None:
     logits = np.random.default_rng(0).normal(0, 2, (5, 50))
     with torch.inference_mode():
-        found = _laws(50, set()).lookup(torch.from_numpy(logits.astype(np.float32)), [7, 3], 2)
+        found = _distributions(50, set()).lookup(torch.from_numpy(logits.astype(np.float32)), [7, 3], 2)
     assert found == pytest.approx(_logprobs(logits)[:, [7, 3]], abs=1e-6)
 
 
@@ -120,7 +129,7 @@ def test_logits_of_a_bfloat16_head_are_not_rounded_to_bfloat16() -> None:
     model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
     states = (3 * torch.randn(8, 64, generator=torch.Generator().manual_seed(1))).bfloat16()
     with torch.inference_mode():
-        found = Laws(model, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
+        found = NextTokenDistributions(model, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
         logits = states.double() @ head.weight.data.double().T
     assert logits.abs().max() > 50
     assert found == pytest.approx(torch.log_softmax(logits, dim=-1).numpy(), abs=1e-3)
@@ -129,7 +138,7 @@ def test_logits_of_a_bfloat16_head_are_not_rounded_to_bfloat16() -> None:
 def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
     logits = np.zeros((40, 30))
     logits[1::2, 7] = 1.0
-    ask = Ask(np.arange(40), top=3)
-    _read(_laws(30, {0, 1, 2, 3, 4}), logits, ask)
-    assert (ask.tokens[::2, :6] == [0, 1, 2, 5, 6, 7]).all()
-    assert (ask.tokens[1::2, :5] == [7, 0, 1, 5, 6]).all()
+    query = DistributionQuery(np.arange(40), top=3)
+    _read(_distributions(30, {0, 1, 2, 3, 4}), logits, query)
+    assert (query.tokens[::2, :6] == [0, 1, 2, 5, 6, 7]).all()
+    assert (query.tokens[1::2, :5] == [7, 0, 1, 5, 6]).all()

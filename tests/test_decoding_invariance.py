@@ -20,8 +20,8 @@ from beamuq.decoding import (
     stop_tokens,
     token_texts,
 )
-from beamuq.decoding.distributions import Ask
-from beamuq.decoding.runner import Statistics
+from beamuq.decoding.forward_passes import StepStatistics
+from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.errors import BeamUQError
 from tiny import CONTEXT, KINDS, tiny_model, toy_model
 
@@ -96,14 +96,14 @@ def test_shared_prompt_tokens_and_equal_nodes_are_run_once() -> None:
 
 
 def test_statistics_of_a_node_are_read_once_and_hold_real_alternatives_only() -> None:
-    def asked(nodes: list[int], entropy: float) -> Ask:
-        ask = Ask(np.array(nodes))
+    def asked(nodes: list[int], entropy: float) -> DistributionQuery:
+        ask = DistributionQuery(np.array(nodes))
         ask.entropies = np.full(len(nodes), entropy)
         ask.top_tokens = np.tile([7, 8, 9], (len(nodes), 1))
         ask.top_logprobs = np.tile([-0.5, -1.0, -np.inf], (len(nodes), 1)) - entropy
         return ask
 
-    statistics = Statistics()
+    statistics = StepStatistics()
     statistics.add(asked([3, 5], 1.0))
     statistics.add(asked([5, 4], 2.0))
     assert statistics.of(5) == statistics.of(3) == (1.0, (7, 8), (-1.5, -2.0))

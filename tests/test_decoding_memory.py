@@ -1,4 +1,4 @@
-"""Memory that runs out, padded passes, bf16: the ways the same wave is run on other machines."""
+"""Memory that runs out, padded passes, bf16: the ways the same batch is run on other machines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from beamuq.decoding import (
     Prompt,
     Sample,
     Work,
-    attention,
     decode,
+    forward_passes,
     next_token_logprobs,
-    runner,
+    tree_attention,
 )
-from beamuq.decoding.attention import (
+from beamuq.decoding.forward_passes import BatchRunner
+from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.tree_attention import (
     Padded,
     Pass,
     PromptSpan,
@@ -35,11 +37,9 @@ from beamuq.decoding.attention import (
     padded_nodes,
     padded_prompts,
 )
-from beamuq.decoding.distributions import Laws
-from beamuq.decoding.runner import Runner
 from beamuq.errors import BeamUQError
 from beamuq.steps import candidates
-from small_wave import SHOTS, assert_same, decoded, wave_of
+from small_batch import SHOTS, assert_same, batch_of, decoded
 from tiny import KINDS, build_tiny_model, tiny_model
 
 
@@ -66,7 +66,7 @@ def test_running_out_of_memory_halves_the_rows_and_changes_no_token(room: int) -
     with _room_for("gemma3", room):
         found = decoded("gemma3", work=tight)
     assert_same(found, expected)
-    assert free.rows_at_once == runner.ROWS
+    assert free.rows_at_once == forward_passes.ROWS
     assert room / 2 < tight.rows_at_once <= room
     assert (tight.prompt_rows, tight.decoded_rows) == (free.prompt_rows, free.decoded_rows)
 
@@ -92,8 +92,8 @@ def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_wave_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = decoded("gemma3")
-    monkeypatch.setattr(runner, "pads", lambda _: padded)
-    monkeypatch.setattr(runner, "_FIRST_CAPACITY", 1)
+    monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
+    monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
     widen = TreeCache._widen
 
     def tight(self: TreeCache, capacity: int) -> None:
@@ -104,25 +104,25 @@ def test_a_wave_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monk
     monkeypatch.setattr(TreeCache, "_widen", tight)
     work = Work()
     assert_same(decoded("gemma3", work=work), expected)
-    assert work.pieces == [(2, runner.ROWS), (2, runner.ROWS)]
+    assert work.pieces == [(2, forward_passes.ROWS), (2, forward_passes.ROWS)]
     assert work.prompts == 4
 
 
 def test_states_that_do_not_fit_cut_the_wave_too(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = tiny_model("llama")
-    prompts = wave_of("llama")
+    prompts = batch_of("llama")
     free, expected = decoded("llama"), next_token_logprobs(model, prompts, [5, 6])
-    keep = Runner._keep
+    keep = BatchRunner._keep
 
-    def tight(self: Runner, nodes: NDArray[np.int64], states: torch.Tensor) -> None:
+    def tight(self: BatchRunner, nodes: NDArray[np.int64], states: torch.Tensor) -> None:
         if len(self._prompts) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
         keep(self, nodes, states)
 
-    monkeypatch.setattr(Runner, "_keep", tight)
+    monkeypatch.setattr(BatchRunner, "_keep", tight)
     work = Work()
     assert_same(decoded("llama", work=work), free)
-    assert work.pieces == [(1, runner.ROWS)] * 4
+    assert work.pieces == [(1, forward_passes.ROWS)] * 4
     assert next_token_logprobs(model, prompts, [5, 6]) == pytest.approx(expected, abs=1e-5)
 
 
@@ -130,7 +130,7 @@ def test_a_wave_that_fits_is_one_piece() -> None:
     work = Work()
     for rows in (None, 7):
         decoded("llama", rows=rows, work=work)
-        assert work.pieces == [(4, rows or runner.ROWS)]
+        assert work.pieces == [(4, rows or forward_passes.ROWS)]
 
 
 def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,13 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
     asked = [{"id": f"q{i}", "prompt": f"Question: Who wrote play {i}?\nAnswer:"} for i in range(10)]
     artifacts.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
     settings = {"cell": cell, "recipe": {"sample": {"size": 2}}, "questions": 10, "max_new_tokens": 4, "seed": 1}
-    settings |= {"wave": 4, "style": "base", "enable_thinking": None, "newline_stops": True, "merge_stop_tokens": False}
+    settings |= {
+        "batch_questions": 4,
+        "style": "base",
+        "enable_thinking": None,
+        "newline_stops": True,
+        "merge_stop_tokens": False,
+    }
     given = ["--prompts", str(tmp_path / "prompts.parquet"), "--model", str(model), "--settings", json.dumps(settings)]
 
     def made(name: str, *options: str) -> Path:
@@ -158,8 +164,8 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(TreeCache, "reserve", tight)
     path = made("cut")
     cut = artifacts.read(path, "candidates")
-    halves = [[2, runner.ROWS], [2, runner.ROWS]]
-    assert cut.provenance == whole.provenance | {"memory_cuts": [{"wave": n, "pieces": halves} for n in (0, 1)]}
+    halves = [[2, forward_passes.ROWS], [2, forward_passes.ROWS]]
+    assert cut.provenance == whole.provenance | {"memory_cuts": [{"batch": n, "pieces": halves} for n in (0, 1)]}
     assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))
     parts = [str(made(f"{n}", "--shard", f"{n}-of-2")) for n in (1, 2)]
     assert made("joined", "--shards", *parts).read_bytes() == path.read_bytes()
@@ -167,14 +173,14 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = decoded("llama")
-    whole = Laws._logits
+    whole = NextTokenDistributions._logits
 
-    def tight(self: Laws, states: torch.Tensor) -> torch.Tensor:
+    def tight(self: NextTokenDistributions, states: torch.Tensor) -> torch.Tensor:
         if len(states) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return whole(self, states)
 
-    monkeypatch.setattr(Laws, "_logits", tight)
+    monkeypatch.setattr(NextTokenDistributions, "_logits", tight)
     work = Work()
     assert_same(decoded("llama", work=work), expected)
     assert work.rows_at_once in (2, 3)
@@ -184,7 +190,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch: pytest.Mon
     def broken(*_: Any) -> torch.Tensor:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(Laws, "_logits", broken)
+    monkeypatch.setattr(NextTokenDistributions, "_logits", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
         decoded("llama")
 
@@ -192,7 +198,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("kind", KINDS)
 def test_padded_passes_equal_span_passes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = decoded(kind)
-    monkeypatch.setattr(runner, "pads", lambda _: True)
+    monkeypatch.setattr(forward_passes, "pads", lambda _: True)
     assert_same(decoded(kind), expected)
     assert_same(decoded(kind, rows=7), expected)
 
@@ -245,7 +251,7 @@ def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(
 def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = tiny_model("llama")
     prompts = [Prompt(str(i), (40, i + 8)) for i in range(32)]
-    monkeypatch.setattr(runner, "pads", lambda _: True)
+    monkeypatch.setattr(forward_passes, "pads", lambda _: True)
     most: list[int] = []
 
     def noted(*arguments: Any) -> Padded:
@@ -253,7 +259,7 @@ def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -
         most[-1] = max(most[-1], piece.size[0] * piece.size[1])
         return piece
 
-    monkeypatch.setattr(runner, "padded_nodes", noted)
+    monkeypatch.setattr(forward_passes, "padded_nodes", noted)
     for rows in (4096, 64, 8):
         most.append(0)
         decode(model, prompts, [Sample(20)], stop_ids=frozenset({1}), seed=0, max_new_tokens=4, rows=rows)
@@ -285,33 +291,33 @@ def test_padding_of_very_unequal_prompts_is_bounded() -> None:
     real = {span.first: max(span.last - span.first, 16) * span.keys for span in spans}
     for piece in pieces:
         cells = int(np.prod(piece.size))
-        assert cells <= min(attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist()))
+        assert cells <= min(tree_attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist()))
 
 
 def test_attention_on_a_gpu_plans_nothing_for_each_shape() -> None:
-    def hooked(device: str) -> AbstractContextManager[Any]:
+    def installed(device: str) -> AbstractContextManager[Any]:
         parameters = [SimpleNamespace(device=torch.device(device))]
         config = SimpleNamespace(_attn_implementation="sdpa")
         decoder = SimpleNamespace(config=config, parameters=lambda: iter(parameters))
         model: Any = SimpleNamespace(get_decoder=lambda: decoder)
-        return attention.hooked(model)
+        return tree_attention.tree_attention(model)
 
     assert torch.backends.cuda.cudnn_sdp_enabled()
-    with hooked("cuda"):
+    with installed("cuda"):
         assert not torch.backends.cuda.cudnn_sdp_enabled()
         assert torch.backends.cuda.flash_sdp_enabled()
         assert torch.backends.cuda.mem_efficient_sdp_enabled()
         assert torch.backends.cuda.math_sdp_enabled()
     assert torch.backends.cuda.cudnn_sdp_enabled()
-    with hooked("cpu"):
+    with installed("cpu"):
         assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_wave_that_outgrows_its_buffers_moves_them(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = decoded("qwen3")
-    monkeypatch.setattr(runner, "pads", lambda _: padded)
-    monkeypatch.setattr(runner, "_FIRST_CAPACITY", 1)
+    monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
+    monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
     assert_same(decoded("qwen3"), expected)
 
 

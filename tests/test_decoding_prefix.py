@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamuq.decoding.prefix import batches, radix_edges
-from beamuq.decoding.uniforms import uniforms
+from beamuq.decoding.prompt_prefix_tree import cut_into_passes, radix_edges
+from beamuq.decoding.random_numbers import uniforms
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8)
 
@@ -33,7 +33,7 @@ def test_every_distinct_prefix_is_run_once(prompts: list[tuple[int, ...]]) -> No
 @given(PROMPTS, st.integers(1, 7))
 def test_batches_keep_the_order_and_the_budget(prompts: list[tuple[int, ...]], budget: int) -> None:
     edges = radix_edges(prompts)
-    cut = list(batches(edges, budget))
+    cut = list(cut_into_passes(edges, budget))
     assert all(sum(len(edge.tokens) for edge in batch) == budget for batch in cut[:-1])
     assert 0 < sum(len(edge.tokens) for edge in cut[-1]) <= budget
     pieces = [piece for batch in cut for piece in batch]

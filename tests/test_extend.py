@@ -19,9 +19,9 @@ import yaml
 from beamuq import decoding
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.split_file import read_questions
-from beamuq.decoding.distributions import Ask
-from beamuq.decoding.policies import Sample
-from beamuq.decoding.walks import SampleWalk, Setting, Walk
+from beamuq.decoding.greedy_and_samples import Sample, SamplesState
+from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import load_causal, plain_prompt_ids
 from beamuq.plan.jobs import Plan
@@ -147,41 +147,45 @@ def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judge
 
 
 class Drawn:
-    """The naive strategy: draws, from a walk of the package or its own; ``way`` says how it hides it."""
+    """The naive strategy: draws, from a search of the package or its own; ``way`` says how it hides it."""
 
     def __init__(self, way: str) -> None:
         self.way = way
         self.strategy = f"{way} M=3"
 
-    def walk(self, setting: Setting) -> Walk:
-        return DrawnWalk(self.way, setting)
+    def start(self, context: SearchContext) -> SearchState:
+        return DrawnState(self.way, context)
 
 
-class DrawnWalk(SampleWalk):
-    def __init__(self, way: str, setting: Setting) -> None:
-        super().__init__(Sample(3), setting)
+class DrawnState(SamplesState):
+    def __init__(self, way: str, context: SearchContext) -> None:
+        super().__init__(Sample(3), context)
         self.way = way
 
-    def ask(self) -> Ask:
-        asked = super().ask()
+    def query(self) -> DistributionQuery:
+        query = super().query()
         if self.way != "openly":  # draws from a list of its own making, here always the first
-            asked.top, asked.uniforms = 1, None
-        return asked
+            query.top, query.uniforms = 1, None
+        return query
 
-    def step(self, asked: Ask) -> None:
+    def advance(self, query: DistributionQuery) -> None:
         if self.way != "openly":
-            asked.tokens, asked.logprobs = asked.tokens[:, 0], asked.logprobs[:, 0]
-            asked.policy_logprobs = asked.logprobs
-        super().step(asked)
+            query.tokens, query.logprobs = query.tokens[:, 0], query.logprobs[:, 0]
+            query.policy_logprobs = query.logprobs
+        super().advance(query)
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
         found = super().found(question)
-        return found if self.way == "lawful" else [(node, None) for node, _ in found]
+        return found if self.way == "told" else [(node, None) for node, _ in found]
 
 
 @pytest.mark.parametrize(
     ("way", "told"),
-    [("openly", "asks for draws"), ("lawful", "a law that they were drawn from"), ("secretly", "same tokens twice")],
+    [
+        ("openly", "asks for draws"),
+        ("told", "a distribution that they were drawn from"),
+        ("secretly", "same tokens twice"),
+    ],
 )
 def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extended) -> None:
     model, tokenizer = load_causal(extended.folder / "my-model", dtype=torch.float32, device=torch.device("cpu"))
@@ -194,11 +198,11 @@ def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extende
 @pytest.mark.parametrize(
     ("policy", "options", "told"),
     [
-        ("beamuq.decoding.policies:Sample", {"size": 4}, "a Sample draws; a strategy of your own must be a search"),
-        ("beamuq.decoding.policies:Beam", {"with": 4}, "unexpected keyword argument 'with'"),
-        ("beamuq.decoding.policies:Beam", {"width": 0}, "width must be positive"),
-        ("pathlib:Path", {}, r"a \w*Path has no strategy and walk\(setting\)"),
-        ("beamuq.decoding.policies:Bean", {}, "has no 'Bean'\\); did you mean 'Beam'"),
+        ("beamuq.decoding:Sample", {"size": 4}, "a Sample draws; a strategy of your own must be a search"),
+        ("beamuq.decoding.beam_search:Beam", {"with": 4}, "unexpected keyword argument 'with'"),
+        ("beamuq.decoding.beam_search:Beam", {"width": 0}, "width must be positive"),
+        ("pathlib:Path", {}, r"a \w*Path has no strategy and start\(context\)"),
+        ("beamuq.decoding.beam_search:Bean", {}, "has no 'Bean'\\); did you mean 'Beam'"),
     ],
 )
 def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: dict[str, int], told: str) -> None:

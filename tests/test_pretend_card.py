@@ -22,11 +22,11 @@ from beamuq.decoding import (
     next_token_logprobs,
     stop_tokens,
 )
-from beamuq.decoding.distributions import Laws
+from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_registry import load_scorer
 from pretend_card import CARD, PretendCard, pretend_card
-from small_wave import POLICIES, assert_same, decoded, wave_of
+from small_batch import POLICIES, assert_same, batch_of, decoded
 from tiny import KINDS, tiny_model
 
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
@@ -62,13 +62,13 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     calls = Counter[str]()
 
     def counted(name: str) -> None:
-        whole = getattr(Laws, name)
+        whole = getattr(NextTokenDistributions, name)
 
         def call(*arguments: Any) -> Any:
             calls[name] += 1
             return whole(*arguments)
 
-        monkeypatch.setattr(Laws, name, call)
+        monkeypatch.setattr(NextTokenDistributions, name, call)
 
     counted("read")
     counted("_sorted")  # equal values at a list's edge are looked at once more
@@ -82,7 +82,7 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
 def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
     model = _moved("llama", card)
     card.waits.clear()
-    next_token_logprobs(model, wave_of("llama"), [7, 9])
+    next_token_logprobs(model, batch_of("llama"), [7, 9])
     assert card.waits == {"copy to the host": 1}
 
 
@@ -119,9 +119,9 @@ def test_attention_has_forms_that_fused_kernels_take(
 
 
 def test_the_next_token_is_looked_up_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = next_token_logprobs(tiny_model("qwen3")[0], wave_of("qwen3"), [7, 9])
+    expected = next_token_logprobs(tiny_model("qwen3")[0], batch_of("qwen3"), [7, 9])
     with pretend_card(monkeypatch) as card:
-        found = next_token_logprobs(_moved("qwen3", card), wave_of("qwen3"), [7, 9])
+        found = next_token_logprobs(_moved("qwen3", card), batch_of("qwen3"), [7, 9])
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

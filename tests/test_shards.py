@@ -1,4 +1,4 @@
-"""A cell cut into shards of whole waves gives the bytes of the whole."""
+"""A cell cut into shards of whole batches gives the bytes of the whole."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from micro import CANDIDATES, Workplace, build_models
 
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (4, 7), (5, 3)])
 def test_every_wave_is_in_one_shard(count: int, number: int) -> None:
-    waves = list(range(number))
-    cut = [shards.waves_of(f"{shard}-of-{count}", waves) for shard in range(1, count + 1)]
-    assert sorted(wave for part in cut for wave in part) == waves
+    batches = list(range(number))
+    cut = [shards.batches_of(f"{shard}-of-{count}", batches) for shard in range(1, count + 1)]
+    assert sorted(batch for part in cut for batch in part) == batches
     assert max(map(len, cut)) - min(map(len, cut)) <= 1
 
 
 @pytest.mark.parametrize("shard", ["0-of-2", "3-of-2", "1-of-0", "1/2", "", "-1-of-2"])
 def test_no_shard_is_told(shard: str) -> None:
     with pytest.raises(BeamUQError, match="not a shard"):
-        shards.waves_of(shard, [1])
+        shards.batches_of(shard, [1])
 
 
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])

@@ -1,20 +1,24 @@
 """The decoding engine: every strategy from one prefill and one trie.
 
-Prompts of a wave form a radix tree and each of their tokens is run once; policies (greedy, samples, beams) walk one
+Prompts of a batch form a radix tree and each of their tokens is run once; policies (greedy, samples, beams) grow one
 trie of generated tokens a question, and a node that several of them reach is run once.
 """
 
 from __future__ import annotations
 
-from beamuq.decoding.engine import decode, next_token_logprobs
-from beamuq.decoding.parts import discard_parts
-from beamuq.decoding.policies import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Policy, Prompt, Sample, Shipped
-from beamuq.decoding.runner import ROWS, Work
-from beamuq.decoding.text import bare_stops, candidate_text, stop_tokens, token_texts
-from beamuq.decoding.waves import WaveResult, compose_waves, run_waves
+from beamuq.decoding.beam_search import Beam, DiverseBeam
+from beamuq.decoding.beams_then_samples import Hybrid
+from beamuq.decoding.decode_batch import decode, next_token_logprobs
+from beamuq.decoding.finished_batches import discard_parts
+from beamuq.decoding.forward_passes import ROWS, Work
+from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
+from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
+from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
 
 __all__ = [
     "ROWS",
+    "BatchResult",
     "Beam",
     "Candidate",
     "DiverseBeam",
@@ -23,16 +27,17 @@ __all__ = [
     "Policy",
     "Prompt",
     "Sample",
+    "SearchContext",
+    "SearchState",
     "Shipped",
-    "WaveResult",
     "Work",
     "bare_stops",
     "candidate_text",
-    "compose_waves",
+    "compose_batches",
     "decode",
     "discard_parts",
     "next_token_logprobs",
-    "run_waves",
+    "run_batches",
     "stop_tokens",
     "token_texts",
 ]

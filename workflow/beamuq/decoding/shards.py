@@ -1,4 +1,4 @@
-"""A cell cut into shards of whole waves, so that it can run on many cards, and put together again."""
+"""A cell cut into shards of whole batches, so that it can run on many cards, and put together again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from beamuq.errors import BeamUQError
 
 _NAME = re.compile(r"(\d+)-of-(\d+)")
 CUTS = "memory_cuts"
-Wave = TypeVar("Wave")
+Batch = TypeVar("Batch")
 
 
-def waves_of(shard: str, waves: Sequence[Wave]) -> list[Wave]:
-    """The waves of ``"2-of-4"``, the second of four shards: every fourth, which mixes long and short ones.
+def batches_of(shard: str, batches: Sequence[Batch]) -> list[Batch]:
+    """The batches of ``"2-of-4"``, the second of four shards: every fourth, which mixes long and short ones.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def waves_of(shard: str, waves: Sequence[Wave]) -> list[Wave]:
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count:
         raise BeamUQError(f"shard {shard!r}: not a shard; write 1-of-4, 2-of-4, … 4-of-4")
-    return list(waves[number - 1 :: count])
+    return list(batches[number - 1 :: count])
 
 
 def merged(files: Sequence[Path], ids: Sequence[str]) -> tuple[pa.Table, dict[str, Any]]:
@@ -58,9 +58,9 @@ def merged(files: Sequence[Path], ids: Sequence[str]) -> tuple[pa.Table, dict[st
 
 
 def memory_cuts(cuts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What a table of candidates says of waves that did not fit into memory whole: nothing where all did.
+    """What a table of candidates says of batches that did not fit into memory whole: nothing where all did.
 
-    Each cut is a ``wave``, numbered over the whole cell, and its ``pieces``: pairs of questions and rows at once.
+    Each cut is a ``batch``, numbered over the whole cell, and its ``pieces``: pairs of questions and rows at once.
     """
-    ordered = sorted(cuts, key=lambda cut: int(cut["wave"]))
+    ordered = sorted(cuts, key=lambda cut: int(cut["batch"]))
     return {CUTS: ordered} if ordered else {}

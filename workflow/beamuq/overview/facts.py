@@ -16,12 +16,12 @@ UNKNOWN = "not known here"
 
 
 def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
-    """What the study fixes for every cell, as name and value; the wave is that of the tables."""
+    """What the study fixes for every cell, as name and value; the batch is that of the tables."""
     main, evaluation, quality = study.main, study.evaluation, study.quality
-    waves = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
+    batches = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
     said = {
         "seed of subsets, samples and bootstrap": study.seed,
-        "questions decoded together": ", ".join(map(str, waves)),
+        "questions decoded together": ", ".join(map(str, batches)),
         "a newline ends an answer": study.newline_stops,
         "all bare stop tokens are one ending": study.merge_stop_tokens,
         "produced answers": ", ".join(study.answer_source),

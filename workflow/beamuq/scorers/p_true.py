@@ -127,7 +127,7 @@ def p_true_logprobs(
     BeamUQError
         If a prompt is longer than the model's context, or a log-probability is not finite.
     """
-    from beamuq.decoding import Prompt, compose_waves, next_token_logprobs
+    from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 
     prompts = [query.prompt_ids(question, answer) for _, question, answer in asked]
     names: dict[tuple[int, ...], str] = {}
@@ -135,7 +135,7 @@ def p_true_logprobs(
         names.setdefault(ids, name)
     true = query.true_token()
     found: dict[tuple[int, ...], float] = {}
-    for members in compose_waves([Prompt(name, ids) for ids, name in names.items()], batch):
+    for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
         logprobs = next_token_logprobs(model, members, [true])[:, 0]
         found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
     for ids, name in names.items():

@@ -1,4 +1,4 @@
-"""Prompts to candidates: every strategy of a recipe from one prefill, wave by wave."""
+"""Prompts to candidates: every strategy of a recipe from one prefill, batch by batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from beamuq.text_normalization import clean
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Read the options, decode every wave, write the candidates in the order of the prompts."""
+    """Read the options, decode every batch, write the candidates in the order of the prompts."""
     parser = argparse.ArgumentParser(prog="beamuq.steps.candidates", description=__doc__)
     parser.add_argument("--prompts", type=Path, required=True, help="table of prompts")
     parser.add_argument("--model", type=Path, required=True, help="a file in the model's folder (fetched.json)")
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--candidates", type=Path, required=True, help="table to write")
-    parser.add_argument("--shard", help="decode only this share of the waves: 2-of-4")
+    parser.add_argument("--shard", help="decode only this share of the batches: 2-of-4")
     parser.add_argument("--shards", type=Path, nargs="+", help="decode nothing, put these tables together")
     options = parser.parse_args(argv)
     settings: dict[str, Any] = json.loads(options.settings)
@@ -69,11 +69,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = provenance(settings, {"prompts": options.prompts}, {"model": folder}, dtype=dtype, device=device)
     work = decoding.Work()
 
-    def run_wave(wave: Sequence[decoding.Prompt]) -> decoding.WaveResult:
+    def run_batch(batch: Sequence[decoding.Prompt]) -> decoding.BatchResult:
         before = work.prompt_rows + work.decoded_rows
         found = decoding.decode(
             model,
-            wave,
+            batch,
             policies,
             stop_ids=stops,
             seed=settings["seed"],
@@ -83,19 +83,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
         rows = [_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
-        note = {} if work.pieces == [(len(wave), decoding.ROWS)] else {"pieces": work.pieces}
-        return decoding.WaveResult(rows, work.prompt_rows + work.decoded_rows - before, note)
+        note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
+        return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     parts = options.candidates.with_suffix(".parts")
-    waves = decoding.compose_waves(
+    batches = decoding.compose_batches(
         [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
     )
-    numbers: Sequence[int] = range(len(waves))
+    numbers: Sequence[int] = range(len(batches))
     if options.shard:
-        numbers = shards.waves_of(options.shard, numbers)
-    table, notes = decoding.run_waves(
-        [waves[number] for number in numbers],
-        run_wave,
+        numbers = shards.batches_of(options.shard, numbers)
+    table, notes = decoding.run_batches(
+        [batches[number] for number in numbers],
+        run_batch,
         folder=parts / hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16],
         kind="candidates",
         manifest=made,
@@ -136,7 +136,7 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
 
 
 def _custom(custom: CustomStrategy) -> Any:
-    from beamuq.decoding.policies import check_custom
+    from beamuq.decoding.custom_search import check_custom
 
     make = plugins.load("policy", custom.policy)
     try:
@@ -150,7 +150,7 @@ def _custom(custom: CustomStrategy) -> Any:
 
 
 def _in_order_of(table: pa.Table, ids: list[str]) -> pa.Table:
-    """Rows of the waves in the order of the prompts; the order within a question stays."""
+    """Rows of the batches in the order of the prompts; the order within a question stays."""
     place = {key: position for position, key in enumerate(ids)}
     places = np.array([place[key] for key in table.column("id").to_pylist()])
     return table.take(np.argsort(places, kind="stable"))

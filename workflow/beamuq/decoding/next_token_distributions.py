@@ -1,4 +1,4 @@
-"""A step's next-token distributions, reduced to the few numbers that policies ask for.
+"""A step's next-token distributions, reduced to the few numbers that policies query for.
 
 Logits are made a chunk of rows at a time, in float32 (D6), and never leave the device: only token lists, draws, masses
 and entropies do.
@@ -29,7 +29,7 @@ _NEVER = torch.finfo(torch.float32).min
 
 
 @dataclass(frozen=True)
-class Edits:
+class ProbabilityEdits:
     """Factors on single probabilities: that of ``tokens[i]`` at the ``rows[i]``-th asked node, by ``factors[i]``."""
 
     rows: Ints
@@ -38,13 +38,13 @@ class Edits:
 
 
 @dataclass
-class Ask:
-    """What a policy wants to know at nodes of the trie, and the answer, filled in by `Laws.read`.
+class DistributionQuery:
+    """What a policy wants to know at nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
 
     With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
     probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
-    the end of a short list. With ``uniforms``, one a node, they become draws, shape (nodes,), from the law sharpened
-    to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits.
+    the end of a short list. With ``uniforms``, one a node, they become draws, shape (nodes,), from the distribution
+    sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits.
     ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
     and for the most probable tokens (nodes, ALTERNATIVES).
     """
@@ -56,7 +56,7 @@ class Ask:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
-    edits: Edits | None = None
+    edits: ProbabilityEdits | None = None
     masses: Floats | None = None
     tokens: Ints = field(init=False)
     logprobs: Floats = field(init=False)
@@ -66,7 +66,7 @@ class Ask:
     top_logprobs: Floats = field(init=False)
 
 
-class Answers:
+class HostTransfers:
     """Numbers on their way from the device into arrays of the host, which waits for all of them once."""
 
     def __init__(self) -> None:
@@ -87,8 +87,8 @@ class Answers:
         self._waiting = []
 
 
-class Laws:
-    """The model's output layer, and what turns its logits into the law that policies see.
+class NextTokenDistributions:
+    """The model's output layer, and what turns its logits into the distribution that policies see.
 
     ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
     """
@@ -112,92 +112,103 @@ class Laws:
         self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
         self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=self._weight.device)
 
-    def read(self, states: torch.Tensor, nodes: Ints, asks: Sequence[Ask], rows_at_once: int) -> None:
-        """Answer ``asks`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width)."""
-        rows = [np.searchsorted(nodes, ask.nodes) for ask in asks]
+    def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
+        """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width)."""
+        rows = [np.searchsorted(nodes, query.nodes) for query in queries]
         listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)
-        for ask, own in zip(asks, rows, strict=True):
-            listed[own] |= ask.top > 0 or ask.statistics
-            counted[own] |= ask.statistics
-            if ask.uniforms is not None:
-                ask.tokens, ask.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
-                ask.policy_logprobs = np.zeros(len(own))
-        top = max((max(ask.top, ALTERNATIVES * ask.statistics) for ask in asks), default=0)
+        for query, own in zip(queries, rows, strict=True):
+            listed[own] |= query.top > 0 or query.statistics
+            counted[own] |= query.statistics
+            if query.uniforms is not None:
+                query.tokens, query.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
+                query.policy_logprobs = np.zeros(len(own))
+        top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
         top = min(top, self.vocabulary)
         width = min(self.vocabulary, top + min(top, len(self._stops)))
         tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
         entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
-        for start, law in self._laws(states, rows_at_once):
-            here, answers = slice(start, start + len(law)), Answers()
+        for start, distribution in self._distributions(states, rows_at_once):
+            here, transfers = slice(start, start + len(distribution)), HostTransfers()
             local = np.flatnonzero(listed[here])
             if len(local):
                 listing = tokens, logprobs, doubtful
-                for array, found in zip(listing, self._top(_rows(law, local), top, width), strict=True):
-                    answers.add(array, start + local, found)
-            probabilities = self._weights(law)
+                for array, found in zip(listing, self._top(_rows(distribution, local), top, width), strict=True):
+                    transfers.add(array, start + local, found)
+            probabilities = self._weights(distribution)
             if counted[here].any():
-                answers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], law))
-            for ask, own in zip(asks, rows, strict=True):
-                inside = np.flatnonzero((own >= start) & (own < start + len(law)))
-                if len(inside) and (ask.uniforms is not None or ask.masses is not None):
-                    self._answer(ask, inside, own[inside] - start, law, probabilities, answers)
-            answers.fetch()
+                transfers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], distribution))
+            for query, own in zip(queries, rows, strict=True):
+                inside = np.flatnonzero((own >= start) & (own < start + len(distribution)))
+                if len(inside) and (query.uniforms is not None or query.masses is not None):
+                    self._draw_or_weigh(query, inside, own[inside] - start, distribution, probabilities, transfers)
+            transfers.fetch()
             local = np.flatnonzero(doubtful[here])
             if len(local):
-                for array, found in zip((tokens, logprobs), self._sorted(_rows(law, local), top, width), strict=True):
-                    answers.add(array, start + local, found)
-                answers.fetch()
+                for array, found in zip(
+                    (tokens, logprobs), self._sorted(_rows(distribution, local), top, width), strict=True
+                ):
+                    transfers.add(array, start + local, found)
+                transfers.fetch()
         logprobs[logprobs <= _NEVER] = -np.inf
-        for ask, own in zip(asks, rows, strict=True):
-            if ask.top:
-                ask.tokens, ask.logprobs = tokens[own], logprobs[own]
-            if ask.statistics:
-                ask.entropies = entropies[own]
-                ask.top_tokens, ask.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
+        for query, own in zip(queries, rows, strict=True):
+            if query.top:
+                query.tokens, query.logprobs = tokens[own], logprobs[own]
+            if query.statistics:
+                query.entropies = entropies[own]
+                query.top_tokens, query.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
         """Log-probabilities of ``tokens`` after each of ``states`` (nodes, width): (nodes, tokens)."""
         wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
-        found = [law[:, wanted].double().cpu().numpy() for _, law in self._laws(states, rows_at_once)]
+        found = [
+            distribution[:, wanted].double().cpu().numpy()
+            for _, distribution in self._distributions(states, rows_at_once)
+        ]
         return np.concatenate(found)
 
-    def _answer(
-        self, ask: Ask, inside: Ints, rows: Ints, law: torch.Tensor, probabilities: torch.Tensor, answers: Answers
+    def _draw_or_weigh(
+        self,
+        query: DistributionQuery,
+        inside: Ints,
+        rows: Ints,
+        distribution: torch.Tensor,
+        probabilities: torch.Tensor,
+        transfers: HostTransfers,
     ) -> None:
-        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``law``."""
+        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``distribution``."""
         distinct, row = np.unique(rows, return_inverse=True)
-        if ask.edits is not None:
+        if query.edits is not None:
             # Edits belong to one asked node each, so rows that several of them share must part.
             distinct, row = rows, np.arange(len(rows))
-        plain, weights = _rows(law, distinct), _rows(probabilities, distinct)
+        plain, weights = _rows(distribution, distinct), _rows(probabilities, distinct)
         own = plain
-        if ask.temperature != 1.0 or ask.top_k or ask.top_p < 1.0:
-            own = _shaped(plain, ask.temperature, ask.top_k, ask.top_p)
+        if query.temperature != 1.0 or query.top_k or query.top_p < 1.0:
+            own = _shaped(plain, query.temperature, query.top_k, query.top_p)
             weights = self._weights(own)
-        if ask.edits is not None:
-            weights = _edited(weights, ask.edits, inside)
-        if ask.masses is not None:
-            answers.add(ask.masses, inside, weights.sum(dim=-1, dtype=torch.float64))
-        if ask.uniforms is not None:
-            place = torch.from_numpy(row.astype(np.int64)).to(law.device)
-            token = _draw(weights, place, torch.from_numpy(ask.uniforms[inside]).to(law.device))
-            answers.add(ask.tokens, inside, token)
-            answers.add(ask.logprobs, inside, plain[place, token])
-            answers.add(ask.policy_logprobs, inside, own[place, token])
+        if query.edits is not None:
+            weights = _edited(weights, query.edits, inside)
+        if query.masses is not None:
+            transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64))
+        if query.uniforms is not None:
+            place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
+            token = _draw(weights, place, torch.from_numpy(query.uniforms[inside]).to(distribution.device))
+            transfers.add(query.tokens, inside, token)
+            transfers.add(query.logprobs, inside, plain[place, token])
+            transfers.add(query.policy_logprobs, inside, own[place, token])
 
-    def _laws(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
+    def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Log-probabilities of consecutive rows, few enough at a time to stay in a CPU's cache, and the first row."""
         many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
         for first in range(0, len(states), many):
             logits = self._logits(states[first : first + many])
             for start in range(0, len(logits), few):
-                law = functional.log_softmax(logits[start : start + few], dim=-1)
+                distribution = functional.log_softmax(logits[start : start + few], dim=-1)
                 if len(self._merged):
-                    together = law[:, self._merged].logsumexp(dim=-1, keepdim=True)
-                    law[:, self._merged] = _NEVER
-                    law[:, self._merged[:1]] = together
-                yield first + start, law
+                    together = distribution[:, self._merged].logsumexp(dim=-1, keepdim=True)
+                    distribution[:, self._merged] = _NEVER
+                    distribution[:, self._merged[:1]] = together
+                yield first + start, distribution
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
         if self._fused:
@@ -210,29 +221,29 @@ class Laws:
             logits = torch.tanh(logits / self._cap) * self._cap
         return logits
 
-    def _weights(self, law: torch.Tensor) -> torch.Tensor:
+    def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""
-        return functional.pad(law.exp(), (0, -self.vocabulary % _BLOCK))
+        return functional.pad(distribution.exp(), (0, -self.vocabulary % _BLOCK))
 
-    def _top(self, law: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _top(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Lists of ``width`` tokens, by falling probability and then by id, and which rows of `_sorted` must replace.
 
         Which of several equal tokens topk lets in at the edge is unspecified, and stops may crowd out the others.
         """
-        values, tokens = law.topk(min(width + 1, self.vocabulary))
+        values, tokens = distribution.topk(min(width + 1, self.vocabulary))
         tokens, order = tokens.sort(dim=-1)
         values, order = values.gather(1, order).sort(dim=-1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
-        doubtful = torch.zeros(len(law), dtype=torch.bool, device=law.device)
+        doubtful = torch.zeros(len(distribution), dtype=torch.bool, device=distribution.device)
         if values.shape[1] > width:
             doubtful |= values[:, -1] == values[:, -2]
             if len(self._stops) > top:
                 doubtful |= (~torch.isin(tokens[:, :width], self._stops)).sum(dim=-1) < top
         return tokens[:, :width], values[:, :width], doubtful
 
-    def _sorted(self, law: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lists as `Ask` promises them, from the whole distributions."""
-        ordered, ids = law.sort(dim=-1, descending=True, stable=True)
+    def _sorted(self, distribution: torch.Tensor, top: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Lists as `DistributionQuery` promises them, from the whole distributions."""
+        ordered, ids = distribution.sort(dim=-1, descending=True, stable=True)
         going = ~torch.isin(ids, self._stops)
         kept = (torch.arange(ids.shape[1], device=ids.device) < top) | (going & (going.cumsum(dim=-1) <= top))
         first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
@@ -255,9 +266,9 @@ def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:
     return table.index_select(0, torch.from_numpy(rows).to(table.device))
 
 
-def _shaped(law: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
-    """Log-probabilities of the sharpened law, cut to the ``top_k`` best tokens and to the nucleus of ``top_p``."""
-    own = functional.log_softmax(law / temperature, dim=-1)
+def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
+    """Log-probabilities of the sharpened distribution, cut to the ``top_k`` best tokens and ``top_p``'s nucleus."""
+    own = functional.log_softmax(distribution / temperature, dim=-1)
     if top_k:
         edge = own.topk(min(top_k, own.shape[1])).values[:, -1:]
         own = functional.log_softmax(own.masked_fill(own < edge, _NEVER), dim=-1)
@@ -269,7 +280,7 @@ def _shaped(law: torch.Tensor, temperature: float, top_k: int, top_p: float) -> 
     return own
 
 
-def _edited(weights: torch.Tensor, edits: Edits, asked: Ints) -> torch.Tensor:
+def _edited(weights: torch.Tensor, edits: ProbabilityEdits, asked: Ints) -> torch.Tensor:
     """A copy of ``weights``, whose rows are the asked nodes ``asked`` (sorted), with the factors applied."""
     row = np.searchsorted(asked, edits.rows)
     own = (row < len(asked)) & (asked[np.minimum(row, len(asked) - 1)] == edits.rows)

@@ -1,4 +1,4 @@
-"""Forward passes of one wave: its prompts once, then every node of its trie once."""
+"""Forward passes of one batch: its prompts once, then every node of its trie once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from beamuq.decoding.attention import (
+from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
+from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
+from beamuq.decoding.search_state import Prompt, SearchState
+from beamuq.decoding.token_trie import TokenTrie
+from beamuq.decoding.tree_attention import (
     Pass,
     PromptSpan,
     TreeCache,
@@ -20,11 +24,6 @@ from beamuq.decoding.attention import (
     padded_prompts,
     pads,
 )
-from beamuq.decoding.distributions import Ask, Laws
-from beamuq.decoding.policies import Prompt
-from beamuq.decoding.prefix import Edge, batches, radix_edges
-from beamuq.decoding.trie import Trie
-from beamuq.decoding.walks import Walk
 
 ROWS = 4096
 _FIRST_CAPACITY = 128
@@ -35,9 +34,9 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Work:
-    """What decoding cost, added up over waves. Rows are forward passes of one token.
+    """What decoding cost, added up over batches of questions. Rows are forward passes of one token.
 
-    ``pieces`` are the questions and the rows at once of each piece that the last wave was run in: one, of all its
+    ``pieces`` are the questions and the rows at once of each piece that the last batch was run in: one, of all its
     questions and all rows, unless memory ran out.
     """
 
@@ -52,18 +51,18 @@ class Work:
     decode_seconds: float = 0.0
 
 
-class Statistics:
+class StepStatistics:
     """Entropies and alternatives of the nodes whose distributions a search has read."""
 
     def __init__(self) -> None:
         self._read: dict[int, tuple[int, Floats, Ints, Floats]] = {}
 
-    def add(self, ask: Ask) -> None:
-        nodes = ask.nodes.tolist()
+    def add(self, query: DistributionQuery) -> None:
+        nodes = query.nodes.tolist()
         # Most nodes were read by another search before.
         fresh = [row for row, node in enumerate(nodes) if node not in self._read]
         if fresh:
-            read = ask.entropies[fresh], ask.top_tokens[fresh], ask.top_logprobs[fresh]
+            read = query.entropies[fresh], query.top_tokens[fresh], query.top_logprobs[fresh]
             self._read |= {nodes[row]: (place, *read) for place, row in enumerate(fresh)}
 
     def of(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
@@ -73,10 +72,10 @@ class Statistics:
         return float(entropies[place]), tuple(tokens[place, :real].tolist()), tuple(logprobs[place, :real].tolist())
 
 
-class Runner:
-    """The state of one wave on the device: its keys and values, its trie, and every node's last hidden state."""
+class BatchRunner:
+    """The state of one batch on the device: its keys and values, its trie, and every node's last hidden state."""
 
-    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: Trie, work: Work) -> None:
+    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         self._decoder = decoder
         self._prompts = [prompt.token_ids for prompt in prompts]
         self._work = work
@@ -99,9 +98,9 @@ class Runner:
             torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
 
-    def _prefill(self, batch: list[Edge]) -> None:
-        if sum(len(edge.tokens) for edge in batch) > self._work.rows_at_once:
-            for smaller in batches(batch, self._work.rows_at_once):
+    def _prefill(self, edges: list[Edge]) -> None:
+        if sum(len(edge.tokens) for edge in edges) > self._work.rows_at_once:
+            for smaller in cut_into_passes(edges, self._work.rows_at_once):
                 self._prefill(smaller)
             return
         spans: list[PromptSpan] = []
@@ -110,7 +109,7 @@ class Runner:
         target: list[int] = []
         source: list[int] = []
         ends: list[tuple[int, int]] = []
-        for edge in batch:
+        for edge in edges:
             first, last = len(tokens), len(tokens) + len(edge.tokens)
             end = edge.start + len(edge.tokens)
             spans.append(PromptSpan(edge.members[0], first, last, end, np.arange(edge.start, end)))
@@ -125,41 +124,41 @@ class Runner:
         run = Pass(self._cache, self._tensor(target), self._tensor(source), pieces)
         states = self._forward(tokens, positions, run)
         if states is None:
-            self._prefill(batch)
+            self._prefill(edges)
         elif ends:
             roots, rows = np.array(ends).T
             self._keep(roots, states[self._tensor(rows)])
 
-    def lookup(self, laws: Laws, tokens: Sequence[int]) -> NDArray[np.float64]:
+    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> NDArray[np.float64]:
         """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
-        return laws.lookup(self._states[self._tensor(self._state)], tokens, self._work.rows_at_once)
+        return distributions.lookup(self._states[self._tensor(self._state)], tokens, self._work.rows_at_once)
 
-    def follow(self, walks: Sequence[Walk], laws: Laws) -> Statistics:
-        """Let the walks choose tokens until all are done, running every node once."""
+    def follow(self, searches: Sequence[SearchState], distributions: NextTokenDistributions) -> StepStatistics:
+        """Let the searches choose tokens until all are done, running every node once."""
         started = time.perf_counter()
-        statistics = Statistics()
+        statistics = StepStatistics()
         while True:
-            asks = [walk.ask() for walk in walks]
-            nodes = np.unique(np.concatenate([ask.nodes for ask in asks]))
+            queries = [search.query() for search in searches]
+            nodes = np.unique(np.concatenate([query.nodes for query in queries]))
             if not len(nodes):
                 self._work.decode_seconds += time.perf_counter() - started
                 return statistics
-            choosing = [ask.nodes for ask in asks if ask.masses is None]
+            choosing = [query.nodes for query in queries if query.masses is None]
             self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
             self._run(nodes)
-            self._read(laws, nodes, asks)
-            for walk, ask in zip(walks, asks, strict=True):
-                if len(ask.nodes):
-                    walk.step(ask)
-                    if ask.statistics:
-                        statistics.add(ask)
+            self._read(distributions, nodes, queries)
+            for search, query in zip(searches, queries, strict=True):
+                if len(query.nodes):
+                    search.advance(query)
+                    if query.statistics:
+                        statistics.add(query)
 
-    def _read(self, laws: Laws, nodes: Ints, asks: Sequence[Ask]) -> None:
+    def _read(self, distributions: NextTokenDistributions, nodes: Ints, queries: Sequence[DistributionQuery]) -> None:
         states = self._states[self._tensor(self._state[nodes])]
         while True:
-            rows = min(laws.most_rows, self._work.rows_at_once)
+            rows = min(distributions.most_rows, self._work.rows_at_once)
             try:
-                return laws.read(states, nodes, asks, rows)
+                return distributions.read(states, nodes, queries, rows)
             except RuntimeError as error:
                 if not out_of_memory(error) or rows == 1:
                     raise

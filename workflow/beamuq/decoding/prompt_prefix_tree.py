@@ -1,4 +1,4 @@
-"""The prompts of a wave as a radix tree: a token that several prompts begin with is run once."""
+"""The prompts of a batch of questions as a radix tree: a token that several prompts begin with is run once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Edge:
-    """Tokens that stand at positions ``start`` … in every prompt of ``members`` (indices into the wave).
+    """Tokens that stand at positions ``start`` … in every prompt of ``members`` (indices into the batch).
 
     ``ends`` are the members whose prompt ends with this edge's last token.
     """
@@ -41,23 +41,23 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
     return edges
 
 
-def batches(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
-    """Cut the edges, in order, into batches of at most ``budget`` tokens; a long edge is cut into pieces."""
-    batch: list[Edge] = []
+def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
+    """Cut the edges, in order, into passes of at most ``budget`` tokens; a long edge is cut into pieces."""
+    passed: list[Edge] = []
     room = budget
     for edge in edges:
         done = 0
         while done < len(edge.tokens):
             piece = edge.tokens[done : done + room]
             last = done + len(piece) == len(edge.tokens)
-            batch.append(Edge(piece, edge.start + done, edge.members, edge.ends if last else ()))
+            passed.append(Edge(piece, edge.start + done, edge.members, edge.ends if last else ()))
             done += len(piece)
             room -= len(piece)
             if room == 0:
-                yield batch
-                batch, room = [], budget
-    if batch:
-        yield batch
+                yield passed
+                passed, room = [], budget
+    if passed:
+        yield passed
 
 
 def _by_token(prompts: Sequence[Tokens], members: list[int], start: int) -> Iterator[list[int]]:

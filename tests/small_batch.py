@@ -1,4 +1,4 @@
-"""A wave of four prompts of very unequal length, two of which begin alike, and the strategies that decode it."""
+"""A batch of four prompts of very unequal length, two of which begin alike, and the strategies that decode it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Quest
 POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
 
 
-def wave_of(kind: str) -> list[Prompt]:
-    """The wave's prompts as ``kind``'s tokenizer writes them."""
+def batch_of(kind: str) -> list[Prompt]:
+    """The batch's prompts as ``kind``'s tokenizer writes them."""
     _, tokenizer = tiny_model(kind)
     return [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in TEXTS]
 
@@ -41,7 +41,7 @@ def decoded(
     stops = stop_tokens(tokenizer, usual) | set(range(100, 120))
     return decode(
         usual if model is None else model,
-        wave_of(kind),
+        batch_of(kind),
         policies,
         stop_ids=stops,
         seed=5,

@@ -1,4 +1,4 @@
-"""Finished waves on disk: one Parquet file each, under a manifest that says what run they belong to."""
+"""Finished batches on disk: one Parquet file each, under a manifest that says what run they belong to."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Json = Any
 class Parts:
     """The parts of one run in ``folder``. Use inside `locked`; open with `open_parts`."""
 
-    def __init__(self, folder: Path, kind: str, identity: str, waves: int) -> None:
+    def __init__(self, folder: Path, kind: str, identity: str, batches: int) -> None:
         self._folder = folder
         self._kind = kind
         self._identity = identity
-        self._waves = waves
+        self._waves = batches
 
     def finished(self) -> dict[int, artifacts.Loaded]:
-        """The parts of finished waves by number, every one of them checked.
+        """The parts of finished batches by number, every one of them checked.
 
         Raises
         ------
@@ -52,15 +52,15 @@ class Parts:
             found[int(match[1])] = self._checked(path, int(match[1]))
         return found
 
-    def write(self, wave: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> artifacts.Loaded:
-        """Write the part of ``wave`` (temporary name, fsync, rename) and return it as read back."""
-        path = self._folder / f"part-{wave:05}.parquet"
+    def write(self, batch: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> artifacts.Loaded:
+        """Write the part of ``batch`` (temporary name, fsync, rename) and return it as read back."""
+        path = self._folder / f"part-{batch:05}.parquet"
         table = pa.Table.from_pylist(rows, schema=artifacts.SCHEMAS[self._kind])
-        provenance = {"manifest": self._identity, "wave": wave, "content": _content(table), "note": dict(note)}
+        provenance = {"manifest": self._identity, "batch": batch, "content": _content(table), "note": dict(note)}
         artifacts.write(path, self._kind, table, provenance=provenance)
-        return self._checked(path, wave)
+        return self._checked(path, batch)
 
-    def _checked(self, path: Path, wave: int) -> artifacts.Loaded:
+    def _checked(self, path: Path, batch: int) -> artifacts.Loaded:
         part = artifacts.read(path, self._kind)
         said = part.provenance
         if said.get("manifest") != self._identity:
@@ -68,13 +68,13 @@ class Parts:
                 f"{path}: belongs to another run (another model, prompts, recipe, seed or engine); "
                 f"delete {self._folder} to start over"
             )
-        if said.get("wave") != wave or said.get("content") != _content(part.table):
+        if said.get("batch") != batch or said.get("content") != _content(part.table):
             raise BeamUQError(f"{path}: its content is not what was written; delete it and run again")
         return part
 
 
 @contextmanager
-def open_parts(folder: Path, kind: str, manifest: Mapping[str, Json], waves: int) -> Iterator[Parts]:
+def open_parts(folder: Path, kind: str, manifest: Mapping[str, Json], batches: int) -> Iterator[Parts]:
     """The parts in ``folder`` of the run that ``manifest`` describes, with the folder locked for this process.
 
     Raises
@@ -95,7 +95,7 @@ def open_parts(folder: Path, kind: str, manifest: Mapping[str, Json], waves: int
         text = json.dumps(described, sort_keys=True, ensure_ascii=False, indent=1)
         with artifacts.atomic(folder / _MANIFEST) as temporary:
             temporary.write_text(text + "\n", encoding="utf-8")
-        yield Parts(folder, kind, hashlib.sha256(text.encode()).hexdigest(), waves)
+        yield Parts(folder, kind, hashlib.sha256(text.encode()).hexdigest(), batches)
 
 
 def discard_parts(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Work in waves: a fixed set of questions at a time, each kept as soon as it is done, none done twice."""
+"""Work in batches: a fixed set of questions at a time, each kept as soon as it is done, none done twice."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beamuq import artifacts
-from beamuq.decoding.parts import open_parts
-from beamuq.decoding.policies import Prompt
+from beamuq.decoding.finished_batches import open_parts
+from beamuq.decoding.search_state import Prompt
 
 FORMAT = 2
 """Raised by hand whenever the engine's numbers or its parts change: parts of an older engine are then refused."""
@@ -30,16 +30,16 @@ Json = Any
 
 
 @dataclass(frozen=True)
-class WaveResult:
-    """The rows of a wave, the tokens that were run for it, and what the part should say about it."""
+class BatchResult:
+    """The rows of a batch, the tokens that were run for it, and what the part should say about it."""
 
     rows: list[dict[str, Any]]
     tokens: int
     note: Mapping[str, Json] = field(default_factory=dict)
 
 
-def compose_waves(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
-    """Waves of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
+def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
+    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
 
     Depends on the prompts alone, not on the order in which they come.
     """
@@ -47,47 +47,47 @@ def compose_waves(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
     return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
 
-def run_waves(
-    waves: Sequence[Sequence[Prompt]],
-    run: Callable[[Sequence[Prompt]], WaveResult],
+def run_batches(
+    batches: Sequence[Sequence[Prompt]],
+    run: Callable[[Sequence[Prompt]], BatchResult],
     *,
     folder: Path,
     kind: str,
     manifest: Mapping[str, Json],
 ) -> tuple[pa.Table, list[dict[str, Json]]]:
-    """The rows of all waves, in their order, as a table of ``kind``, and the waves' notes.
+    """The rows of all batches, in their order, as a table of ``kind``, and the batches' notes.
 
-    Waves that ``folder`` holds are not run again.
+    Batches that ``folder`` holds are not run again.
 
     ``manifest`` says what else decides the rows: model revision, tokenizer, recipe, seed, dtype, … The composition of
-    the waves, their prompts' tokens and the engine's format are added to it. Parts stay until `discard_parts`. On
-    SIGTERM the wave at hand is finished and kept, then the process exits with status 143.
+    the batches, their prompts' tokens and the engine's format are added to it. Parts stay until `discard_parts`. On
+    SIGTERM the batch at hand is finished and kept, then the process exits with status 143.
 
     Raises
     ------
     BeamUQError
         If the folder is in use, or holds anything but whole parts of this very run.
     """
-    composition = [[(prompt.id, prompt.token_ids) for prompt in wave] for wave in waves]
+    composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     described = {
         **manifest,
         "engine format": FORMAT,
-        "waves": [len(wave) for wave in waves],
+        "batches": [len(batch) for batch in batches],
         "prompts": hashlib.sha256(json.dumps(composition).encode()).hexdigest(),
     }
-    with open_parts(folder, kind, described, len(waves)) as parts, _patient() as asked_to_stop:
+    with open_parts(folder, kind, described, len(batches)) as parts, _patient() as asked_to_stop:
         done = parts.finished()
-        with _progress(waves, set(done)) as report:
-            for number, wave in enumerate(waves):
+        with _progress(batches, set(done)) as report:
+            for number, batch in enumerate(batches):
                 if number not in done:
-                    result = run(wave)
+                    result = run(batch)
                     done[number] = parts.write(number, result.rows, result.note)
                     report(number, result.tokens)
                     if asked_to_stop.is_set():
-                        print("stopped as asked; this wave is kept and the next run goes on after it", file=sys.stderr)
+                        print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
                         raise SystemExit(TERMINATED)
     nothing = artifacts.SCHEMAS[kind].empty_table()
-    parts_in_order = [done[number] for number in range(len(waves))]
+    parts_in_order = [done[number] for number in range(len(batches))]
     table = pa.concat_tables([nothing, *(part.table for part in parts_in_order)])
     return table, [part.provenance["note"] for part in parts_in_order]
 
@@ -111,9 +111,9 @@ def _patient() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress(waves: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[Callable[[int, int], None]]:
-    """Tell of every wave: a bar on a terminal, a line in a log."""
-    total, kept = sum(len(wave) for wave in waves), sum(len(waves[number]) for number in done)
+def _progress(batches: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[Callable[[int, int], None]]:
+    """Tell of every batch: a bar on a terminal, a line in a log."""
+    total, kept = sum(len(batch) for batch in batches), sum(len(batches[number]) for number in done)
     started, questions, tokens = time.monotonic(), 0, 0
     bar = tqdm(total=total, initial=kept, unit="question", disable=not sys.stderr.isatty())
     if kept and bar.disable:
@@ -121,15 +121,15 @@ def _progress(waves: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[Cal
 
     def report(number: int, fresh: int) -> None:
         nonlocal questions, tokens
-        questions, tokens = questions + len(waves[number]), tokens + fresh
+        questions, tokens = questions + len(batches[number]), tokens + fresh
         seconds = time.monotonic() - started
         rate = f"{tokens / seconds:.0f} tokens/s"
         bar.set_postfix_str(rate, refresh=False)
-        bar.update(len(waves[number]))
+        bar.update(len(batches[number]))
         if bar.disable:
             left = (total - kept - questions) * seconds / questions
             print(
-                f"wave {number + 1} of {len(waves)}: {kept + questions} of {total} questions, {rate}, "
+                f"batch {number + 1} of {len(batches)}: {kept + questions} of {total} questions, {rate}, "
                 f"{int(left) // 60} min {int(left) % 60} s left",
                 file=sys.stderr,
                 flush=True,

@@ -1,20 +1,79 @@
-"""Beam search and diverse beam search as walks over the trie, all questions of a wave at once."""
+"""Beam search and diverse beam search, all questions of a batch at once."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.decoding.distributions import Ask
-from beamuq.decoding.policies import Beam, DiverseBeam
-from beamuq.decoding.walks import Setting
+from beamuq import strategies
+from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.search_state import SearchContext, positive
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-class BeamWalk:
+@dataclass(frozen=True)
+class Beam:
+    """Beam search of ``width``, with the semantics of transformers' ``generate``.
+
+    The defaults rank by log p and stop exactly, when no running beam can enter the best ``width`` (D3, beam search).
+    ``length_penalty`` divides a finished hypothesis' log p by its length to that power, terminator included;
+    ``early_stopping`` is ``generate``'s: ``True`` stops at ``width`` finished hypotheses, ``False`` compares the best
+    running one at its present length, ``"never"`` at the length that flatters it most. A width of 1 is greedy decoding
+    as long as ``length_penalty`` is 0; ``generate`` ignores the penalty there.
+    """
+
+    width: int
+    length_penalty: float = 0.0
+    early_stopping: strategies.EarlyStopping = "never"
+
+    def __post_init__(self) -> None:
+        positive("width", self.width)
+        if self.early_stopping not in ("never", True, False):
+            raise ValueError(f"early_stopping must be 'never', True or False, not {self.early_stopping!r}")
+
+    @property
+    def strategy(self) -> str:
+        return strategies.beam(self.width, self.length_penalty, self.early_stopping)
+
+    def start(self, context: SearchContext) -> BeamState:
+        return BeamState(self, context)
+
+
+@dataclass(frozen=True)
+class DiverseBeam:
+    """Diverse beam search: ``size`` beams in ``groups``, each a search of width size / groups (``lambda`` = penalty).
+
+    At every step the groups choose in turn; a token loses ``penalty`` from its log-probability for each time that
+    earlier groups have just continued a beam with it. The groups' searches rank and stop by these lowered scores; the
+    answers are all groups', ordered by their own log p. Two groups may find the same answer.
+    """
+
+    size: int
+    groups: int
+    penalty: float
+
+    def __post_init__(self) -> None:
+        positive("groups", self.groups)
+        positive("size", self.size)
+        if self.size % self.groups:
+            raise ValueError(f"groups must be a divisor of size {self.size}, not {self.groups}")
+        if self.penalty < 0:
+            raise ValueError(f"penalty must be at least 0, not {self.penalty}")
+
+    @property
+    def strategy(self) -> str:
+        return strategies.diverse(self.groups, self.penalty)
+
+    def start(self, context: SearchContext) -> DiverseBeamState:
+        return DiverseBeamState(self, context)
+
+
+class BeamState:
     """``width`` running hypotheses a question, and a pool of the ``width`` best finished ones.
 
     The semantics are those of transformers' ``generate``: a candidate that stops enters the pool only if it is among
@@ -22,10 +81,10 @@ class BeamWalk:
     stop; at the largest length every candidate stops.
     """
 
-    def __init__(self, policy: Beam, setting: Setting) -> None:
+    def __init__(self, policy: Beam, context: SearchContext) -> None:
         self.policy = policy
-        self._setting = setting
-        shape = (len(setting.prompts), policy.width)
+        self._context = context
+        shape = (len(context.prompts), policy.width)
         self._running: Ints = np.full(shape, -1)
         self._running[:, 0] = np.arange(shape[0])
         self._scores: Floats = np.full(shape, -np.inf)
@@ -34,30 +93,30 @@ class BeamWalk:
         self._pool_scores: Floats = np.full(shape, -np.inf)
         self._length = 0
 
-    def ask(self) -> Ask:
-        return Ask(self._running[self._running >= 0], top=self.policy.width, statistics=True)
+    def query(self) -> DistributionQuery:
+        return DistributionQuery(self._running[self._running >= 0], top=self.policy.width, statistics=True)
 
-    def step(self, asked: Ask) -> None:
-        self.advance(asked, np.zeros((len(self._running), 0, 2)))
+    def advance(self, query: DistributionQuery) -> None:
+        self.choose(query, np.zeros((len(self._running), 0, 2)))
 
-    def advance(self, asked: Ask, penalties: Floats) -> Ints:
+    def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
         """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and what it loses from its score.
 
         Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in group beam search:
         (questions, width), -1 where there is none.
         """
         self._length += 1
-        tokens, logprobs, parents, scores = self._candidates(asked, penalties)
+        tokens, logprobs, parents, scores = self._candidates(query, penalties)
         width = self.policy.width
-        last = self._length == self._setting.steps
+        last = self._length == self._context.steps
         possible = scores > -np.inf
-        onward = possible & ~self._setting.stops[tokens]
+        onward = possible & ~self._context.stops[tokens]
         onward &= onward.cumsum(axis=1) <= width
-        finishing = possible & (self._setting.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
+        finishing = possible & (self._context.stops[tokens] | last) & (np.arange(scores.shape[1]) < width)
         going = onward & (not last)
         grown = np.full(tokens.shape, -1)
         chosen = finishing | going
-        grown[chosen] = self._setting.trie.grow(parents[chosen], tokens[chosen], logprobs[chosen])
+        grown[chosen] = self._context.trie.grow(parents[chosen], tokens[chosen], logprobs[chosen])
 
         fresh = np.where(finishing, scores / self._length**self.policy.length_penalty, -np.inf)
         pool_scores = np.concatenate([self._pool_scores, fresh], axis=1)
@@ -74,15 +133,15 @@ class BeamWalk:
         self._scores = np.where(alive, np.take_along_axis(scores, best, axis=1), -np.inf)
         return np.where(first, np.take_along_axis(tokens, best, axis=1), -1)
 
-    def _candidates(self, asked: Ask, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
+    def _candidates(self, query: DistributionQuery, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
         """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams x list).
 
         Equal scores are ordered by token id, then by the rank of the beam (D5).
         """
         questions, beams = np.nonzero(self._running >= 0)
-        shape = (*self._running.shape, asked.tokens.shape[1])
+        shape = (*self._running.shape, query.tokens.shape[1])
         tokens, logprobs = np.zeros(shape, dtype=np.int64), np.full(shape, -np.inf)
-        tokens[questions, beams], logprobs[questions, beams] = asked.tokens, asked.logprobs
+        tokens[questions, beams], logprobs[questions, beams] = query.tokens, query.logprobs
         lost = (tokens[..., None] == penalties[:, None, None, :, 0]) @ penalties[:, None, :, 1:]
         scores = self._scores[:, :, None] + logprobs - lost[..., 0]
         parents = np.broadcast_to(self._running[:, :, None], shape)
@@ -100,7 +159,7 @@ class BeamWalk:
         """Questions whose pool is full and, as ``early_stopping`` sees it, not to be improved from score ``best``."""
         penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
         worst = self._pool_scores[:, -1]
-        flattering = self._setting.steps if stopping == "never" and penalty > 0 else self._length
+        flattering = self._context.steps if stopping == "never" and penalty > 0 else self._length
         hopeless: Bools = ~(best / flattering**penalty > worst)
         return (worst > -np.inf) & (hopeless | (stopping is True))
 
@@ -108,31 +167,31 @@ class BeamWalk:
         return [(node, None) for node in self._pool[question].tolist() if node >= 0]
 
 
-class DiverseWalk:
+class DiverseBeamState:
     """Groups of beams that choose in turn, each shunning the tokens just chosen by those before it."""
 
-    def __init__(self, policy: DiverseBeam, setting: Setting) -> None:
+    def __init__(self, policy: DiverseBeam, context: SearchContext) -> None:
         self.policy = policy
-        self._setting = setting
-        self._groups = [BeamWalk(Beam(policy.size // policy.groups), setting) for _ in range(policy.groups)]
+        self._context = context
+        self._groups = [BeamState(Beam(policy.size // policy.groups), context) for _ in range(policy.groups)]
 
-    def ask(self) -> Ask:
-        asks = [group.ask() for group in self._groups]
+    def query(self) -> DistributionQuery:
+        queries = [group.query() for group in self._groups]
         # The best of a group after the penalty are among the best before it and the tokens that it can strike.
-        return Ask(np.concatenate([ask.nodes for ask in asks]), top=self.policy.size)
+        return DistributionQuery(np.concatenate([query.nodes for query in queries]), top=self.policy.size)
 
-    def step(self, asked: Ask) -> None:
-        chosen = np.zeros((len(self._setting.prompts), 0), dtype=np.int64)
+    def advance(self, query: DistributionQuery) -> None:
+        chosen = np.zeros((len(self._context.prompts), 0), dtype=np.int64)
         first = 0
         for group in self._groups:
-            last = first + len(group.ask().nodes)
-            part = Ask(asked.nodes[first:last])
-            part.tokens, part.logprobs = asked.tokens[first:last], asked.logprobs[first:last]
+            last = first + len(group.query().nodes)
+            part = DistributionQuery(query.nodes[first:last])
+            part.tokens, part.logprobs = query.tokens[first:last], query.logprobs[first:last]
             loss = np.full(chosen.shape, self.policy.penalty)
-            chosen = np.concatenate([chosen, group.advance(part, np.stack([chosen, loss], axis=-1))], axis=1)
+            chosen = np.concatenate([chosen, group.choose(part, np.stack([chosen, loss], axis=-1))], axis=1)
             first = last
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
         nodes = [node for group in self._groups for node, _ in group.found(question)]
-        trie = self._setting.trie
+        trie = self._context.trie
         return [(node, None) for node in sorted(nodes, key=lambda node: (-trie.total[node], trie.tokens(node)))]

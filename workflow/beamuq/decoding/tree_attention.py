@@ -304,7 +304,7 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
 
 
 class TreeCache:
-    """Keys and values of a wave: per layer a buffer of shape (questions, capacity, key heads, d).
+    """Keys and values of a batch: per layer a buffer of shape (questions, capacity, key heads, d).
 
     ``padded`` says that passes are made of `Padded` pieces.
     """
@@ -373,7 +373,7 @@ AttentionInterface.register(NAME, _attention)
 
 
 @contextmanager
-def hooked(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
+def tree_attention(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
     """The text decoder of ``model``, with tree attention in place for the time of the block."""
     known: Any = model
     decoder: torch.nn.Module = known.get_decoder()

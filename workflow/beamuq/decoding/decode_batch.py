@@ -1,4 +1,4 @@
-"""Decode a wave of prompts by several policies at once: one prefill, one trie, every row run once."""
+"""Decode a batch of prompts by several policies at once: one prefill, one trie, every row run once."""
 
 from __future__ import annotations
 
@@ -12,25 +12,15 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from beamuq.decoding.attention import hooked
-from beamuq.decoding.beams import BeamWalk, DiverseWalk
-from beamuq.decoding.distributions import Laws
-from beamuq.decoding.hybrid import HybridWalk
-from beamuq.decoding.policies import (
-    Beam,
-    Candidate,
-    CustomPolicy,
-    DiverseBeam,
-    Greedy,
-    Hybrid,
-    Policy,
-    Prompt,
-    Sample,
-    Shipped,
-)
-from beamuq.decoding.runner import ROWS, Runner, Statistics, Work, out_of_memory
-from beamuq.decoding.trie import Trie
-from beamuq.decoding.walks import CustomWalk, GreedyWalk, SampleWalk, Setting, Walk
+from beamuq.decoding.beam_search import Beam, DiverseBeam
+from beamuq.decoding.beams_then_samples import Hybrid
+from beamuq.decoding.custom_search import CheckedSearch
+from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
+from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
+from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.token_trie import TokenTrie
+from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
 
 Found = TypeVar("Found")
@@ -49,7 +39,7 @@ def decode(
     merge_stop_tokens: frozenset[int] = frozenset(),
     work: Work | None = None,
 ) -> list[Candidate]:
-    """The candidates of every policy for every prompt of one wave, ordered by prompt, policy and rank.
+    """The candidates of every policy for every prompt of one batch, ordered by prompt, policy and rank.
 
     Parameters
     ----------
@@ -60,7 +50,7 @@ def decode(
     max_new_tokens
         An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
     rows
-        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the wave
+        Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the batch
         itself is too large, its halves are decoded one after the other.
     merge_stop_tokens
         Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
@@ -79,18 +69,18 @@ def decode(
 
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
-            laws = Laws(model, stop_ids, merge_stop_tokens)
-            stops = np.zeros(laws.vocabulary, dtype=bool)
+            distributions = NextTokenDistributions(model, stop_ids, merge_stop_tokens)
+            stops = np.zeros(distributions.vocabulary, dtype=bool)
             stops[list(stop_ids)] = True
-            setting = Setting(piece, stops, max_new_tokens, seed, trie)
-            walks = [_walk(policy, setting) for policy in policies]
+            context = SearchContext(piece, stops, max_new_tokens, seed, trie)
+            searches = [_started(policy, context) for policy in policies]
             runner.prefill()
-            statistics = runner.follow(walks, laws)
+            statistics = runner.follow(searches, distributions)
         return [
-            _candidate(trie, statistics, prompt, walk.policy, rank, node, logprob, stops)
+            _candidate(trie, statistics, prompt, search.policy, rank, node, logprob, stops)
             for index, prompt in enumerate(piece)
-            for walk in walks
-            for rank, (node, logprob) in enumerate(walk.found(index))
+            for search in searches
+            for rank, (node, logprob) in enumerate(search.found(index))
         ]
 
     return [candidate for found in _in_pieces(prompts, decoded, work) for candidate in found]
@@ -104,7 +94,7 @@ def next_token_logprobs(
     rows: int | None = None,
     work: Work | None = None,
 ) -> NDArray[np.float64]:
-    """Log-probabilities of ``token_ids`` right after each prompt of one wave: (prompts, tokens). For P(True).
+    """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
 
     ``rows``, ``work`` and the errors raised are those of `decode`.
     """
@@ -114,13 +104,13 @@ def next_token_logprobs(
     def looked_up(piece: Sequence[Prompt]) -> NDArray[np.float64]:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
-            return runner.lookup(Laws(model, frozenset(), frozenset()), token_ids)
+            return runner.lookup(NextTokenDistributions(model, frozenset(), frozenset()), token_ids)
 
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 
 
 def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Found], work: Work) -> list[Found]:
-    """What ``run`` finds for a wave, or, where that is too large for the memory, for its halves one after the other."""
+    """What ``run`` finds for a batch, or, where that is too large for memory, for its halves one after the other."""
     work.pieces = []
     waiting = [prompts]
     found = []
@@ -148,20 +138,20 @@ def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Foun
 @contextmanager
 def _opened(
     model: PreTrainedModel, prompts: Sequence[Prompt], rows: int | None, work: Work
-) -> Iterator[tuple[Runner, Trie]]:
-    """A wave, or a piece of it, on ``model``, whose attention is the tree's for the time of the block."""
+) -> Iterator[tuple[BatchRunner, TokenTrie]]:
+    """A batch, or a piece of it, on ``model``, whose attention is the tree's for the time of the block."""
     work.rows_at_once = ROWS if rows is None else rows
-    trie = Trie(len(prompts))
-    with torch.inference_mode(), hooked(model) as decoder:
-        yield Runner(decoder, prompts, trie, work), trie
+    trie = TokenTrie(len(prompts))
+    with torch.inference_mode(), tree_attention(model) as decoder:
+        yield BatchRunner(decoder, prompts, trie, work), trie
     work.prompts += len(prompts)
     work.prompt_tokens += sum(len(prompt.token_ids) for prompt in prompts)
     work.pieces.append((len(prompts), work.rows_at_once))
 
 
 def _candidate(
-    trie: Trie,
-    statistics: Statistics,
+    trie: TokenTrie,
+    statistics: StepStatistics,
     prompt: Prompt,
     policy: Policy,
     rank: int,
@@ -195,20 +185,10 @@ def _candidate(
     )
 
 
-def _walk(policy: Policy, setting: Setting) -> Walk:
-    match policy:
-        case CustomPolicy():  # before Beam(): it may be a subclass
-            return CustomWalk(policy, setting)
-        case Greedy():
-            return GreedyWalk(policy, setting)
-        case Sample() | Shipped():
-            return SampleWalk(policy, setting)
-        case Beam():
-            return BeamWalk(policy, setting)
-        case DiverseBeam():
-            return DiverseWalk(policy, setting)
-        case Hybrid():
-            return HybridWalk(policy, setting)
+def _started(policy: Policy, context: SearchContext) -> SearchState:
+    # By type: a policy from outside may be a subclass of one of these.
+    ours = type(policy) in (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid)
+    return policy.start(context) if ours else CheckedSearch(policy, context)
 
 
 def _check_policies(
@@ -228,7 +208,7 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
     if kind not in SUPPORTED:
         raise BeamUQError(f"model type {kind!r} is not supported by the decoding engine; known: {', '.join(SUPPORTED)}")
     if not prompts:
-        raise ValueError("a wave needs at least one prompt")
+        raise ValueError("a batch needs at least one prompt")
     seen: set[str] = set()
     limit = model.config.get_text_config().max_position_embeddings
     known: Any = model
@@ -238,7 +218,7 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
         if not length:
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
         if prompt.id in seen:
-            raise BeamUQError(f"prompt {prompt.id!r} stands twice in one wave; ids must be unique")
+            raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
         if length + new_tokens > limit:
             raise BeamUQError(
                 f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "

@@ -1,16 +1,17 @@
-"""Beams, then draws from the exact conditional law that excludes them."""
+"""Beams, then draws from the exact conditional distribution that excludes them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.decoding.beams import BeamWalk
-from beamuq.decoding.distributions import Ask, Edits
-from beamuq.decoding.policies import Beam, Hybrid
-from beamuq.decoding.walks import Setting
+from beamuq import strategies
+from beamuq.decoding.beam_search import Beam, BeamState
+from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
+from beamuq.decoding.search_state import SearchContext, positive
 
 LEAST_RESIDUAL = 1e-9
 
@@ -18,7 +19,31 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class HybridWalk:
+@dataclass(frozen=True)
+class Hybrid:
+    """A beam search of width ``beams``, then ``size`` - ``beams`` draws from the distribution without its answers.
+
+    The draws follow the model's distribution conditioned on being none of the beams' token sequences; they may repeat.
+    There are none where the beams leave less than 1e-9 of the mass.
+    """
+
+    size: int
+    beams: int
+
+    def __post_init__(self) -> None:
+        positive("beams", self.beams)
+        if self.beams > self.size:
+            raise ValueError(f"beams must be at most size {self.size}, not {self.beams}")
+
+    @property
+    def strategy(self) -> str:
+        return strategies.hybrid(self.beams)
+
+    def start(self, context: SearchContext) -> HybridState:
+        return HybridState(self, context)
+
+
+class HybridState:
     """A beam search, a look at the mass it leaves at every node on its beams' paths, then draws.
 
     Let R(n) be the mass that the beams leave below node n, relative to n: 0 at a beam's own end, 1 off their paths,
@@ -27,65 +52,65 @@ class HybridWalk:
     a small R is as exact as a large one.
     """
 
-    def __init__(self, policy: Hybrid, setting: Setting) -> None:
+    def __init__(self, policy: Hybrid, context: SearchContext) -> None:
         self.policy = policy
-        self._setting = setting
-        self._search = BeamWalk(Beam(policy.beams), setting)
-        self._uniforms = setting.uniforms(policy.strategy, policy.size - policy.beams)
-        self._nodes: Ints = np.repeat(np.arange(len(setting.prompts))[:, None], self._uniforms.shape[1], axis=1)
+        self._context = context
+        self._search = BeamState(Beam(policy.beams), context)
+        self._uniforms = context.uniforms(policy.strategy, policy.size - policy.beams)
+        self._nodes: Ints = np.repeat(np.arange(len(context.prompts))[:, None], self._uniforms.shape[1], axis=1)
         self._alive = np.ones(self._nodes.shape, dtype=bool)
         self._depth = 0
         self._left: dict[int, float] | None = None
         self._paths: dict[int, list[int]] = {}
 
-    def ask(self) -> Ask:
-        searching = self._search.ask()
+    def query(self) -> DistributionQuery:
+        searching = self._search.query()
         if len(searching.nodes):
             searching.statistics = False
             return searching
         nodes = self._nodes[self._alive]
         if not len(nodes):
-            return Ask(nodes)
+            return DistributionQuery(nodes)
         if self._left is None:
-            return self._ask_masses()
+            return self._mass_query()
         uniforms = self._uniforms[:, :, self._depth][self._alive]
-        return Ask(nodes, uniforms=uniforms, edits=self._edits(nodes.tolist(), self._left))
+        return DistributionQuery(nodes, uniforms=uniforms, edits=self._excluding(nodes.tolist(), self._left))
 
-    def step(self, asked: Ask) -> None:
-        if asked.top:
-            self._search.step(asked)
-            if not len(self._search.ask().nodes):
+    def advance(self, query: DistributionQuery) -> None:
+        if query.top:
+            self._search.advance(query)
+            if not len(self._search.query().nodes):
                 self._note_paths()
-        elif asked.masses is not None:
-            self._left = self._leftover(asked.nodes.tolist(), asked.masses.tolist())
+        elif query.masses is not None:
+            self._left = self._leftover(query.nodes.tolist(), query.masses.tolist())
             residuals = np.array([self._left[question] for question in range(len(self._nodes))])
             self._alive[residuals < LEAST_RESIDUAL] = False
         else:
-            self._nodes[self._alive] = self._setting.trie.grow(asked.nodes, asked.tokens, asked.logprobs)
+            self._nodes[self._alive] = self._context.trie.grow(query.nodes, query.tokens, query.logprobs)
             self._depth += 1
-            self._alive[self._alive] = ~self._setting.stops[asked.tokens] & (self._depth < self._setting.steps)
+            self._alive[self._alive] = ~self._context.stops[query.tokens] & (self._depth < self._context.steps)
 
     def _note_paths(self) -> None:
         """Remember, for every node on a beam's path, its children on such paths, and those children's tokens."""
         children: dict[int, set[int]] = defaultdict(set)
         for question in range(len(self._nodes)):
             for end, _ in self._search.found(question):
-                for node in self._setting.trie.path(end):
-                    children[int(self._setting.trie.parent[node])].add(node)
+                for node in self._context.trie.path(end):
+                    children[int(self._context.trie.parent[node])].add(node)
         self._paths = {node: sorted(below) for node, below in children.items()}
         self._tokens = {
-            child: int(self._setting.trie.token[child]) for below in self._paths.values() for child in below
+            child: int(self._context.trie.token[child]) for below in self._paths.values() for child in below
         }
 
-    def _ask_masses(self) -> Ask:
+    def _mass_query(self) -> DistributionQuery:
         """The mass off the beams' paths at every inner node of them."""
         nodes = list(self._paths)
         gone = {child: 0.0 for below in self._paths.values() for child in below}
-        return Ask(np.array(nodes), edits=self._edits(nodes, gone), masses=np.zeros(len(nodes)))
+        return DistributionQuery(np.array(nodes), edits=self._excluding(nodes, gone), masses=np.zeros(len(nodes)))
 
-    def _edits(self, nodes: list[int], left: dict[int, float]) -> Edits:
+    def _excluding(self, nodes: list[int], left: dict[int, float]) -> ProbabilityEdits:
         pairs = [(row, child) for row, node in enumerate(nodes) for child in self._paths.get(node, [])]
-        return Edits(
+        return ProbabilityEdits(
             np.array([row for row, _ in pairs], dtype=np.int64),
             np.array([self._tokens[child] for _, child in pairs], dtype=np.int64),
             np.array([left[child] for _, child in pairs], dtype=np.float64),
@@ -93,7 +118,7 @@ class HybridWalk:
 
     def _leftover(self, nodes: list[int], off_paths: list[float]) -> dict[int, float]:
         """R of every node on a beam's path, deepest first."""
-        trie = self._setting.trie
+        trie = self._context.trie
         left = dict.fromkeys(self._tokens, 0.0)
         for node, mass in sorted(zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])):
             left[node] = mass + sum(float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node])
@@ -105,4 +130,4 @@ class HybridWalk:
             return beams
         log_residual = np.log(self._left[question])
         draws = self._nodes[question].tolist()
-        return beams + [(node, float(self._setting.trie.total[node] - log_residual)) for node in draws]
+        return beams + [(node, float(self._context.trie.total[node] - log_residual)) for node in draws]

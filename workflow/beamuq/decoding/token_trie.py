@@ -9,8 +9,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Trie:
-    """Nodes of all questions of a wave in one arena; node q is the root (the prompt's end) of question q.
+class TokenTrie:
+    """Nodes of all questions of a batch in one arena; node q is the root (the prompt's end) of question q.
 
     ``parent``, ``token``, ``question``, ``depth`` (0 at a root), ``logprob`` (of the node's own token) and ``total``
     (of the path from the root, float64) are arrays over nodes.

@@ -1,4 +1,4 @@
-"""Waves and parts: a run that is killed and started again gives the same bytes; parts of other runs are refused."""
+"""Batches and parts: a run that is killed and started again gives the same bytes; parts of other runs are refused."""
 
 from __future__ import annotations
 
@@ -17,63 +17,63 @@ import torch
 
 from beamuq import artifacts
 from beamuq.decoding import (
+    BatchResult,
     Greedy,
     Prompt,
     Sample,
-    WaveResult,
-    compose_waves,
+    compose_batches,
     decode,
     discard_parts,
-    parts,
-    run_waves,
+    finished_batches,
+    question_batches,
+    run_batches,
     stop_tokens,
-    waves,
 )
 from beamuq.errors import BeamUQError
 from tiny import tiny_model
 
 PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]
-WAVES = compose_waves(PROMPTS, 2)
+BATCHES = compose_batches(PROMPTS, 2)
 MANIFEST = {"model": "abc", "seed": 1}
 
 
-def _rows(wave: Sequence[Prompt]) -> WaveResult:
-    rows = [{"id": p.id, "answer_source": "greedy", "value": sum(p.token_ids) / 3} for p in wave]
-    return WaveResult(rows, 10, {"rows at once": 4096})
+def _rows(batch: Sequence[Prompt]) -> BatchResult:
+    rows = [{"id": p.id, "answer_source": "greedy", "value": sum(p.token_ids) / 3} for p in batch]
+    return BatchResult(rows, 10, {"rows at once": 4096})
 
 
 def _run(folder: Path, manifest: dict[str, object] | None = None, calls: list[int] | None = None) -> pa.Table:
-    def run(wave: Sequence[Prompt]) -> WaveResult:
+    def run(batch: Sequence[Prompt]) -> BatchResult:
         if calls is not None:
-            calls.append(len(wave))
-        return _rows(wave)
+            calls.append(len(batch))
+        return _rows(batch)
 
-    return run_waves(WAVES, run, folder=folder, kind="quality", manifest=manifest or MANIFEST)[0]
+    return run_batches(BATCHES, run, folder=folder, kind="quality", manifest=manifest or MANIFEST)[0]
 
 
-def _fails_at(folder: Path, wave: int) -> None:
+def _fails_at(folder: Path, batch: int) -> None:
     seen = []
 
-    def run(prompts: Sequence[Prompt]) -> WaveResult:
+    def run(prompts: Sequence[Prompt]) -> BatchResult:
         seen.append(prompts)
-        if len(seen) > wave:
+        if len(seen) > batch:
             raise KeyboardInterrupt
         return _rows(prompts)
 
     with pytest.raises(KeyboardInterrupt):
-        run_waves(WAVES, run, folder=folder, kind="quality", manifest=MANIFEST)
+        run_batches(BATCHES, run, folder=folder, kind="quality", manifest=MANIFEST)
 
 
 def test_waves_do_not_depend_on_the_order_of_the_prompts() -> None:
-    assert compose_waves(PROMPTS[::-1], 2) == WAVES
-    assert [len(wave) for wave in WAVES] == [2, 2, 2, 1]
-    assert sorted(p.id for wave in WAVES for p in wave) == [p.id for p in PROMPTS]
-    assert [p.token_ids[1] for wave in WAVES for p in wave] == sorted(p.token_ids[1] for p in PROMPTS)
+    assert compose_batches(PROMPTS[::-1], 2) == BATCHES
+    assert [len(batch) for batch in BATCHES] == [2, 2, 2, 1]
+    assert sorted(p.id for batch in BATCHES for p in batch) == [p.id for p in PROMPTS]
+    assert [p.token_ids[1] for batch in BATCHES for p in batch] == sorted(p.token_ids[1] for p in PROMPTS)
 
 
 def test_rows_come_in_the_order_of_the_waves(tmp_path: Path) -> None:
     table = _run(tmp_path / "parts")
-    assert table.column("id").to_pylist() == [p.id for wave in WAVES for p in wave]
+    assert table.column("id").to_pylist() == [p.id for batch in BATCHES for p in batch]
 
 
 def test_finished_waves_are_not_run_again(tmp_path: Path) -> None:
@@ -89,19 +89,19 @@ def test_finished_waves_are_not_run_again(tmp_path: Path) -> None:
 def test_a_part_says_what_it_is_and_what_happened(tmp_path: Path) -> None:
     _run(tmp_path)
     part = artifacts.read(tmp_path / "part-00002.parquet", "quality")
-    assert part.provenance["wave"] == 2
+    assert part.provenance["batch"] == 2
     assert part.provenance["note"] == {"rows at once": 4096}
 
 
 def test_notes_of_earlier_waves_are_not_lost(tmp_path: Path) -> None:
-    def run(wave: Sequence[Prompt]) -> WaveResult:
-        return WaveResult(_rows(wave).rows, 1, {"pieces": [(len(wave), 1)]})
+    def run(batch: Sequence[Prompt]) -> BatchResult:
+        return BatchResult(_rows(batch).rows, 1, {"pieces": [(len(batch), 1)]})
 
-    def again(_: Sequence[Prompt]) -> WaveResult:
-        raise AssertionError("every wave is there")
+    def again(_: Sequence[Prompt]) -> BatchResult:
+        raise AssertionError("every batch is there")
 
     for way in (run, again):
-        _, notes = run_waves(WAVES, way, folder=tmp_path, kind="quality", manifest=MANIFEST)
+        _, notes = run_batches(BATCHES, way, folder=tmp_path, kind="quality", manifest=MANIFEST)
         assert notes == [{"pieces": [[2, 1]]}] * 3 + [{"pieces": [[1, 1]]}]
 
 
@@ -115,9 +115,9 @@ def test_content_is_the_values_not_their_layout(tmp_path: Path) -> None:
             }
         )
         pq.write_table(table, tmp_path / "t", row_group_size=2)
-        digest = parts._content(table)
-        assert parts._content(pq.read_table(tmp_path / "t")) == digest
-        assert parts._content(pa.concat_tables([table, table]).slice(len(tops))) == digest
+        digest = finished_batches._content(table)
+        assert finished_batches._content(pq.read_table(tmp_path / "t")) == digest
+        assert finished_batches._content(pa.concat_tables([table, table]).slice(len(tops))) == digest
         return digest
 
     found = [
@@ -150,16 +150,16 @@ def test_another_manifest_is_refused_by_what_differs(tmp_path: Path, key: str, m
 
 def test_another_composition_of_waves_is_refused(tmp_path: Path) -> None:
     _run(tmp_path)
-    with pytest.raises(BeamUQError, match="differs in prompts, waves"):
-        run_waves(compose_waves(PROMPTS, 3), _rows, folder=tmp_path, kind="quality", manifest=MANIFEST)
+    with pytest.raises(BeamUQError, match="differs in batches, prompts"):
+        run_batches(compose_batches(PROMPTS, 3), _rows, folder=tmp_path, kind="quality", manifest=MANIFEST)
     others = [*PROMPTS[:-1], Prompt("q6", (1, 0, 99))]
     with pytest.raises(BeamUQError, match="differs in prompts"):
-        run_waves(compose_waves(others, 2), _rows, folder=tmp_path, kind="quality", manifest=MANIFEST)
+        run_batches(compose_batches(others, 2), _rows, folder=tmp_path, kind="quality", manifest=MANIFEST)
 
 
 def test_another_engine_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _run(tmp_path)
-    monkeypatch.setattr(waves, "FORMAT", waves.FORMAT + 1)
+    monkeypatch.setattr(question_batches, "FORMAT", question_batches.FORMAT + 1)
     with pytest.raises(BeamUQError, match="differs in engine format"):
         _run(tmp_path)
 
@@ -205,13 +205,13 @@ def test_a_foreign_file_among_the_parts_is_refused_by_name(tmp_path: Path, name:
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    def again(_: Sequence[Prompt]) -> WaveResult:
+    def again(_: Sequence[Prompt]) -> BatchResult:
         with pytest.raises(BeamUQError, match="another process is writing parts here"):
             _run(tmp_path)
         raise StopIteration
 
     with pytest.raises(StopIteration):
-        run_waves(WAVES, again, folder=tmp_path, kind="quality", manifest=MANIFEST)
+        run_batches(BATCHES, again, folder=tmp_path, kind="quality", manifest=MANIFEST)
     _run(tmp_path)
 
 
@@ -239,25 +239,25 @@ def test_a_log_gets_a_line_a_wave(tmp_path: Path, capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2 of 7 questions are there from an earlier run"
     assert len(lines) == 4
-    assert lines[1].startswith("wave 2 of 4: 4 of 7 questions, ")
+    assert lines[1].startswith("batch 2 of 4: 4 of 7 questions, ")
     assert lines[-1].endswith("0 min 0 s left")
 
 
 def _decode_all(folder: Path) -> None:
-    """A run of real decoding, slowed down so that it can be killed within a wave."""
+    """A run of real decoding, slowed down so that it can be killed within a batch."""
     torch.set_num_threads(1)
     model, tokenizer = tiny_model("llama")
     stops = stop_tokens(tokenizer, model)
     texts = [f"Question: Who wrote play {i}?" for i in range(8)]
     prompts = [Prompt(text, tuple(tokenizer(text)["input_ids"])) for text in texts]
 
-    def run(wave: Sequence[Prompt]) -> WaveResult:
+    def run(batch: Sequence[Prompt]) -> BatchResult:
         print("begin", flush=True)
-        found = decode(model, wave, [Greedy(), Sample(2)], stop_ids=stops, seed=0, max_new_tokens=4)
+        found = decode(model, batch, [Greedy(), Sample(2)], stop_ids=stops, seed=0, max_new_tokens=4)
         time.sleep(0.15)
-        return WaveResult([{"id": c.prompt_id, "answer_source": f"{c.rank}", "value": c.logprob} for c in found], 1)
+        return BatchResult([{"id": c.prompt_id, "answer_source": f"{c.rank}", "value": c.logprob} for c in found], 1)
 
-    table, _ = run_waves(compose_waves(prompts, 2), run, folder=folder / "parts", kind="quality", manifest={})
+    table, _ = run_batches(compose_batches(prompts, 2), run, folder=folder / "parts", kind="quality", manifest={})
     artifacts.write(folder / "out.parquet", "quality", table)
 
 
@@ -272,11 +272,11 @@ def _started(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _begun(process: subprocess.Popen[str], waves: int) -> None:
+def _begun(process: subprocess.Popen[str], batches: int) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        waves -= line == "begin\n"
-        if not waves:
+        batches -= line == "begin\n"
+        if not batches:
             return
     raise AssertionError("the process ended early")
 

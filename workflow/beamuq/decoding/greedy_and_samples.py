@@ -1,0 +1,171 @@
+"""Greedy decoding, multinomial samples, and one draw under a model's shipped generation config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq import strategies
+from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.search_state import SearchContext, positive
+from beamuq.errors import BeamUQError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# What else a generation config can change, with the value that changes nothing.
+_OTHER_WARPERS = {
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "top_h": None,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "bad_words_ids": None,
+    "num_beams": 1,
+    "sequence_bias": None,
+    "guidance_scale": 1.0,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "exponential_decay_length_penalty": None,
+}
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The most probable token at every step; ties by token id (D5, greedy)."""
+
+    @property
+    def strategy(self) -> str:
+        return strategies.GREEDY
+
+    def start(self, context: SearchContext) -> GreedyState:
+        return GreedyState(self, context)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``size`` independent draws from the model's own distribution, sharpened to 1/``temperature`` (D4, sampling)."""
+
+    size: int
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+        positive("temperature", self.temperature)
+
+    @property
+    def strategy(self) -> str:
+        return strategies.sample(self.temperature)
+
+    def start(self, context: SearchContext) -> SamplesState:
+        return SamplesState(self, context)
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """One draw under a model's shipped generation config: only to explain differences from print (D5, greedy).
+
+    The distribution is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens (0: all), then to the
+    fewest of them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("temperature", self.temperature)
+        positive("top_p", self.top_p)
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be at least 0, not {self.top_k}")
+
+    @classmethod
+    def of(cls, config: Any) -> Shipped:
+        """The distribution of a model's ``generation_config``, with the defaults of ``generate`` where it is silent.
+
+        Raises
+        ------
+        BeamUQError
+            If the config asks for something that changes the distribution in a way not known here.
+        """
+        for name, neutral in _OTHER_WARPERS.items():
+            if getattr(config, name, None) not in (None, neutral):
+                raise BeamUQError(
+                    f"generation_config.json: {name} = {getattr(config, name)!r} is not supported by 'shipped'; "
+                    "leave 'shipped' out of the study for this model"
+                )
+        if not config.do_sample:
+            return cls(top_k=1)
+        said = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p")}
+        return cls(**{name: value for name, value in said.items() if value is not None})
+
+    @property
+    def strategy(self) -> str:
+        return strategies.SHIPPED
+
+    def start(self, context: SearchContext) -> SamplesState:
+        return SamplesState(self, context)
+
+
+class GreedyState:
+    """One growing answer a question."""
+
+    def __init__(self, policy: Greedy, context: SearchContext) -> None:
+        self.policy = policy
+        self._context = context
+        self._nodes: Ints = np.arange(len(context.prompts))
+        self._alive: Bools = np.ones(len(context.prompts), dtype=bool)
+        self._depth = 0
+
+    def query(self) -> DistributionQuery:
+        return DistributionQuery(self._nodes[self._alive], top=1, statistics=True)
+
+    def advance(self, query: DistributionQuery) -> None:
+        tokens = query.tokens[:, 0]
+        self._nodes[self._alive] = self._context.trie.grow(query.nodes, tokens, query.logprobs[:, 0])
+        self._depth += 1
+        self._alive[self._alive] = ~self._context.stops[tokens] & (self._depth < self._context.steps)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        return [(int(self._nodes[question]), None)]
+
+
+class SamplesState:
+    """Independent draws: the uniform number of (question, strategy, sample, step) decides a token (D7, randomness)."""
+
+    def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
+        self.policy = policy
+        size = policy.size if isinstance(policy, Sample) else 1
+        self._context = context
+        self._uniforms = context.uniforms(policy.strategy, size)
+        self._nodes: Ints = np.repeat(np.arange(len(context.prompts))[:, None], size, axis=1)
+        self._alive: Bools = np.ones(self._nodes.shape, dtype=bool)
+        self._logprobs: Floats = np.zeros(self._nodes.shape)
+        self._depth = 0
+
+    def query(self) -> DistributionQuery:
+        query = DistributionQuery(self._nodes[self._alive], temperature=self.policy.temperature)
+        if len(query.nodes):
+            query.uniforms = self._uniforms[:, :, self._depth][self._alive]
+        if isinstance(self.policy, Shipped):
+            query.top_k, query.top_p, query.statistics = self.policy.top_k, self.policy.top_p, True
+        return query
+
+    def advance(self, query: DistributionQuery) -> None:
+        self._nodes[self._alive] = self._context.trie.grow(query.nodes, query.tokens, query.logprobs)
+        self._logprobs[self._alive] += query.policy_logprobs
+        self._depth += 1
+        self._alive[self._alive] = ~self._context.stops[query.tokens] & (self._depth < self._context.steps)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        return list(zip(self._nodes[question].tolist(), self._logprobs[question].tolist(), strict=True))

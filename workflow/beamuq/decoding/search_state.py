@@ -1,0 +1,109 @@
+"""What to decode: prompts, the policies that choose tokens, the searches they start, the candidates they yield.
+
+A policy is a value; its ``strategy`` is the name by which every later table knows its candidates. Started on a batch of
+questions it is a search, whose state asks for next-token distributions and chooses tokens from them. The package's
+policies stand beside their searches: ``greedy_and_samples``, ``beam_search``, ``beams_then_samples``; what one from
+outside is held to: ``custom_search``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.random_numbers import uniforms
+from beamuq.decoding.token_trie import TokenTrie
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A question's prompt as the tokens the model reads, start token included if the model wants one."""
+
+    id: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of tokens.
+
+    ``token_logprobs`` are the model's own (temperature 1), terminator included, and ``logprob`` is their float64 sum
+    (D2, sequence probability; D6, precision). ``policy_logprob`` is the log-probability under the distribution the
+    candidate was drawn from (tempered, conditional) and None for a search. ``terminated`` is False for an answer cut at
+    the largest length. Greedy, shipped and the first beam of each beam search also carry, per step, the entropy in nats
+    of the full distribution and the ten most probable tokens with their log-probabilities, most probable first; a
+    chosen token outside the ten is appended as the eleventh.
+    """
+
+    prompt_id: str
+    strategy: str
+    rank: int
+    token_ids: tuple[int, ...]
+    token_logprobs: Floats
+    logprob: float
+    policy_logprob: float | None
+    terminated: bool
+    entropies: Floats | None = None
+    top_ids: tuple[tuple[int, ...], ...] | None = None
+    top_logprobs: tuple[tuple[float, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class SearchContext:
+    """What all searches of a batch share.
+
+    Its ``prompts``, which of the vocabulary's tokens stop (``stops``, bool), the most tokens of an answer (``steps``),
+    the ``seed`` and the ``trie`` of generated tokens, whose node q is the end of prompt q.
+    """
+
+    prompts: Sequence[Prompt]
+    stops: Bools
+    steps: int
+    seed: int
+    trie: TokenTrie
+
+    def uniforms(self, strategy: str, size: int) -> Floats:
+        """Uniform numbers of shape (questions, size, steps) for the draws of a strategy (D7, randomness)."""
+        return np.stack([uniforms(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
+
+
+class SearchState(Protocol):
+    """A policy under way on a batch: again and again it queries nodes of the trie, then chooses tokens."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def query(self) -> DistributionQuery:
+        """What the search must know to go on; about no node when it is done."""
+
+    def advance(self, query: DistributionQuery) -> None:
+        """Choose tokens by the answered query: make children in the trie. Only called when a node was asked about."""
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        """One question's final nodes in order of rank, each with its draw's log-probability (None: not drawn)."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """How tokens are chosen. One from outside the package has to be a search, in which each outcome stands once."""
+
+    @property
+    def strategy(self) -> str:
+        """Its name in every table (:mod:`beamuq.strategies`)."""
+
+    def start(self, context: SearchContext) -> SearchState:
+        """The policy under way on a batch."""
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse a parameter of a policy that is not above 0."""
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, not {value}")
