@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,9 +15,9 @@ from beamuq.artifacts import Loaded
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.split_file import read_questions
 from beamuq.errors import BeamUQError
-from beamuq.overview import answers, facts
-from beamuq.overview.footers import Footer, footers
-from beamuq.overview.page import Section, page
+from beamuq.overview import empty_and_cut_answers as answers
+from beamuq.overview import overview_tables as tables
+from beamuq.overview.table_footers import Footer, footers
 from beamuq.plan.jobs import Plan
 from beamuq.study import Study
 
@@ -91,13 +89,13 @@ def test_the_page_shows_the_first_ids(study: Study) -> None:
 
 def test_a_model_that_ran_in_two_ways_has_two_rows(study: Study) -> None:
     on_card = replace(SOME, provenance=SOME.provenance | {"device": "cuda", "dtype": "bfloat16"})
-    found = facts.models(study, [SOME, on_card, SOME], {})
+    found = tables.models(study, [SOME, on_card, SOME], {})
     assert found[["device", "dtype", "cells"]].values.tolist() == [["cpu", "float32", 2], ["cuda", "bfloat16", 1]]
     assert found["licence"].tolist() == ["not known here"] * 2
 
 
 def test_licences_come_from_the_manifest_and_hashes_from_the_tables(study: Study) -> None:
-    (row,) = facts.models(study, [SOME], {MODEL["source"]: {"licence": "Apache-2.0"}}).to_dict("records")
+    (row,) = tables.models(study, [SOME], {MODEL["source"]: {"licence": "Apache-2.0"}}).to_dict("records")
     assert (row["licence"], row["revision"], row["sha256"], row["tokenizer sha256"]) == (
         "Apache-2.0",
         "r" * 12,
@@ -112,19 +110,19 @@ def test_a_scorer_tells_what_it_stands_in_for(study: Study) -> None:
         Footer("quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
         Footer("scores", CELL, {}),
     ]
-    found = facts.scorers(study, made, {})
+    found = tables.scorers(study, made, {})
     assert found["stand-in for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
     assert found["source"].tolist() == ["packaged:all-minilm-l6-v2", "no model"]
 
 
 def test_the_wave_is_that_of_the_tables(study: Study) -> None:
-    found = facts.settings(study.model_copy(update={"batch_questions": 1}), [SOME]).set_index("setting")["value"]
+    found = tables.settings(study.model_copy(update={"batch_questions": 1}), [SOME]).set_index("setting")["value"]
     assert found["questions decoded together"] == "12"
 
 
 def test_two_versions_of_a_package_are_two_rows() -> None:
     made = [Footer("candidates", CELL, {"versions": {"torch": version}}) for version in ("2.12", "2.13", "2.13")]
-    rows = facts.versions(made).values.tolist()
+    rows = tables.versions(made).values.tolist()
     assert rows == [["torch", "2.12", 1, "candidates"], ["torch", "2.13", 2, "candidates"]]
 
 
@@ -135,9 +133,9 @@ def questions(read: dict[str, int] | None) -> Loaded:
 
 
 def test_what_was_left_out_at_reading_is_told(study: Study) -> None:
-    told = facts.reading(study, [questions({"questions": 7983, "repeated_rows": 4})])
+    told = tables.reading(study, [questions({"questions": 7983, "repeated_rows": 4})])
     assert told.values.tolist() == [["CoQA", 7983, 4, 7981, 2]]
-    older = facts.reading(study, [questions(None)])
+    older = tables.reading(study, [questions(None)])
     assert older.values.tolist() == [["CoQA", *["not recorded"] * 3, 2]]
 
 
@@ -159,20 +157,3 @@ def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Pat
         footers([path])
     with pytest.raises(BeamUQError, match=r"none\.parquet: no such file"):
         footers([tmp_path / "none.parquet"])
-
-
-def test_a_page_escapes_and_loads_nothing() -> None:
-    frame = pd.DataFrame({"<i>": ["<script>x</script>", "total"], "n": [1234, 5], "share": [0.25, 50.0]})
-    text = page("a & b", ["1 < 2"], [Section("h", frame), Section("folded", frame, folded=True)])
-    assert "<script>" not in text
-    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in text
-    assert '<td class="number">1,234</td><td class="number">0.2</td>' in text
-    assert '<tr class="total"><td>total</td>' in text
-    assert "<details><summary>2 rows</summary>" in text
-    assert not any(word in text for word in ("src=", "href=", "url(", "@import"))
-    assert (
-        hashlib.sha256(text.encode()).digest()
-        == hashlib.sha256(
-            page("a & b", ["1 < 2"], [Section("h", frame), Section("folded", frame, folded=True)]).encode()
-        ).digest()
-    )

@@ -8,8 +8,9 @@ import re
 import string
 from collections.abc import Iterable
 
+from beamuq import html_pages
 from beamuq.exhibits import escape
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Table
+from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 
 ARROW = "↑"
 _NUMBER = re.compile(r"-?[\d.]+")
@@ -37,19 +38,6 @@ _FIT_TO_HEIGHT = (
     r"\ifdim\dimexpr\ht\tablebox+\dp\tablebox\relax>7in"
     r"\sbox{\tablebox}{\resizebox*{!}{7in}{\usebox{\tablebox}}}\fi"
 )
-
-_STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#111}
-h1{font-size:1.15rem}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;border-top:2px solid #111;border-bottom:2px solid #111;margin:1rem 0}
-th,td{padding:.25rem .6rem;text-align:center;vertical-align:top}
-th[scope=row],th.stub{text-align:left;font-weight:normal}
-thead{border-bottom:1px solid #111}
-tr.rule>*{border-top:1px solid #888}
-th.heading{background:#eee;font-style:italic;font-weight:normal}
-td:not(.code){white-space:nowrap}
-td.code{text-align:left;white-space:pre-wrap;font:12px/1.4 ui-monospace,monospace}
-small{color:#444}"""
 
 
 def csv(table: Table) -> str:
@@ -122,37 +110,29 @@ def markdown(table: Table) -> str:
 def html(table: Table) -> str:
     """A page that opens offline: nothing is loaded."""
     grid, letters = table.grid, _letters(table)
-    width = len(grid.stub) + len(grid.header[-1])
-    title = escape.page(table.title)
-    lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>{title}</title>",
-        f"<style>\n{_STYLE}\n</style></head><body>",
-        f"<h1>{title}</h1>",
-        f"<p>{escape.page(table.caption)}</p>",
-        '<div class="scroll"><table>',
-        "<thead>",
+    header = [
+        (grid.stub if level == len(grid.header) - 1 else ("",) * len(grid.stub), _spans(grid.header, level))
+        for level in range(len(grid.header))
     ]
-    for level in range(len(grid.header)):
-        last = level == len(grid.header) - 1
-        stubs = "".join(f'<th class="stub">{escape.page(name) if last else ""}</th>' for name in grid.stub)
-        spans = _spans(grid.header, level)
-        cells = "".join(_html_head(name, count) for name, count in spans)
-        lines.append(f"<tr>{stubs}{cells}</tr>")
-    lines += ["</thead>", "<tbody>"]
-    rule = ""
-    for item in grid.body:
-        if isinstance(item, Heading):
-            lines.append(f'<tr{rule}><th class="heading" colspan="{width}">{escape.page(item.title)}</th></tr>')
-        elif isinstance(item, Row):
-            heads = "".join(f'<th scope="row">{escape.page(name)}</th>' for name in item.titles)
-            lines.append(f"<tr{rule}>{heads}{''.join(_html_cell(cell, letters) for cell in item.cells)}</tr>")
-        rule = "" if isinstance(item, Heading | Row) else ' class="rule"'
-    lines += ["</tbody>", "</table></div>"]
-    lines += [f"<p><small>{escape.page(note)}</small></p>" for note in _notes(table, letters)]
-    lines += ["</body></html>", ""]
-    return "\n".join(lines)
+    return html_pages.render(
+        "exhibit_table.html.jinja",
+        title=table.title,
+        table=table,
+        header=header,
+        body=_with_rules(grid),
+        width=len(grid.stub) + len(grid.header[-1]),
+        letters=letters,
+        notes=_notes(table, letters),
+    )
+
+
+def _with_rules(grid: Grid) -> list[tuple[Row | Heading, bool]]:
+    """Rows and headings, each with whether a rule stands above it."""
+    found: list[tuple[Row | Heading, bool]] = []
+    for before, item in zip((None, *grid.body), grid.body, strict=False):
+        if isinstance(item, Row | Heading):
+            found.append((item, isinstance(before, Rule)))
+    return found
 
 
 def _rows(grid: Grid) -> Iterable[Row]:
@@ -229,21 +209,3 @@ def _markdown_cell(cell: Cell, letters: dict[str, str]) -> str:
         text += f"<sup>{letters[cell.note]}</sup>"
     small = "".join(f" {escape.markdown(part)}" for part in (cell.spread, cell.interval) if part)
     return text + (f" {ARROW}" if cell.better else "") + small
-
-
-def _html_head(name: str, count: int) -> str:
-    span = f' colspan="{count}"' if count > 1 else ""
-    return f'<th scope="col"{span}>{escape.page(name)}</th>'
-
-
-def _html_cell(cell: Cell, letters: dict[str, str]) -> str:
-    text = escape.page(cell.text)
-    if cell.code:
-        return f'<td class="code">{text}</td>'
-    text = {"best": f"<b>{text}</b>", "second": f"<u>{text}</u>"}.get(cell.mark, text)
-    if cell.note:
-        text += f"<sup>{letters[cell.note]}</sup>"
-    text += f" {ARROW}" if cell.better else ""
-    text += f" <small>{escape.page(cell.spread)}</small>" if cell.spread else ""
-    text += f"<br><small>{escape.page(cell.interval)}</small>" if cell.interval else ""
-    return f"<td>{text}</td>"

@@ -8,14 +8,16 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+TEMPLATES, READ_BY = PACKAGE / "templates", PACKAGE / "html_pages.py"
 
 
 def step_sources(step: str, *modules: str) -> list[str]:
     """Every package file that ``beamuq.steps.<step>`` and ``modules`` import, directly or not, sorted.
 
     Paths are relative to the working directory, so that two checkouts name the same inputs.
-    Imports inside functions count. Snakemake compares these files by content, so a touch or a fresh checkout reruns
-    nothing and a change of meaning reruns exactly the rules that use it.
+    Imports inside functions count, and with the module of HTML pages come its templates. Snakemake compares these
+    files by content, so a touch or a fresh checkout reruns nothing and a change of meaning reruns exactly the rules
+    that use it.
     """
     found: set[Path] = set()
     pending = [_file(f"beamuq.steps.{step}"), *(_file(module) for module in modules)]
@@ -24,6 +26,8 @@ def step_sources(step: str, *modules: str) -> list[str]:
         if path is not None and path not in found:
             found.add(path)
             pending += _imported(path)
+    if READ_BY in found:
+        found.update(TEMPLATES.iterdir())
     return [os.path.relpath(path) for path in sorted(found)]
 
 

@@ -15,7 +15,7 @@ from beamuq.cost import measured_costs
 from beamuq.cost.measured_costs import Job
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import study_given
-from beamuq.overview.page import NONE, Section, page
+from beamuq.html_pages import DASH, PageSection, sections_page
 from beamuq.steps.entry import run
 
 NOTE = "Sums over the jobs whose benchmark is here, a job's last run each; peak memory is the largest job's."
@@ -63,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     with artifacts.atomic(options.markdown) as temporary:
         temporary.write_text(markdown(rows), encoding="utf-8")
     opening = [naming.DEMO_WARNING] if study.demo else []
-    section = Section("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
+    section = PageSection("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
     title = naming.titled(study, f"{study.title}: what it cost")
     with artifacts.atomic(options.html) as temporary:
-        temporary.write_text(page(title, opening, [section]), encoding="utf-8")
+        temporary.write_text(sections_page(title, opening, [section]), encoding="utf-8")
 
 
 def lines(jobs: Sequence[Job], made: Mapping[str, int]) -> list[Line]:
@@ -92,7 +92,7 @@ def _shown(rows: Sequence[Line]) -> pd.DataFrame:
     for row in rows:
         empty = [name for name in ("candidates", "tokens", "pairs") if not row[name]]
         empty += [name for name in _HEADS if not row[name]] if not row["jobs"] else []
-        shown.append({head: NONE if name in empty else row[name] for name, head in _HEADS.items()})
+        shown.append({head: DASH if name in empty else row[name] for name, head in _HEADS.items()})
     return pd.DataFrame(shown)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from beamuq import artifacts
 from beamuq.exhibits import naming
 from beamuq.exhibits.core import study_given
-from beamuq.overview import answers, facts
-from beamuq.overview.footers import footers
-from beamuq.overview.page import Section, page
+from beamuq.html_pages import PageSection, sections_page
+from beamuq.overview import empty_and_cut_answers, overview_tables
+from beamuq.overview.table_footers import footers
 from beamuq.steps.entry import run
 
 READING = (
@@ -48,23 +48,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = footers([*options.questions, *options.candidates, *options.tables])
     manifests = {said["source"]: said for said in map(_json, options.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
-    counts, listed = answers.counts(study, asked, candidates), answers.listed(study, asked, candidates)
+    counts = empty_and_cut_answers.counts(study, asked, candidates)
+    listed = empty_and_cut_answers.listed(study, asked, candidates)
     further = f"Questions by id; all of them are in {options.listed.name}, the counts in {options.csv.name}."
     sections = [
-        Section("Settings", facts.settings(study, candidates)),
-        Section("Models", facts.models(study, candidates, manifests)),
-        Section("Similarity and quality", facts.scorers(study, made, manifests)),
-        Section("Datasets", facts.datasets(study, questions)),
-        Section("Questions read and left out", facts.reading(study, questions), READING),
-        Section("Dropped, empty and cut answers", answers.shown(study, counts, listed), (*ANSWERS, further)),
-        Section("Candidates by strategy", answers.by_strategy(study, counts), STRATEGIES, folded=True),
-        Section("Prompt templates", facts.prompts(study, made), folded=True),
-        Section("Versions", facts.versions(made), VERSIONS),
+        PageSection("Settings", overview_tables.settings(study, candidates)),
+        PageSection("Models", overview_tables.models(study, candidates, manifests)),
+        PageSection("Similarity and quality", overview_tables.scorers(study, made, manifests)),
+        PageSection("Datasets", overview_tables.datasets(study, questions)),
+        PageSection("Questions read and left out", overview_tables.reading(study, questions), READING),
+        PageSection(
+            "Dropped, empty and cut answers", empty_and_cut_answers.shown(study, counts, listed), (*ANSWERS, further)
+        ),
+        PageSection(
+            "Candidates by strategy", empty_and_cut_answers.by_strategy(study, counts), STRATEGIES, folded=True
+        ),
+        PageSection("Prompt templates", overview_tables.prompts(study, made), folded=True),
+        PageSection("Versions", overview_tables.versions(made), VERSIONS),
     ]
     opening = [naming.DEMO_WARNING] if study.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
     with artifacts.atomic(options.html) as temporary:
-        temporary.write_text(page(naming.titled(study, study.title), [*opening, hashes], sections), encoding="utf-8")
+        page = sections_page(naming.titled(study, study.title), [*opening, hashes], sections)
+        temporary.write_text(page, encoding="utf-8")
     for path, frame in ((options.csv, counts), (options.listed, listed)):
         with artifacts.atomic(path) as temporary:
             frame.to_csv(temporary, index=False, lineterminator="\n")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from beamuq.artifacts import Loaded
-from beamuq.overview.footers import Footer, Json
-from beamuq.overview.page import NONE
+from beamuq.html_pages import DASH
+from beamuq.overview.table_footers import Footer, Json
 from beamuq.study import Study
 
 UNKNOWN = "not known here"
@@ -65,7 +65,7 @@ def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json])
             continue
         for title, source, role, stand_in in named:
             origin = _origin(source, loaded.get(role, {}), manifests)
-            used[footer.kind, title, *origin, *ran, stand_in or NONE] += 1
+            used[footer.kind, title, *origin, *ran, stand_in or DASH] += 1
     return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "stand-in for"], "tables")
 
 
@@ -75,7 +75,7 @@ _ORIGIN = ("source", "revision", "licence", "sha256", "tokenizer sha256")
 def _origin(source: str | None, found: Mapping[str, str], manifests: Mapping[str, Json]) -> tuple[str, ...]:
     """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
     if source is None:
-        return ("no model", NONE, NONE, NONE, NONE)
+        return ("no model", DASH, DASH, DASH, DASH)
     name = f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
     licence = manifests.get(source, {}).get("licence") or UNKNOWN
     hashes = (found.get(key, UNKNOWN) for key in ("content", "tokenizer"))
@@ -83,7 +83,7 @@ def _origin(source: str | None, found: Mapping[str, str], manifests: Mapping[str
 
 
 def _ran(provenance: Mapping[str, Json]) -> tuple[str, str]:
-    return str(provenance.get("device") or NONE), str(provenance.get("dtype") or NONE)
+    return str(provenance.get("device") or DASH), str(provenance.get("dtype") or DASH)
 
 
 def _short(digest: str) -> str:
@@ -104,7 +104,7 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
             {
                 "dataset": dataset.title,
                 "source": f"{source}, {dataset.config}" if dataset.config else source,
-                "revision": _short(str(fetched.get("revision") or NONE)),
+                "revision": _short(str(fetched.get("revision") or DASH)),
                 "licence": dataset.licence,
                 "file": file["name"],
                 "sha256": _short(file["sha256"]),

@@ -8,8 +8,8 @@ from itertools import groupby
 import pandas as pd
 
 from beamuq.artifacts import Loaded
+from beamuq.html_pages import DASH
 from beamuq.judged_answer import strategy_of
-from beamuq.overview.page import NONE
 from beamuq.study import Study
 
 CELL = ["model", "dataset", "recipe"]
@@ -68,7 +68,7 @@ def shown(study: Study, found: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
         kinds = [(what, [row[5] for row in same]) for what, same in groupby(rows, key=lambda row: row[4])]
         by_answer[key] = "; ".join(_first(what, of_kind) for what, of_kind in kinds)
     keys = answer_source[[*CELL, "answer_source"]].itertuples(index=False, name=None)
-    return _titled(study, answer_source).drop(columns="texts").assign(ids=[by_answer.get(key, NONE) for key in keys])
+    return _titled(study, answer_source).drop(columns="texts").assign(ids=[by_answer.get(key, DASH) for key in keys])
 
 
 def by_strategy(study: Study, found: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,135 @@
+"""HTML pages that open offline, from the package's templates: one stylesheet, every text escaped, nothing loaded.
+
+The same values give the same bytes: a template is given only what it shows, and no time, path or version.
+"""
+
+from __future__ import annotations
+
+import numbers
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+DASH = "–"  # in a column of numbers: there is none
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A heading with what stands below it, in this order: sentences, a drawing, a table, notes; each may be absent.
+
+    Parameters
+    ----------
+    frame
+        The table: a column of numbers is set to the right; the text of a column ``status`` is its cell's class too; a
+        row whose first cell is "total" is set off; missing values are left empty.
+    folded, summary
+        Whether a line is shown instead of the table until it is clicked, and its text; "": how many rows there are.
+    svg
+        An SVG document made by this package. It is put in as it is.
+    decimals, column_decimals
+        Digits behind the point, and other ones by column.
+    """
+
+    heading: str = ""
+    frame: pd.DataFrame | None = None
+    sentences: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    folded: bool = False
+    summary: str = ""
+    svg: str = ""
+    decimals: int = 1
+    column_decimals: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def drawing(self) -> Markup:
+        """The SVG without its XML declaration and document type."""
+        return Markup(self.svg[self.svg.index("<svg") :]) if self.svg else Markup()
+
+    @property
+    def heads(self) -> list[PageCell]:
+        """The column titles."""
+        assert self.frame is not None
+        return [PageCell(str(name).replace("_", " "), self._class(name)) for name in self.frame.columns]
+
+    @property
+    def rows(self) -> list[list[PageCell]]:
+        """The body."""
+        assert self.frame is not None
+        columns = []
+        for name in self.frame.columns:
+            texts = [self._text(str(name), value) for value in self.frame[name]]
+            common = self._class(name)
+            classes = [t.split(":")[0].replace(" ", "-") if name == "status" else common for t in texts]
+            columns.append([PageCell(text, kind) for text, kind in zip(texts, classes, strict=True)])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _class(self, name: Any) -> str:
+        assert self.frame is not None
+        shown = [value for value in self.frame[name] if not (_missing(value) or value == DASH)]
+        return "number" if shown and all(map(_is_number, shown)) else ""
+
+    def _text(self, column: str, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if _missing(value):
+            return ""
+        if isinstance(value, bool | np.bool_):
+            return "yes" if value else "no"
+        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+            return f"{value:,.{self.column_decimals.get(column, self.decimals)}f}"
+        return f"{value:,}" if isinstance(value, numbers.Integral) else str(value)
+
+
+@dataclass(frozen=True)
+class PageCell:
+    """A cell's text and its class, "" for none."""
+
+    text: str
+    kind: str = ""
+
+
+def sections_page(title: str, sentences: Sequence[str], sections: Sequence[PageSection]) -> str:
+    """A page of sections, from its title to its last note."""
+    return render("sections_page.html.jinja", title=title, sentences=sentences, sections=sections)
+
+
+def render(template: str, **values: Any) -> str:
+    """A page from a template of this package; what is put in is escaped, a name that is not given is an error."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _printable(value: Any) -> Any:
+    """Control characters of a text as U+FFFD: HTML has no way to write them."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in value)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
