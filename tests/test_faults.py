@@ -127,7 +127,7 @@ def test_a_memo_cut_short_is_named_and_deleting_it_mends_the_study(place: Workpl
     memo.write_bytes(memo.read_bytes()[:-40])
     (place.folder / SIMILARITY).unlink()
     told = place.run(SIMILARITY, fails=True)
-    assert f"{memo.relative_to(place.folder)}: not a readable memo" in told
+    assert f"{memo.relative_to(place.folder)}: not a readable cache file" in told
     memo.unlink()
     place.run(SIMILARITY)
     assert whole(place, clean)

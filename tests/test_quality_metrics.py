@@ -18,8 +18,7 @@ import tiny_scorers
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.scorers.alignscore import AlignScore, chunks, sentences
-from beamuq.scorers.answer_f1 import answer_f1, exact_match
-from beamuq.scorers.quality_registry import quality_values
+from beamuq.scorers.quality_metrics import answer_f1, exact_match, quality_values
 from beamuq.steps import quality
 from beamuq.text_normalization import normalize_triviaqa
 
@@ -110,7 +109,7 @@ def test_alignscore_is_the_mean_over_claims_of_the_best_chunk(
 
 
 def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> None:
-    from beamuq.scorers.quality_registry import Learned
+    from beamuq.scorers.quality_metrics import Learned
 
     learned = Learned(*checkpoint, torch.float32, torch.device("cpu"))
     each = [quality_values("alignscore", ["Paris!"], [[claim]], "triviaqa", learned)[0] for claim in ("yes", "no")]

@@ -28,7 +28,7 @@ from beamuq.errors import BeamUQError
 from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
-from beamuq.scorers.rouge_l import Lexical
+from beamuq.scorers.similarity_scorers import Lexical
 from beamuq.scorers.similarity_table import needed_pairs
 from tiny_scorers import build_nli
 

@@ -1,4 +1,4 @@
-"""Which pairs are asked for, the memo between jobs, and the step that writes the table."""
+"""Which pairs are asked for, the cache between jobs, and the step that writes the table."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import torch
 import tiny_scorers
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.scorers.encoder_model import Row
-from beamuq.scorers.pair_cache import Memo
-from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.encoder_model import EncoderInput
+from beamuq.scorers.scored_pair_cache import ScoredPairCache
+from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, produced_texts
 from beamuq.steps import similarity
 
@@ -81,44 +81,44 @@ def test_top_beam_without_a_beam_is_refused() -> None:
         needed_pairs(TWO_STRATEGIES, ["top_beam"], None)
 
 
-def test_a_memo_saves_every_forward_pass_and_changes_no_bit(tmp_path: Path) -> None:
+def test_a_cache_saves_every_forward_pass_and_changes_no_bit(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     pairs = [("Paris", "yes"), ("yes", "Paris"), ("", "no"), ("no", ""), ("Rome", "Rome"), ("Rome", "no")]
     fresh = load_scorer("nli", folder, **CPU).score(pairs)
-    first = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+    first = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
     first.score(pairs[:4])
-    second = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+    second = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
     remembered = second.score(pairs)
     assert (first.counts.scored, second.counts.scored) == (4, 2)
     assert remembered.entail.tolist() == fresh.entail.tolist()
 
 
-def test_another_checkpoint_shares_no_memo(tmp_path: Path) -> None:
+def test_another_checkpoint_shares_no_cache(tmp_path: Path) -> None:
     for seed in (0, 1):
         folder = tiny_scorers.build_nli(tmp_path / f"nli{seed}", seed=seed)
-        scorer = load_scorer("nli", folder, **CPU, memo=tmp_path / "memo")
+        scorer = load_scorer("nli", folder, **CPU, cache=tmp_path / "cache")
         scorer.score([("yes", "no")])
         assert scorer.counts.scored == 1
 
 
-def test_another_dtype_shares_no_memo(tmp_path: Path) -> None:
+def test_another_dtype_shares_no_cache(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     for dtype in (torch.float32, torch.bfloat16):
-        scorer = load_scorer("nli", folder, dtype=dtype, device=torch.device("cpu"), memo=tmp_path / "memo")
+        scorer = load_scorer("nli", folder, dtype=dtype, device=torch.device("cpu"), cache=tmp_path / "cache")
         scorer.score([("yes", "no")])
         assert scorer.counts.scored == 1
 
 
 def _remember(folder: Path, start: int) -> None:
-    memo = Memo(folder)
+    cache = ScoredPairCache(folder)
     for key in range(start, start + 50):
-        memo.add([Row((key,)).key()], np.full((1, 2), key, np.float32))
+        cache.add([EncoderInput((key,)).key()], np.full((1, 2), key, np.float32))
         if key % 10 == 0:
-            memo.flush()
-    memo.flush()
+            cache.flush()
+    cache.flush()
 
 
-def test_two_processes_write_one_memo(tmp_path: Path) -> None:
+def test_two_processes_write_one_cache(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     jobs = [context.Process(target=_remember, args=(tmp_path, start)) for start in (0, 25)]
     for job in jobs:
@@ -126,17 +126,17 @@ def test_two_processes_write_one_memo(tmp_path: Path) -> None:
     for job in jobs:
         job.join()
         assert job.exitcode == 0
-    known = Memo(tmp_path).find([Row((key,)).key() for key in range(80)])
+    known = ScoredPairCache(tmp_path).find([EncoderInput((key,)).key() for key in range(80)])
     assert {key: value.tolist() for key, value in known.items()} == {key: [key, key] for key in range(75)}
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_corrupt_memo_is_named(tmp_path: Path) -> None:
+def test_a_corrupt_cache_is_named(tmp_path: Path) -> None:
     _remember(tmp_path, 0)
     file = next(tmp_path.glob("*.npz"))
     file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(BeamUQError, match=rf"{file.name}: not a readable memo .* delete it"):
-        Memo(tmp_path)
+    with pytest.raises(BeamUQError, match=rf"{file.name}: not a readable cache file .* delete it"):
+        ScoredPairCache(tmp_path)
 
 
 def step(tmp_path: Path, name: str, settings: dict[str, Any], *options: str) -> Path:
@@ -168,13 +168,13 @@ def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     np.testing.assert_allclose(sums, 1.0)
 
 
-def test_the_step_gives_the_same_bytes_with_and_without_a_memo(tmp_path: Path) -> None:
+def test_the_step_gives_the_same_bytes_with_and_without_a_cache(tmp_path: Path) -> None:
     folder = tiny_scorers.build_embedder(tmp_path / "minilm")
     options = ["--model", str(folder / "config.json")]
     settings = {"kind": "embedding", "source": f"folder:{folder}"}
     fresh = step(tmp_path, "cosine", settings, *options).read_bytes()
     for _ in range(2):
-        memoised = step(tmp_path, "cosine", settings, *options, "--memo", str(tmp_path / "memo")).read_bytes()
+        memoised = step(tmp_path, "cosine", settings, *options, "--memo", str(tmp_path / "cache")).read_bytes()
         assert memoised == fresh
     assert str(tmp_path).encode() not in fresh
 

@@ -18,8 +18,8 @@ import tiny_scorers
 from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import load_tokenizer
 from beamuq.scorers import encoder_model
-from beamuq.scorers.pair_cache import Memo
-from beamuq.scorers.similarity_registry import SCORERS, load_scorer
+from beamuq.scorers.scored_pair_cache import ScoredPairCache
+from beamuq.scorers.similarity_scorers import SCORERS, load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
@@ -84,34 +84,34 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
     np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
 
 
-def test_no_memo_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path) -> None:
+def test_no_cache_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path) -> None:
     def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
         place = torch.arange(len(ids)).unsqueeze(1)
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
 
     options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
-    rows = [encoder_model.Row((number, 7)) for number in range(1, 40)]
+    rows = [encoder_model.EncoderInput((number, 7)) for number in range(1, 40)]
     alone, _ = encoder_model.run(rows, forward, **options)
-    memo = Memo(tmp_path)
-    encoder_model.run(rows[20:], forward, **options, memo=memo)
-    remembered, counts = encoder_model.run(rows, forward, **options, memo=memo)
+    cache = ScoredPairCache(tmp_path)
+    encoder_model.run(rows[20:], forward, **options, cache=cache)
+    remembered, counts = encoder_model.run(rows, forward, **options, cache=cache)
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(rows)
-    assert memo.find([row.key() for row in rows]) == {}
+    assert cache.find([row.key() for row in rows]) == {}
 
 
-def test_the_memo_still_serves_lengths_whose_places_are_alike(tmp_path: Path) -> None:
+def test_the_cache_still_serves_lengths_whose_places_are_alike(tmp_path: Path) -> None:
     def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
         place = torch.arange(len(ids)).unsqueeze(1) * (ids.shape[1] == 8)
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
 
     options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
-    short = [encoder_model.Row((number, 7)) for number in range(1, 40)]
-    long = [encoder_model.Row((number, *[7] * 10)) for number in range(1, 40)]
+    short = [encoder_model.EncoderInput((number, 7)) for number in range(1, 40)]
+    long = [encoder_model.EncoderInput((number, *[7] * 10)) for number in range(1, 40)]
     alone, _ = encoder_model.run(short + long, forward, **options)
-    encoder_model.run(long[:30], forward, **options, memo=(memo := Memo(tmp_path)))
-    memo.flush()
-    remembered, counts = encoder_model.run(short + long, forward, **options, memo=Memo(tmp_path))
+    encoder_model.run(long[:30], forward, **options, cache=(cache := ScoredPairCache(tmp_path)))
+    cache.flush()
+    remembered, counts = encoder_model.run(short + long, forward, **options, cache=ScoredPairCache(tmp_path))
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(short) + 9
 
@@ -120,30 +120,30 @@ def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypa
     def forward(ids: torch.Tensor, _: torch.Tensor, __: torch.Tensor | None) -> torch.Tensor:
         return torch.where(ids[:, :1] == 5, torch.nan, ids[:, :1].float())
 
-    monkeypatch.setattr("beamuq.scorers.pair_cache.FLUSH_SECONDS", 0.0)
-    memo = Memo(tmp_path)
+    monkeypatch.setattr("beamuq.scorers.scored_pair_cache.FLUSH_SECONDS", 0.0)
+    row, cache = encoder_model.EncoderInput((5,)), ScoredPairCache(tmp_path)
     with pytest.raises(BeamUQError, match="not finite"):
-        encoder_model.run([encoder_model.Row((5,))], forward, pad=0, width=1, device=torch.device("cpu"), memo=memo)
+        encoder_model.run([row], forward, pad=0, width=1, device=torch.device("cpu"), cache=cache)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_memo_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
-    keys = [encoder_model.Row((number,)).key() for number in range(300)]
+def test_a_cache_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
+    keys = [encoder_model.EncoderInput((number,)).key() for number in range(300)]
     values = np.arange(600, dtype=np.float32).reshape(300, 2)
     for part in (slice(0, 100), slice(50, 200)):  # two jobs that scored some rows both
-        memo = Memo(tmp_path)
-        memo.add(keys[part], values[part])
-        memo.flush()
-    memo = Memo(tmp_path)
-    memo.add(keys[200:250], values[200:250])
-    found = memo.find(keys)
+        cache = ScoredPairCache(tmp_path)
+        cache.add(keys[part], values[part])
+        cache.flush()
+    cache = ScoredPairCache(tmp_path)
+    cache.add(keys[200:250], values[200:250])
+    found = cache.find(keys)
     assert sorted(found) == list(range(250))
     assert all((found[i] == values[i]).all() for i in found)
-    assert Memo(tmp_path / "empty").find(keys) == {}
-    assert memo.find([]) == {}
+    assert ScoredPairCache(tmp_path / "empty").find(keys) == {}
+    assert cache.find([]) == {}
 
 
-def test_a_memo_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
+def test_a_cache_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
     rows = 100_000
     draw = np.random.default_rng(0)
     np.savez(
@@ -152,10 +152,10 @@ def test_a_memo_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
         values=np.zeros((rows, 3), dtype=np.float32),
     )
     tracemalloc.start()
-    memo = Memo(tmp_path)
+    cache = ScoredPairCache(tmp_path)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert memo.find([bytes(16)]) == {}
+    assert cache.find([bytes(16)]) == {}
     assert held < 40 * rows
 
 
@@ -244,7 +244,7 @@ def test_rows_are_those_of_the_tokenizer(kind: str, folders: dict[str, Path]) ->
     pairs = list(zip(texts, reversed(texts), strict=True))
     for row, (first, second) in zip(encoding.pair_rows(pairs), pairs, strict=True):
         whole = tokenizer([first], [second], truncation=True, return_token_type_ids=True)
-        assert row == encoder_model.Row(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
+        assert row == encoder_model.EncoderInput(tuple(whole["input_ids"][0]), tuple(whole["token_type_ids"][0]))
     for row, text in zip(encoding.single_rows(texts), texts, strict=True):
         assert row.ids == tuple(tokenizer(text, truncation=True)["input_ids"])
 

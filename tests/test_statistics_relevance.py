@@ -13,7 +13,7 @@ import tiny_scorers
 from beamuq.decoding import candidate_text, token_texts
 from beamuq.scorers.sar_token_relevance import token_relevances, without_each_token
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.text_normalization import clean
 from tiny import tiny_model
 
@@ -112,15 +112,15 @@ def test_questions_longer_than_the_scorer_reads_make_few_rows(tmp_path: Path) ->
     assert len(set(inside)) == 1  # the scorer's own value for two equal texts, not a forced one
 
 
-def test_relevances_do_not_depend_on_company_or_memo(tmp_path: Path) -> None:
+def test_relevances_do_not_depend_on_company_or_cache(tmp_path: Path) -> None:
     folder = tiny_scorers.build_cross_encoder(tmp_path / "model")
     answers = [candidate([*ids_of(text), END]) for text in (" the Seine", " Paris", " no", "")]
 
-    def scored(*of: dict[str, Any], memo: Path | None = None) -> list[list[float]]:
-        return relevances(*of, scorer=load_scorer("cross_encoder", folder, memo=memo, **CPU))
+    def scored(*of: dict[str, Any], cache: Path | None = None) -> list[list[float]]:
+        return relevances(*of, scorer=load_scorer("cross_encoder", folder, cache=cache, **CPU))
 
     together = scored(*answers)
-    assert [scored(one, memo=tmp_path / "memo")[0] for one in answers[::-1]] == together[::-1]
-    assert scored(*answers, memo=tmp_path / "memo") == together
+    assert [scored(one, cache=tmp_path / "cache")[0] for one in answers[::-1]] == together[::-1]
+    assert scored(*answers, cache=tmp_path / "cache") == together
     assert np.ptp([value for of_answer in together for value in of_answer[:-1]]) > 1e-3
     assert all(0 <= value <= 1 for of_answer in together for value in of_answer)

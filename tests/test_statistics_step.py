@@ -16,7 +16,7 @@ from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode
 from beamuq.errors import BeamUQError
 from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
-from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.steps import statistics
 from beamuq.text_normalization import clean
@@ -174,11 +174,11 @@ def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
     assert len(found.table) == (6 if part == "relevance" else len(whole.table))
 
 
-def test_the_same_bytes_with_and_without_a_memo(made: Path, whole: artifacts.Loaded, tmp_path: Path) -> None:
+def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: artifacts.Loaded, tmp_path: Path) -> None:
     assert len(whole.table) > 6
     expected = (made / "whole.parquet").read_bytes()
     for _ in range(2):
-        run(made, tmp_path / "out.parquet", give={"memo": str(tmp_path / "memo")})
+        run(made, tmp_path / "out.parquet", give={"memo": str(tmp_path / "cache")})
         assert (tmp_path / "out.parquet").read_bytes() == expected
 
 
@@ -205,7 +205,7 @@ def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_p
 JUDGES = """
 import numpy as np
 
-from beamuq.scorers.encoder_model import Counts
+from beamuq.scorers.scorer_protocol import Counts
 from beamuq.scorers.scorer_protocol import PairScores
 
 

@@ -16,7 +16,7 @@ from beamuq.machine import Machine, load_machine
 from beamuq.study import ROOT
 
 if TYPE_CHECKING:
-    from beamuq.scorers.scorer_protocol import Scorer
+    from beamuq.scorers.scorer_protocol import SimilarityScorer
 
 MINILM = "packaged:all-minilm-l6-v2"
 LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
@@ -72,7 +72,7 @@ class Similarity:
     """A scorer under the name that tables print."""
 
     name: str
-    scorer: Scorer
+    scorer: SimilarityScorer
 
 
 def open_similarity(
@@ -99,11 +99,11 @@ def open_similarity(
         there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
         name = "minilm" if there else "lexical"
     if name == "lexical":
-        from beamuq.scorers.rouge_l import Lexical
+        from beamuq.scorers.similarity_scorers import Lexical
 
         return Similarity("lexical", Lexical())
     from beamuq.models import devices
-    from beamuq.scorers.similarity_registry import SCORERS, load_scorer
+    from beamuq.scorers.similarity_scorers import SCORERS, load_scorer
 
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:

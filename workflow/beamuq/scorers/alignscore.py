@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import load_tokenizer
 from beamuq.models.model_folder import check_folder
 from beamuq.models.model_provenance import model_identity
-from beamuq.scorers import encoder_model
+from beamuq.scorers.encoder_model import PackedEncoder
 from beamuq.scorers.nli_cross_encoder import softmax
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ EMPTY = "(empty)"
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
 
 
-class AlignScore:
+class AlignScore(PackedEncoder):
     """P(aligned) of (context, claim) pairs.
 
     Parameters
@@ -58,25 +58,30 @@ class AlignScore:
         *,
         dtype: torch.dtype,
         device: torch.device,
-        memo: Path | None = None,
+        cache: Path | None = None,
     ) -> None:
         check_folder(backbone, weights=False)
         file = find_checkpoint(checkpoint)
         identity = model_identity(file.parent)
-        self.tokenizer = load_tokenizer(backbone)
-        self.body, self.head = _load(file, backbone)
-        self.body.to(device=device, dtype=dtype)
-        self.head.to(device=device, dtype=dtype)
-        self.device = device
-        self.encoding = encoder_model.Encoding(
-            self.tokenizer,
-            max_length=encoder_model.max_length(self.body, self.tokenizer),
-            with_types=encoder_model.has_types(self.body),
+        body, head = _load(file, backbone)
+        self.body, self.head = body.to(device=device, dtype=dtype), head.to(device=device, dtype=dtype)
+        super().__init__(
+            self.body,
+            load_tokenizer(backbone),
+            identity,
+            dtype=dtype,
+            device=device,
+            cache=cache,
+            width=HEADS["tri_layer"],
+            output="tri_layer",
+            label="claims",
+            details={"tokenizer": model_identity(backbone)["tokenizer"]},
         )
-        tokenizer = model_identity(backbone)["tokenizer"]
-        options = {"dtype": str(dtype), "device": device, "output": "tri_layer", "tokenizer": tokenizer}
-        self.memo = encoder_model.open_memo(memo, identity, **options)
-        self.counts = encoder_model.Counts(0, 0, 0)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Logits of the three-way head, (B, 3)."""
+        logits: torch.Tensor = self.head(self.body(**inputs).pooler_output)
+        return logits
 
     def score(self, contexts: Sequence[str], claims: Sequence[str]) -> NDArray[np.float64]:
         """``nli_sp`` of each (context, claim), shape (P,), in [0, 1]."""
@@ -96,23 +101,7 @@ class AlignScore:
         return np.array(scores, dtype=np.float64)
 
     def _aligned(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        values, self.counts = encoder_model.run(
-            self.encoding.pair_rows(pairs, "only_first"),
-            self._forward,
-            pad=encoder_model.padding(self.tokenizer),
-            width=HEADS["tri_layer"],
-            device=self.device,
-            memo=self.memo,
-            label="claims",
-        )
-        if self.memo is not None:
-            self.memo.flush()
-        return softmax(values)[:, ALIGNED]
-
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
-        options = {} if types is None else {"token_type_ids": types}
-        logits: torch.Tensor = self.head(self.body(input_ids=ids, attention_mask=mask, **options).pooler_output)
-        return logits
+        return softmax(self.values(self.encoding.pair_rows(pairs, "only_first")))[:, ALIGNED]
 
 
 def sentences(text: str) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from beamuq.errors import BeamUQError
 from beamuq.methods.information import combined_label
-from beamuq.scorers.scorer_protocol import PairScores, Scorer
+from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer
 
 _AROUND = string.punctuation + " \n"
 _BY_PREFERENCE = ("neutral", "contradict", "entail")  # of equal probabilities the first: a tie claims nothing
@@ -44,7 +44,7 @@ def word_of(token_text: str) -> str:
 
 
 def ccp_labels(
-    answers: Sequence[Mapping[str, Any]], scorer: Scorer, equivalence_threshold: float | None
+    answers: Sequence[Mapping[str, Any]], scorer: SimilarityScorer, equivalence_threshold: float | None
 ) -> list[list[list[str]]]:
     """Per answer, step and alternative: ``entail``, ``neutral`` or ``contradict``; the chosen token's is ``entail``.
 

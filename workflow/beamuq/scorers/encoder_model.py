@@ -4,8 +4,8 @@ Rows (one text or one pair each, as token ids) are made distinct, sorted by leng
 follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
 two that fills the token budget, and places left over are copies of the first. The same row is then computed on the same
 shape whatever its company: equal to 1e-5 anywhere, and bit for bit where the matrix kernels treat all places of a batch
-alike. Each batch checks that on its first row, which also has the last place; where it fails no memo is used for rows
-of that length, so that the same file gives the same bytes whatever was remembered.
+alike. Each batch checks that on its first row, which also has the last place; where it fails no cache is used for rows
+of that length, so that the same file gives the same bytes whatever was cached.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from beamuq.errors import BeamUQError
-from beamuq.scorers.pair_cache import Memo
+from beamuq.scorers.scored_pair_cache import ScoredPairCache
+from beamuq.scorers.scorer_protocol import Counts
 
 if TYPE_CHECKING:
     import torch
@@ -36,25 +37,16 @@ TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
 
 
 @dataclass(frozen=True)
-class Row:
+class EncoderInput:
     """One input of an encoder: token ids with specials, and token types (empty where the model has none)."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...] = ()
 
     def key(self) -> bytes:
-        """16 bytes that stand for this row in a memo."""
+        """16 bytes that stand for this row in the cache."""
         packed = np.asarray([len(self.ids), *self.ids, *self.types], np.int32).tobytes()
         return hashlib.blake2b(packed, digest_size=16).digest()
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many rows were asked for, how many of them were distinct, how many had to be run."""
-
-    asked: int
-    distinct: int
-    scored: int
 
 
 class Encoding:
@@ -73,11 +65,13 @@ class Encoding:
         self.tokenizer, self.max_length, self.with_types = tokenizer, max_length, with_types
         self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
 
-    def single_rows(self, texts: Sequence[str]) -> list[Row]:
+    def single_rows(self, texts: Sequence[str]) -> list[EncoderInput]:
         """One row a text, truncated to ``max_length``."""
         return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
 
-    def pair_rows(self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first") -> list[Row]:
+    def pair_rows(
+        self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first"
+    ) -> list[EncoderInput]:
         """One row a pair, truncated to ``max_length``.
 
         ``only_first`` shortens the second text only if it alone is too long, and then both.
@@ -98,7 +92,7 @@ class Encoding:
     def _room(self, texts: int) -> int:
         return self.max_length - sum(len(ids) for ids, _ in self._templates[texts][::2])
 
-    def _row(self, *texts: tuple[int, ...]) -> Row:
+    def _row(self, *texts: tuple[int, ...]) -> EncoderInput:
         parts = []
         for place, (ids, kinds) in enumerate(self._templates[len(texts)]):
             if place % 2:  # a text's place: its one type is repeated
@@ -106,7 +100,7 @@ class Encoding:
             else:
                 parts.append((ids, kinds))
         ids = tuple(chain.from_iterable(ids for ids, _ in parts))
-        return Row(ids, tuple(chain.from_iterable(types for _, types in parts)) if self.with_types else ())
+        return EncoderInput(ids, tuple(chain.from_iterable(types for _, types in parts)) if self.with_types else ())
 
 
 def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -159,14 +153,89 @@ def padding(tokenizer: Any) -> int:
     return int(tokenizer.pad_token_id or 0)
 
 
+class PackedEncoder:
+    """A network with its tokenizer and cache; each kind of scorer says in :meth:`forward` what the network gives.
+
+    Parameters
+    ----------
+    body
+        The network, or the part of it that reads the tokens: its config says how long a row may be.
+    identity
+        Of the checkpoint, as :func:`~beamuq.models.model_provenance.model_identity`.
+    cache
+        Root folder of the cache that survives between jobs; None: no cache.
+    width
+        How many values a row gets.
+    output
+        Which values these are; part of the cache's key.
+    label
+        What the rows are called in progress and errors.
+    longest
+        A limit on a row's tokens beside the network's own.
+    details
+        What else the values depend on; part of the cache's key.
+
+    Attributes
+    ----------
+    counts
+        The work of the last call.
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        tokenizer: Any,
+        identity: dict[str, str],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        cache: Path | None,
+        width: int,
+        output: str,
+        label: str,
+        longest: int | None = None,
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        limit = max_length(body, tokenizer)
+        self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=has_types(body))
+        self.counts = Counts(0, 0, 0)
+        self.cache = None
+        if cache is not None:
+            key = fingerprint(identity, dtype=str(dtype), device=device, output=output, **(details or {}))
+            self.cache = ScoredPairCache(cache / key)
+        self._run: dict[str, Any] = {"pad": padding(tokenizer), "width": width, "device": device, "label": label}
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The values of a batch, (B, width), from the network's keyword arguments, each of shape (B, L)."""
+        raise NotImplementedError
+
+    def values(self, rows: Sequence[EncoderInput]) -> Values:
+        """The values of each row, (len(rows), width) in float32; each distinct row is run once, or found in the cache.
+
+        Raises
+        ------
+        BeamUQError
+            If the network gives a value that is not finite.
+        """
+        values, self.counts = run(rows, self._forward, cache=self.cache, **self._run)
+        if self.cache is not None:
+            self.cache.flush()
+        return values
+
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
+        return self.forward(
+            {"input_ids": ids, "attention_mask": mask} | ({} if types is None else {"token_type_ids": types})
+        )
+
+
 def run(
-    rows: Sequence[Row],
+    rows: Sequence[EncoderInput],
     forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor],
     *,
     pad: int,
     width: int,
     device: torch.device,
-    memo: Memo | None = None,
+    cache: ScoredPairCache | None = None,
     label: str = "rows",
 ) -> tuple[Values, Counts]:
     """Run each distinct row once.
@@ -177,7 +246,7 @@ def run(
         Token ids, attention mask and token types (or None), each of shape (B, L), to values of shape (B, width).
     pad
         Token id behind a row's end; masked.
-    memo
+    cache
         Where values are looked up and kept; the caller flushes it.
 
     Returns
@@ -185,7 +254,7 @@ def run(
     values
         float32 of shape (len(rows), width).
     counts
-        Rows asked for, distinct, and run (not in the memo).
+        Rows asked for, distinct, and run (not in the cache).
 
     Raises
     ------
@@ -196,7 +265,7 @@ def run(
 
     distinct = list(dict.fromkeys(rows))
     keys = [row.key() for row in distinct]
-    known = memo.find(keys) if memo is not None else {}
+    known = cache.find(keys) if cache is not None else {}
     values = np.empty((len(distinct), width), np.float32)
     for i, value in known.items():
         values[i] = value
@@ -206,7 +275,7 @@ def run(
     scored = 0
     with torch.inference_mode(), tqdm(total=len(distinct) - len(known), desc=label, disable=None) as progress:
 
-        def score(length: int, members: Sequence[int], kept: Memo | None) -> bool:
+        def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
             """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
             size = 1 << max(0, (TOKENS[device.type] // length).bit_length() - 1)
             for start in range(0, len(members), max(1, size - 1)):
@@ -225,7 +294,7 @@ def run(
 
         for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
             members = [i for i in by_length[length] if i not in known]
-            if members and not score(length, members, memo):
+            if members and not score(length, members, cache):
                 members = by_length[length]
                 score(length, members, None)
             scored += len(members)
@@ -234,7 +303,7 @@ def run(
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
-    """What a memoised value depends on beside its row: checkpoint, arithmetic, machine kind, library versions."""
+    """What a cached value depends on beside its row: checkpoint, arithmetic, machine kind, library versions."""
     import torch
     import transformers
 
@@ -252,13 +321,8 @@ def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.de
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def open_memo(root: Path | None, *args: Any, **kwargs: Any) -> Memo | None:
-    """The memo under ``root`` for what :func:`fingerprint` says of the arguments; None without a root."""
-    return None if root is None else Memo(root / fingerprint(*args, **kwargs))
-
-
 def _tensors(
-    rows: Sequence[Row], length: int, pad: int, device: torch.device
+    rows: Sequence[EncoderInput], length: int, pad: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     import torch
 

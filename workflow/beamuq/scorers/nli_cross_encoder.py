@@ -12,7 +12,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder
 from beamuq.models.model_provenance import model_identity
-from beamuq.scorers import encoder_model
+from beamuq.scorers.encoder_model import PackedEncoder, Values
 from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
 
 if TYPE_CHECKING:
@@ -21,47 +21,35 @@ if TYPE_CHECKING:
 CLASSES = ("entail", "neutral", "contradict")
 
 
-class _PairClassifier:
-    """A sequence classifier over pairs of texts, with its tokenizer and memo."""
+class _PairClassifier(PackedEncoder):
+    """A sequence classifier over pairs of texts."""
 
-    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
         from transformers import AutoModelForSequenceClassification
 
         check_folder(folder)
-        identity = model_identity(folder)
-        self.tokenizer = load_tokenizer(folder)
         model = load_whole(AutoModelForSequenceClassification, folder, dtype=dtype, device=device)
         self.model = model.to(device=device, dtype=dtype)  # DeBERTa's biases come out in float32 whatever was asked
-        self.device = device
-        self.encoding = encoder_model.Encoding(
-            self.tokenizer,
-            max_length=encoder_model.max_length(self.model, self.tokenizer),
-            with_types=encoder_model.has_types(self.model),
-        )
-        self.memo = encoder_model.open_memo(memo, identity, dtype=str(dtype), device=device, output="logits")
-        self.counts = encoder_model.Counts(0, 0, 0)
-
-    def logits(self, pairs: Sequence[Pair]) -> encoder_model.Values:
-        """Logits of each pair: float32 of shape (P, classes)."""
-        values, self.counts = encoder_model.run(
-            self.encoding.pair_rows(pairs),
-            self._forward,
-            pad=encoder_model.padding(self.tokenizer),
+        super().__init__(
+            self.model,
+            load_tokenizer(folder),
+            model_identity(folder),
+            dtype=dtype,
+            device=device,
+            cache=cache,
             width=int(self.model.config.num_labels),
-            device=self.device,
-            memo=self.memo,
+            output="logits",
             label="pairs",
         )
-        if self.memo is not None:
-            self.memo.flush()
-        return values
 
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        if types is not None:
-            inputs["token_type_ids"] = types
+    def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Logits, (B, classes)."""
         logits: torch.Tensor = self.model(**inputs).logits
         return logits
+
+    def logits(self, pairs: Sequence[Pair]) -> Values:
+        """Logits of each pair: float32 of shape (P, classes)."""
+        return self.values(self.encoding.pair_rows(pairs))
 
 
 class NLI(_PairClassifier):
@@ -75,8 +63,8 @@ class NLI(_PairClassifier):
         If the config does not name exactly these three classes.
     """
 
-    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
-        super().__init__(folder, dtype=dtype, device=device, memo=memo)
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
+        super().__init__(folder, dtype=dtype, device=device, cache=cache)
         self.columns = class_columns(self.model.config, folder)
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
@@ -94,8 +82,8 @@ class CrossEncoder(_PairClassifier):
         If the checkpoint has other than one output.
     """
 
-    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, memo: Path | None = None) -> None:
-        super().__init__(folder, dtype=dtype, device=device, memo=memo)
+    def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
+        super().__init__(folder, dtype=dtype, device=device, cache=cache)
         if self.model.config.num_labels != 1:
             found = self.model.config.num_labels
             raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {found}; use kind: nli for classes")
@@ -125,7 +113,7 @@ def class_columns(config: Any, folder: Path) -> dict[str, int]:
     return {name: columns[0] for name, columns in found.items()}
 
 
-def softmax(logits: encoder_model.Values) -> Floats:
+def softmax(logits: Values) -> Floats:
     """Softmax over the last axis in float64: (P, C) to (P, C)."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=1, keepdims=True)

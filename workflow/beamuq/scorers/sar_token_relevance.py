@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beamuq.scorers.scorer_protocol import Scorer
+from beamuq.scorers.scorer_protocol import SimilarityScorer
 from beamuq.text_normalization import clean
 
 
 def token_relevances(
-    candidates: Sequence[Mapping[str, Any]], questions: Mapping[str, str], tokenizer: Any, scorer: Scorer
+    candidates: Sequence[Mapping[str, Any]], questions: Mapping[str, str], tokenizer: Any, scorer: SimilarityScorer
 ) -> list[list[float]]:
     """R_l = 1 − s(question answer, question answer without token l) of each candidate's tokens, in [0, 1].
 

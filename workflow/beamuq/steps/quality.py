@@ -11,7 +11,7 @@ from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_provenance import provenance
-from beamuq.scorers.quality_registry import LEARNED, Learned, quality_values
+from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
 from beamuq.scorers.similarity_table import produced_texts
 from beamuq.steps.entry import run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from beamuq import artifacts
 from beamuq.models import devices
 from beamuq.models.model_provenance import provenance
-from beamuq.scorers.similarity_registry import load_scorer
+from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 from beamuq.steps.entry import run
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     needed = needed_pairs(loaded.table, settings["answer_source"], settings["beam"])
     folder = options.model.parent if options.model else None
     device, dtype = devices.prepare(options.device, options.dtype, options.threads) if folder else (None, None)
-    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, memo=options.memo)
+    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=options.memo)
     scores = scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
     counts = scorer.counts
     told = f"{len(needed)} pairs; of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"

@@ -21,7 +21,8 @@ from beamuq.models.model_provenance import provenance
 from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
-from beamuq.scorers.similarity_registry import WITHOUT_MODEL, CountingScorer, load_scorer
+from beamuq.scorers.scorer_protocol import CountingScorer
+from beamuq.scorers.similarity_scorers import WITHOUT_MODEL, load_scorer
 from beamuq.scorers.similarity_table import produced_texts
 from beamuq.steps.entry import run
 from beamuq.steps.given import parse_settings
@@ -109,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         _fill(rows, "p_true_logprob", _p_true(options, settings, questions, answers, dtype, device))
         gc.collect()
     if settings.ccp:
-        judge = load_scorer(settings.ccp.kind, folders["nli"], dtype=dtype, device=device, memo=options.memo)
+        judge = load_scorer(settings.ccp.kind, folders["nli"], dtype=dtype, device=device, cache=options.memo)
         _fill(
             rows, "ccp_labels", ccp_labels([answer for _, answer in answers], judge, settings.ccp.equivalence_threshold)
         )
@@ -120,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         from beamuq.models.causal_lm import load_tokenizer
 
         kind = settings.relevance.kind
-        judge = load_scorer(kind, folders["relevance"], dtype=dtype, device=device, memo=options.memo)
+        judge = load_scorer(kind, folders["relevance"], dtype=dtype, device=device, cache=options.memo)
         tokenizer = load_tokenizer(options.language_model.parent)
         asked = {key: str(row["question"]) for key, row in questions.items()}
         said = [answer for _, answer in answers] + others

@@ -1,11 +1,12 @@
-"""The quality metrics that a study can name; a new one is added here and nowhere else."""
+"""Quality of an answer: words shared with a reference, exact match, AlignScore (D17); a new metric is added here."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
 from beamuq.scorers.alignscore import AlignScore, best_over_references
-from beamuq.scorers.answer_f1 import Normalizer, answer_f1, exact_match
-from beamuq.text_normalization import normalize_coqa, normalize_squad, normalize_triviaqa
+from beamuq.text_normalization import clean, normalize_coqa, normalize_squad, normalize_triviaqa
 
 if TYPE_CHECKING:
     import torch
 
+Normalizer = Callable[[str], str]
 NORMALIZERS: dict[str, Normalizer] = {
     "squad": normalize_squad,
     "triviaqa": normalize_triviaqa,
@@ -34,11 +35,44 @@ class Learned:
     backbone: Path | None = None
     dtype: torch.dtype | None = None
     device: torch.device | None = None
-    memo: Path | None = None
+    cache: Path | None = None
 
 
 References = Sequence[Sequence[str]]
 Metric = Callable[[Sequence[str], References, Normalizer, Learned], NDArray[np.float64]]
+
+
+def answer_f1(answer: str, references: Sequence[str]) -> float:
+    """max(token F1, whole reference in the answer), best over references, SQuAD-normalised; in [0, 1].
+
+    F1 counts a word as often as both have it. A reference is in the answer if its words are a contiguous run of the
+    answer's. An empty answer scores 0. A reference of nothing but articles and punctuation (the answer "A") counts as
+    right only when both are the same text but for case.
+    """
+    return max(_one(answer, reference) for reference in references)
+
+
+def exact_match(answer: str, references: Sequence[str], normalize: Normalizer) -> float:
+    """1 if the answer equals a reference after normalisation, else 0. An empty answer scores 0."""
+    return float(any(_same(answer, reference, normalize) for reference in references))
+
+
+def _one(answer: str, reference: str) -> float:
+    words, wanted = normalize_squad(answer).split(), normalize_squad(reference).split()
+    if not words or not wanted:
+        return float(_same(answer, reference, normalize_squad))
+    if any(words[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1)):
+        return 1.0
+    shared = (Counter(words) & Counter(wanted)).total()
+    return 2 * shared / (len(words) + len(wanted))
+
+
+def _same(answer: str, reference: str, normalize: Normalizer) -> bool:
+    one, other = normalize(answer), normalize(reference)
+    if one or other:
+        return one == other
+    raw = clean(answer).casefold()
+    return bool(raw) and raw == clean(reference).casefold()
 
 
 def _answer_f1(answers: Sequence[str], references: References, _: Normalizer, __: Learned) -> NDArray[np.float64]:
@@ -52,8 +86,8 @@ def _exact(answers: Sequence[str], references: References, normalize: Normalizer
 def _align(answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned) -> NDArray[np.float64]:
     if learned.model is None or learned.backbone is None or learned.dtype is None or learned.device is None:
         raise BeamUQError("quality alignscore: needs --model (the checkpoint) and --backbone (config and tokenizer)")
-    model, backbone, memo = learned.model, learned.backbone, learned.memo
-    scorer = AlignScore(model, backbone, dtype=learned.dtype, device=learned.device, memo=memo)
+    options: dict[str, Any] = {"dtype": learned.dtype, "device": learned.device, "cache": learned.cache}
+    scorer = AlignScore(learned.model, learned.backbone, **options)
     claims = [list(dict.fromkeys(normalize(reference) for reference in each)) for each in refs]
     return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
 

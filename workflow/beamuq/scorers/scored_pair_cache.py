@@ -1,4 +1,4 @@
-"""A memo of encoder outputs that survives between jobs and is safe when jobs run in parallel, on any file system.
+"""The cache of scored pairs (and embedded texts), which survives between jobs that may run in parallel, on any disk.
 
 Its folder holds immutable files: each job adds its own under a temporary name and renames it, and reads all that are
 there when it starts. Nothing is ever rewritten, so no lock is needed and a killed job leaves nothing half-written.
@@ -21,7 +21,7 @@ from beamuq.errors import BeamUQError
 FLUSH_SECONDS = 60.0
 
 
-class Memo:
+class ScoredPairCache:
     """Float32 arrays of one width by hashes of 16 bytes, in little more memory than the numbers take.
 
     Raises
@@ -43,7 +43,7 @@ class Memo:
                     keys, values = stored["keys"], stored["values"]
                     read.append((np.ascontiguousarray(keys).view(np.uint64), values))
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-                raise BeamUQError(f"{file}: not a readable memo ({error}); delete it and run again") from error
+                raise BeamUQError(f"{file}: not a readable cache file ({error}); delete it and run again") from error
         self._halves = np.concatenate([np.empty((0, 2), np.uint64), *(halves for halves, _ in read)])
         self._stored = np.concatenate([values for _, values in read]) if read else np.empty((0, 0), np.float32)
         order = np.argsort(self._halves[:, 0], kind="stable")

@@ -1,27 +1,39 @@
-"""The scorers that a study can name by kind; a new one is added here and nowhere else."""
+"""The similarity scorers that a study can name by kind; a new one is added here and nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from beamuq import plugins
 from beamuq.errors import BeamUQError
+from beamuq.methods.rouge import rouge_l
 from beamuq.scorers.embedding_cosine import Embedding
-from beamuq.scorers.encoder_model import Counts
 from beamuq.scorers.nli_cross_encoder import NLI, CrossEncoder
-from beamuq.scorers.rouge_l import Lexical
-from beamuq.scorers.scorer_protocol import Scorer
+from beamuq.scorers.scorer_protocol import CountingScorer, Counts, Pair, PairScores
 
 if TYPE_CHECKING:
     import torch
 
 
-class CountingScorer(Scorer):
-    """A scorer that also tells how much work its last call was."""
+class Lexical:
+    """ROUGE-L F-measure of stemmed words, the proxy for the cross-encoder where there is no model (D18, no classes).
 
-    counts: Counts
+    Symmetric, in [0, 1]; no meaning.
+    """
+
+    def __init__(self) -> None:
+        self.counts = Counts(0, 0, 0)
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        """ROUGE-L of each pair; each unordered pair is computed once."""
+        unordered = [(min(pair), max(pair)) for pair in pairs]
+        known = {pair: rouge_l(*pair) for pair in dict.fromkeys(unordered)}
+        self.counts = Counts(len(pairs), len(known), len(known))
+        return PairScores(entail=np.array([known[pair] for pair in unordered], dtype=np.float64))
 
 
 SCORERS: dict[str, Callable[..., Any]] = {
@@ -39,7 +51,7 @@ def load_scorer(
     *,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
-    memo: Path | None = None,
+    cache: Path | None = None,
 ) -> CountingScorer:
     """A scorer of a registered kind, or of one's own: ``module:attribute``, called as the registered ones are.
 
@@ -47,8 +59,8 @@ def load_scorer(
     ----------
     folder
         The model's folder; None for a kind that loads none: it is then called without arguments.
-    memo
-        Root folder of the memo that survives between jobs; None: no memo.
+    cache
+        Root folder of the cache that survives between jobs; None: no cache.
 
     Raises
     ------
@@ -58,5 +70,5 @@ def load_scorer(
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
         raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
-    scorer: CountingScorer = make() if folder is None else make(folder, dtype=dtype, device=device, memo=memo)
+    scorer: CountingScorer = make() if folder is None else make(folder, dtype=dtype, device=device, cache=cache)
     return scorer
