@@ -262,11 +262,12 @@ def test_only_first_spares_the_second_text(folders: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str, folders: dict[str, Path]) -> None:
     scorer: Any = load_scorer(kind, folders[kind], **CPU)
-    scorer.tokenizer.model_max_length = int(1e30)
-    limit = encoder_model.max_length(scorer.model, scorer.tokenizer)
+    tokenizer = scorer.encoding.tokenizer
+    tokenizer.model_max_length = int(1e30)
+    limit = encoder_model.max_length(scorer.model, tokenizer)
     assert limit == tiny_scorers.LENGTH
     mask = torch.ones(1, limit, dtype=torch.long)
-    assert torch.isfinite(scorer._forward(5 * mask, mask, None)).all()
+    assert torch.isfinite(scorer.forward({"input_ids": 5 * mask, "attention_mask": mask})).all()
 
 
 def test_a_missing_head_is_refused_not_drawn_at_random(folders: dict[str, Path]) -> None:
