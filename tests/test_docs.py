@@ -157,8 +157,7 @@ def test_options_that_the_page_names_are_those_of_the_commands(
 def test_defaults_are_the_same_from_the_command_line_and_from_python(
     command: str, function: Callable[..., object]
 ) -> None:
-    keywords = {"template": "prompt_template", "file": "rows"}
-    given = {keywords.get(action.dest, action.dest): action.default for action in cli.options_of(command)._actions}
+    given = {action.dest: action.default for action in cli.options_of(command)._actions}
     wanted = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     assert wanted.keys() - given.keys() == set()
     assert {name for name, value in wanted.items() if value not in (inspect.Parameter.empty, given[name])} == set()

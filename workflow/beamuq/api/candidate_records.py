@@ -6,9 +6,8 @@ Log-probabilities are natural logs of whole sequences, the ending token included
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +15,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.errors import BeamUQError, hint, nearest
+from beamuq.data.split_file import SUFFIXES, json_lines, unreadable_parquet
+from beamuq.errors import BeamUQError, nearest
+from beamuq.validation import StrictModel, validated
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
@@ -57,15 +58,11 @@ def _none_is_empty(value: Any) -> Any:
     return [] if value is None else value
 
 
-class _StrictRecord(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
 Text = Annotated[str, AfterValidator(_writable)]
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
-class CandidateRecord(_StrictRecord):
+class CandidateRecord(StrictModel):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
     text: Annotated[Text, Field(description="as it is to be compared; surrounding space is dropped")]
@@ -131,7 +128,7 @@ class AnswerRecord(CandidateRecord):
 Candidates = Annotated[list[Annotated[CandidateRecord, BeforeValidator(_record)]], BeforeValidator(_none_is_empty)]
 
 
-class QuestionRecord(_StrictRecord):
+class QuestionRecord(StrictModel):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
     id: Annotated[
@@ -177,6 +174,7 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
 
 
 def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecord:
+    """A row as a record. Columns that are not the record's are left out, unless one is meant to be: see ``nearest``."""
     known = QuestionRecord.model_fields
     for key in row:
         near = None if key in known else nearest(str(key), known)
@@ -185,46 +183,39 @@ def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecor
     content = {key: value for key, value in row.items() if key in known}
     if content.get("id") is None:
         content["id"] = number
-    try:
-        return QuestionRecord.model_validate(content)
-    except ValidationError as error:
-        problems = error.errors(include_url=False)
-        first = problems[0]
-        key = ".".join(str(part) for part in first["loc"])
-        value = first["input"]
-        shown = f"{value!r:.60}: " if value is None or isinstance(value, str | int | float) else ""
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "missing":
-            message = "missing; give the produced answer" if key == "answer" else "missing; give it"
-        elif first["type"] == "list_type":
-            message = "must be a list"
-        elif first["type"] == "extra_forbidden":
-            fields = (AnswerRecord if first["loc"][0] == "answer" else CandidateRecord).model_fields
-            message = f"unknown key; {hint(str(first['loc'][-1]), fields)}"
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BeamUQError(f"{place}: {key + ': ' if key else ''}{shown}{message}{more}") from error
+    record: QuestionRecord = validated(QuestionRecord, content, place)
+    return record
 
 
 def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each row with its place: file and line or row, or its number, from 1."""
+    if isinstance(rows, str | Path):
+        path = Path(rows)
+        if path.suffix not in SUFFIXES:
+            raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
+        if not path.is_file():
+            raise BeamUQError(f"{path}: no such file")
+        yield from json_lines(path) if path.suffix == ".jsonl" else _parquet_rows(path)
+        return
     if isinstance(rows, Mapping):
         raise BeamUQError("rows: a single mapping; give a list of them, one a question")
     if isinstance(rows, pd.DataFrame):
         rows = [
             {str(key): value for key, value in row.items() if not _absent(value)} for row in rows.to_dict("records")
         ]
-    if not isinstance(rows, str | Path):
-        for number, row in enumerate(rows, start=1):
-            if not isinstance(row, Mapping):
-                raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
-            yield f"row {number}", _plain(row)
-        return
-    path = Path(rows)
-    readers = {".jsonl": _json_lines, ".parquet": _parquet}
-    if path.suffix not in readers:
-        raise BeamUQError(f"{path}: must end in {' or '.join(readers)}")
-    if not path.is_file():
-        raise BeamUQError(f"{path}: no such file")
-    yield from readers[path.suffix](path)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
+        yield f"row {number}", _plain(row)
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable_parquet(path, error) from error
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}: row {number}", row
 
 
 def _absent(value: Any) -> bool:
@@ -239,26 +230,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return _plain(value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise BeamUQError(f"{path}: line {number}: not valid JSON ({error}); write one object a line") from error
-        if not isinstance(row, dict):
-            raise BeamUQError(f"{path}: line {number}: not a JSON object; write one object a line")
-        yield f"{path}: line {number}", row
-
-
-def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        rows: Sequence[Mapping[str, Any]] = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BeamUQError(f"{path}: not a readable Parquet file ({reason})") from error
-    for number, row in enumerate(rows, start=1):
-        yield f"{path}: row {number}", row

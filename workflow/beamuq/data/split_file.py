@@ -19,6 +19,7 @@ from beamuq.data.question import Adapter, Question, Row, questions_of
 from beamuq.errors import BeamUQError
 
 _FIX = "use a file in the hub's schema of this dataset"
+SUFFIXES = (".parquet", ".jsonl")
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
@@ -37,11 +38,10 @@ def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
     """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON)."""
     if not path.is_file():
         raise BeamUQError(f"{path}: no such file; put the split there, in the hub's schema")
-    readers = {".parquet": _parquet, ".jsonl": _json_lines}
-    if path.suffix not in readers:
-        raise BeamUQError(f"{path}: must end in {' or '.join(readers)}")
+    if path.suffix not in SUFFIXES:
+        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     empty = True
-    for place, row in readers[path.suffix](path, columns):
+    for place, row in json_lines(path) if path.suffix == ".jsonl" else _parquet(path, columns):
         empty = False
         yield place, conform(row, columns, place)
     if empty:
@@ -69,7 +69,7 @@ def source_of(path: Path) -> dict[str, Any] | None:
     try:
         encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable_parquet(path, error) from error
     return None if encoded is None else dict(json.loads(encoded))
 
 
@@ -86,10 +86,17 @@ def _parquet(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
                     yield f"{path}: row {index}", row
                 first += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable_parquet(path, error) from error
 
 
-def _json_lines(path: Path, _: pa.Schema) -> Iterator[tuple[str, Row]]:
+def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
+    """(place, object) of every line that is not empty; the place names file and line.
+
+    Raises
+    ------
+    BeamUQError
+        If a line is not a JSON object in UTF-8.
+    """
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -105,7 +112,8 @@ def _json_lines(path: Path, _: pa.Schema) -> Iterator[tuple[str, Row]]:
         yield place, row
 
 
-def _unreadable(path: Path, error: Exception) -> BeamUQError:
+def unreadable_parquet(path: Path, error: Exception) -> BeamUQError:
+    """One line on a Parquet file that Arrow cannot read."""
     reason = (str(error).splitlines() or [type(error).__name__])[0]
     return BeamUQError(f"{path}: not a readable Parquet file ({reason}); fetch or copy it again")
 

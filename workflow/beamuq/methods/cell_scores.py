@@ -19,12 +19,12 @@ from beamuq.strategies import ablation, beam_of_width, kind_of
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
-class _StrictSettings(BaseModel):
+class _SettingsModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Ablations(_StrictSettings):
-    """ScoringSettings that are rows beside the main line; each list may be empty."""
+class Ablations(_SettingsModel):
+    """Settings whose scores are rows beside the main line; each list may be empty."""
 
     epsilon: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
     alpha: tuple[Annotated[float, Field(gt=0)], ...] = ()
@@ -33,14 +33,14 @@ class Ablations(_StrictSettings):
     strategies: tuple[str, ...] = ()
 
 
-class MainStrategies(_StrictSettings):
+class MainStrategies(_SettingsModel):
     """The strategies of the main line: samples for "multinomial", beams for "beamsearch"; either may be absent."""
 
     sample: str | None = None
     beam: str | None = None
 
 
-class ScoringSettings(_StrictSettings):
+class ScoringSettings(_SettingsModel):
     """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are."""
 
     methods: tuple[str, ...]
