@@ -15,16 +15,17 @@ import yaml
 
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
-from beamuq.comparison import comparison_rules, printed_numbers
+from beamuq.comparison.comparison_rules import read_rules
 from beamuq.comparison.errata import errata_of, read_ledger
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.needed_files import needed_files
+from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
 from beamuq.exhibits.measured import Key, stored
 from beamuq.methods.registry import METHODS
 from beamuq.study import STUDIES, Study
 
-RULES = comparison_rules.read()
-PRINTED = printed_numbers.read_printed_numbers(RULES)
+RULES = read_rules()
+PRINTED = read_printed_numbers(RULES)
 RESAMPLES, SPREAD = 200, 0.03
 MAIN, NLI = "main", "nli"
 
@@ -45,7 +46,7 @@ def study(**changes: Any) -> Study:
 
 def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> Study:
     """The study cut to Gemma base's main cells, of all datasets if none is named."""
-    names = list(datasets or RULES.protocol.datasets)
+    names = list(datasets or RULES.paper.datasets)
     entry = {"recipe": "main", "models": ["gemma-3-4b-base"], "datasets": names, "scorers": ["nli"]}
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
@@ -74,10 +75,10 @@ class Simulated:
         self.rows: dict[Artifact, dict[Key, tuple[float, float]]] = defaultdict(dict)
         for table_of_means in (False, True):
             for row in PRINTED:
-                at = printed_numbers.place(of, row.key, RULES)
-                if isinstance(at, str) or at.needs[0].kind != "evaluation":
+                at = measured_place(of, row.key, RULES)
+                if isinstance(at, str) or at.files[0].kind != "evaluation":
                     continue
-                for need in at.needs if (row.key.dataset == "mean") == table_of_means else ():
+                for need in at.files if (row.key.dataset == "mean") == table_of_means else ():
                     self.rows[need].setdefault(stored(at.key), (row.value, _spreads().get(row.key) or SPREAD))
         for need, rows in self.rows.items():
             for key in [key for key in rows if key.method == "SemanticEntropy" and key.variant == "multinomial"]:
@@ -201,7 +202,7 @@ def _random(*key: object) -> np.random.Generator:
 
 
 @cache
-def _spreads() -> dict[printed_numbers.RowKey, float | None]:
+def _spreads() -> dict[RowKey, float | None]:
     doubtful = errata_of(read_ledger(), PRINTED, "std")
     return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
 

@@ -12,32 +12,27 @@ import pytest
 
 from beamuq import artifacts, theorem
 from beamuq.artifacts import Artifact
-from beamuq.comparison import claim_measures, claims
+from beamuq.comparison import claims
 from beamuq.comparison.claim_measures import (
+    AblationSettings,
     Ahead,
-    Below,
-    BestBeam,
     Counterexample,
     CoveredMass,
     Curves,
     Gains,
     LengthGain,
-    MassAbove,
-    Missing,
-    NoSingleBest,
+    MeanByLength,
+    Measure,
     Plateau,
-    Ranks,
-    Redundancy,
-    RedundancyFalls,
-    Robust,
+    Ranking,
     RunVariance,
-    TopTwo,
+    behind_the_best,
     negligible,
 )
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, all_as
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.comparison.measured_results import Cell, MeasuredResults
-from beamuq.comparison.printed_numbers import PrintedNumber
+from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
+from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.exhibits.core import Inputs
 from beamuq.exhibits.measured import Key, Measured, stored
@@ -46,17 +41,16 @@ from simulated_paper_run import PRINTED, RULES, candidate, study
 
 N, RESAMPLES = 40, 2000
 GEMMA, LLAMA, TRIVIA = "gemma-3-4b-base", "llama-3.1-8b-base", "triviaqa"
-DATASETS = tuple(RULES.protocol.datasets)
+DATASETS = tuple(RULES.paper.datasets)
 BEAM, SAMPLES = "beamsearch", "multinomial"
 SHARED = np.random.default_rng(0).normal(size=RESAMPLES)
 
 
 def rules() -> ComparisonRules:
     """The declared ones, of a paper with 40 questions a cell, and 20 in the ablations that have 500."""
-    datasets = {name: dataset.model_copy(update={"questions": N}) for name, dataset in RULES.protocol.datasets.items()}
+    datasets = {name: dataset.model_copy(update={"questions": N}) for name, dataset in RULES.paper.datasets.items()}
     small = {k: t.model_copy(update={"questions": t.questions and N // 2}) for k, t in RULES.tables.items()}
-    protocol = RULES.protocol.model_copy(update={"datasets": datasets})
-    return RULES.model_copy(update={"protocol": protocol, "tables": small})
+    return RULES.model_copy(update={"paper": RULES.paper.model_copy(update={"datasets": datasets}), "tables": small})
 
 
 def of_paper(resamples: int = RESAMPLES) -> Study:
@@ -64,7 +58,7 @@ def of_paper(resamples: int = RESAMPLES) -> Study:
     return study(evaluation=content | {"resamples": resamples})
 
 
-class Made(Cell):
+class Made(MeasuredCell):
     """A cell with these values; replicates share most of their spread, so that differences scatter by ``spread``."""
 
     def __init__(self, need: Artifact, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
@@ -83,16 +77,16 @@ def noise(*key: object) -> Any:
 class Stored(MeasuredResults):
     """MeasuredResults made in memory."""
 
-    def __init__(self, of: Study, cells: Sequence[Cell], inputs: Inputs, present: Sequence[Artifact]) -> None:
+    def __init__(self, of: Study, cells: Sequence[MeasuredCell], inputs: Inputs, present: Sequence[Artifact]) -> None:
         super().__init__(of, inputs, present)
         self._made = {cell.need: cell for cell in cells}
 
-    def cell(self, evaluation: Artifact) -> Cell | None:
+    def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         return self._made.get(evaluation)
 
 
 def evidence(
-    *cells: Cell,
+    *cells: MeasuredCell,
     values: Sequence[PrintedNumber] = PRINTED,
     files: Mapping[Artifact, list[dict[str, Any]]] | None = None,
     folder: Path = Path(),
@@ -109,7 +103,7 @@ def at(model: str, dataset: str, recipe: str = "main") -> Artifact:
     return Artifact("evaluation", dataset, model, recipe, "nli")
 
 
-def mains(model: str, values: Mapping[Key, float], spread: float = 0.0) -> list[Cell]:
+def mains(model: str, values: Mapping[Key, float], spread: float = 0.0) -> list[MeasuredCell]:
     return [Made(at(model, dataset), values, spread) for dataset in DATASETS]
 
 
@@ -117,7 +111,7 @@ def prr(method: str, variant: str = "", setting: str = "") -> Key:
     return Key("PRR", method, variant, setting)
 
 
-def judged(measure: claim_measures.Measure, of: ClaimEvidence, status: str, *found: str) -> None:
+def judged(measure: Measure, of: ClaimEvidence, status: str, *found: str) -> None:
     verdict = measure.verdict(of)
     assert verdict.status == status, verdict
     for text in found:
@@ -159,31 +153,37 @@ def decoded(
     return {MAIN: rows, QUESTIONS: questions(len(lengths))}
 
 
+def mean_by_length(quantity: str, **options: Any) -> MeanByLength:
+    like = {"kind": "mean by length", "model": GEMMA, "dataset": TRIVIA, "quantity": quantity}
+    return MeanByLength.model_validate(like | options)
+
+
+FALLS = mean_by_length("repeated samples", lengths=[2, 4], other_lengths=[8, None])
+
+
 def test_mass_above_the_printed_threshold(tmp_path: Path) -> None:
     of = evidence(files=decoded([2] * N, [0.88] * 9 + [0.80] * 31), folder=tmp_path)  # .842 is between, .909 above
-    like = {"kind": "mass above threshold", "model": GEMMA, "dataset": TRIVIA}
-    found = "22.5% ± 6.7% of 40 questions; 0.0% meet the corrected condition"
-    judged(MassAbove(**like, printed=[0.227, 0.227]), of, "supported", found)
-    judged(MassAbove(**like, printed=[0.6, 0.7]), of, "not supported", found)
+    found = "printed condition met: 22.5% ± 6.7%, 40 questions; 0.0% meet the corrected one"
+    judged(mean_by_length("printed condition met", printed=[0.227, 0.227]), of, "supported", found)
+    judged(mean_by_length("printed condition met", printed=[0.6, 0.7]), of, "not supported", found)
 
 
 def test_mass_of_answers_up_to_a_length(tmp_path: Path) -> None:
     of = evidence(files=decoded([3] * 20 + [4] * 20, [0.95, 0.5] * 10 + [0.95] * 20), folder=tmp_path)
-    measure = MassAbove(kind="mass above threshold", model=GEMMA, dataset=TRIVIA, longest=3, printed=[0.5, 0.5])
-    judged(measure, of, "supported", "50.0% ± 11.5% of 20 questions; 50.0% meet")
+    measure = mean_by_length("printed condition met", lengths=[1, 3], printed=[0.5, 0.5])
+    judged(measure, of, "supported", "50.0% ± 11.5%, 20 questions; 50.0% meet")
 
 
 def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
     files = decoded([1] * 10 + [2, 4] * 10 + [5] * 10, [0.5] * N, [9] * 10 + [4] * 20 + [0] * 10)
     of = evidence(files=files, folder=tmp_path)
-    like = {"kind": "redundancy", "model": GEMMA, "dataset": TRIVIA, "shortest": 2, "longest": 4}
-    found = "40.0% ± 0.0% of samples repeat, 20 questions"
-    judged(Redundancy(**like, printed=[0.3, 0.5]), of, "supported", found)
-    judged(Redundancy(**like, printed=[0.1, 0.2]), of, "not supported", found)
-    to_the_end = Redundancy(kind="redundancy", model=GEMMA, dataset=TRIVIA, shortest=5, printed=[0.0, 0.0])
-    judged(to_the_end, of, "supported", "0.0% ± 0.0% of samples repeat, 10 questions")
+    found = "repeated samples: 40.0% ± 0.0%, 20 questions"
+    judged(mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5]), of, "supported", found)
+    judged(mean_by_length("repeated samples", lengths=[2, 4], printed=[0.1, 0.2]), of, "not supported", found)
+    to_the_end = mean_by_length("repeated samples", lengths=[5, None], printed=[0.0, 0.0])
+    judged(to_the_end, of, "supported", "repeated samples: 0.0% ± 0.0%, 10 questions")
     with pytest.raises(NotRunError, match="no answer has 6 to more tokens"):
-        to_the_end.model_copy(update={"shortest": 6}).verdict(of)
+        to_the_end.model_copy(update={"lengths": [6, None]}).verdict(of)
 
 
 @pytest.mark.parametrize(
@@ -192,14 +192,13 @@ def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
 def test_redundancy_falls_with_length(tmp_path: Path, short: int, long: int, status: str) -> None:
     repeats = [short + i % 2 for i in range(20)] + [long + i % 2 for i in range(20)]
     of = evidence(files=decoded([2, 4] * 10 + [8] * 20, [0.5] * N, repeats), folder=tmp_path)
-    measure = RedundancyFalls(kind="redundancy falls", model=GEMMA, dataset=TRIVIA, short=[2, 4], long=8)
-    judged(measure, of, status, f"{(short + 0.5) / 10:.1%} against {(long + 0.5) / 10:.1%}")
+    found = f"{(short + 0.5) / 10:.1%} ± 1.1%, 20 questions, against {(long + 0.5) / 10:.1%}"
+    judged(FALLS, of, status, found)
 
 
 def test_a_fall_within_noise_is_not_significant(tmp_path: Path) -> None:
     of = evidence(files=decoded([2] * 20 + [8] * 20, [0.5] * N, [2, 5] * 10 + [2, 4] * 10), folder=tmp_path)
-    measure = RedundancyFalls(kind="redundancy falls", model=GEMMA, dataset=TRIVIA, short=[2, 4], long=8)
-    judged(measure, of, "partly", "35.0% against 30.0%")  # .05 < 2 · .041
+    judged(FALLS, of, "partly", "35.0% ± 3.4%, 20 questions, against 30.0%")  # .05 < 2 · .041
 
 
 @pytest.mark.parametrize(
@@ -220,8 +219,8 @@ def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float
 def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: float, significance: str) -> None:
     files = decoded([2, 3] * 20, [0.8] * N, sampled=[0.6, 0.2, 0.95, 0.85] * 10)
     of = evidence(files=files, folder=tmp_path)
-    agreement = of.declared.agreement.model_copy(update={"z": z})
-    declared = of.declared.model_copy(update={"agreement": agreement})
+    agreement = of.rules.agreement.model_copy(update={"z": z})
+    declared = of.rules.model_copy(update={"agreement": agreement})
     measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
     assert measure.verdict(ClaimEvidence(of.results, of.values, declared)).significance == significance
 
@@ -330,32 +329,35 @@ def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA
 )
 def test_a_rank(values: tuple[float, ...], spread: float, first: str, second: str) -> None:
     of, place = ranking(*values, spread=spread), 1 + sum(other > values[0] for other in values)
-    like = {"kind": "rank", "method": "Dissimilarity", "variant": BEAM, "models": [GEMMA]}
-    judged(Ranks(**like, rank=1), of, first, f"{place} in {GEMMA}; significantly ahead of the next in")
-    judged(Ranks(**like, rank=2), of, second, f"{place} in {GEMMA}")
+    best, behind = (ranked(place=claimed, method="Dissimilarity", models=[GEMMA]) for claimed in ("best", "second"))
+    judged(best, of, first, f"Dissimilarity {place} in {GEMMA}, ", "; significantly ahead in")
+    judged(behind, of, second, f"Dissimilarity {place} in {GEMMA}")
+
+
+def ranked(**options: Any) -> Ranking:
+    return Ranking.model_validate({"kind": "ranking", **options})
 
 
 def test_the_best_two() -> None:
-    models = list(RULES.protocol.models)
-    measure = TopTwo(kind="top two")
+    models = list(RULES.paper.models)
+    measure = ranked(place="best two")
     judged(measure, ranking(0.6, 0.4, 0.5, 0.3, models=models), "supported", "12 of 12 best and second-best")
     judged(measure, ranking(0.4, 0.6, 0.3, 0.5, models=models), "not supported", "0 of 12 best and second-best")
     judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "not supported", "6 of 12 best and second-best")
 
 
 def test_the_best_beam_form() -> None:
-    models, measure = list(RULES.protocol.models), BestBeam(kind="best beam")
-    found = f"Dissimilarity over Dissimilarity multinomial +0.100 in {GEMMA}"
-    judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "supported", found, "significantly in 100%")
-    judged(
-        measure, ranking(0.4, 0.3, 0.5, 0.6, models=models), "not supported", f"CocoaMSP over Prob -0.100 in {GEMMA}"
-    )
+    models, measure = list(RULES.paper.models), ranked(place="best")
+    found = f"Dissimilarity 1 in {GEMMA}, +0.100 over Dissimilarity multinomial"
+    judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "supported", found, "significantly ahead in 100%")
+    found = f"CocoaMSP 2 in {GEMMA}, -0.100 over Prob"
+    judged(measure, ranking(0.4, 0.3, 0.5, 0.6, models=models), "not supported", found)
 
 
 # -- budgets ---------------------------------------------------------------------------------------------------------
 
 
-def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N) -> Cell:
+def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.01, n: int = N) -> MeasuredCell:
     """PRR of Dissimilarity at M = 1, 2, …, the last value for all further M."""
     values = {
         prr("Dissimilarity", variant, f"M={M}"): curve[min(M, len(curve)) - 1]
@@ -505,12 +507,16 @@ def settings(
     for (model, dataset), column in zip(at_cells, columns, strict=True):
         values = dict(zip(names, column, strict=True))
         keys = {
-            claim_measures.place(study(), row.key, RULES).key: values[row.key.setting]  # type: ignore[union-attr]
+            measured_place(study(), row.key, RULES).key: values[row.key.setting]  # type: ignore[union-attr]
             for row in rows
             if (row.key.model, row.key.dataset) == (model, dataset)
         }
         cells.append(Made(at(model, dataset, "strategies"), keys, spread, n))
     return evidence(*cells, values=rows)
+
+
+def ablation(table: str, expect: str, **options: Any) -> AblationSettings:
+    return AblationSettings.model_validate({"kind": "ablation settings", "table": table, "expect": expect, **options})
 
 
 SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
@@ -525,9 +531,7 @@ SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
     ],
 )
 def test_settings_below_another(columns: list[tuple[float, ...]], status: str, found: str) -> None:
-    measure = Below(
-        kind="settings below another", table="tab:abl_sampling", better="beam", worse=["multinomial", "diverse"]
-    )
+    measure = ablation("tab:abl_sampling", "ahead", settings=["beam"], worse=["multinomial", "diverse"])
     judged(measure, settings("tab:abl_sampling", columns, SAMPLING), status, found)
 
 
@@ -564,7 +568,7 @@ FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
     ],
 )
 def test_no_single_best_setting(columns: list[tuple[float, ...]], spread: float, status: str, found: str) -> None:
-    measure = NoSingleBest(kind="no single best", table="tab:abl_normalization")
+    measure = ablation("tab:abl_normalization", "none dominates")
     judged(measure, settings("tab:abl_normalization", columns, FLOORS, spread), status, found)
 
 
@@ -577,7 +581,7 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     for trial in range(60):
         values = dict(zip(keys, 0.5 + 0.05 * random.normal(size=7), strict=True))
         cell = Made(at(GEMMA, TRIVIA, f"strategies-{trial}"), values, 0.05)
-        rejected += claim_measures.behind_the_best(cell, keys).min() < 0.05 / 7
+        rejected += behind_the_best(cell, keys).min() < 0.05 / 7
         order = sorted(values, key=lambda key: values[key])
         lead = cell.replicates(order[-1]).astype(float) - cell.replicates(order[0])
         naive += 2 * (1 + (lead <= 0).sum()) / (RESAMPLES + 1) < 0.05
@@ -605,13 +609,8 @@ ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
     ],
 )
 def test_robust_settings(columns: list[tuple[float, ...]], status: str, found: str) -> None:
-    measure = Robust(
-        kind="robust settings",
-        table="tab:abl_ecc_params",
-        settings=["alpha=0.7", "alpha=0.9"],
-        over="K=",
-        margin=0.03,
-    )
+    options = {"settings": ["alpha=0.7", "alpha=0.9"], "worse": ["K="], "margin": 0.03}
+    measure = ablation("tab:abl_ecc_params", "robust", **options)
     judged(measure, settings("tab:abl_ecc_params", columns, ALPHAS), status, found)
 
 
@@ -670,17 +669,17 @@ def test_beams_that_do_not_vary_and_are_far_off(tmp_path: Path) -> None:
 
 def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = Counterexample(kind="counterexample")
-    judged(
-        measure, evidence(), "not supported", "mass 0.86 > 0.842 and yet squared error 0.0196 of beams against 0.0120"
-    )
+    found = "mass 0.86 > 0.842 and squared error 0.0196 of beams against 0.0120"
+    judged(measure, evidence(), "not supported", found)
     harmless = theorem.Law(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
     monkeypatch.setattr(theorem, "COUNTEREXAMPLE", harmless)
-    judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and yet squared error 0.0025 of beams against 0.0047")
+    judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and squared error 0.0025 of beams against 0.0047")
 
 
 def test_what_no_run_decides_says_what_is_missing() -> None:
-    with pytest.raises(NotRunError, match="missing: a ruler"):
-        Missing(kind="missing", what="a ruler").verdict(evidence())
+    claim = claims.Claim(id="a", where="b", claim="c", missing="a ruler")
+    row = claims.judge([claim], evidence()).iloc[0]
+    assert (row["status"], row["found"]) == ("not run", "missing: a ruler")
 
 
 # -- the rules -------------------------------------------------------------------------------------------------------
@@ -746,7 +745,7 @@ def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
 @pytest.mark.parametrize(("n", "enough"), [(35, False), (36, True)])
 def test_a_claim_needs_the_paper_s_questions(tmp_path: Path, n: int, enough: bool) -> None:
     """Nine tenths of them, in a cell's measurements, in candidates, and in scores."""
-    mass = MassAbove(kind="mass above threshold", model=GEMMA, dataset=TRIVIA, printed=[0.1, 0.2])
+    mass = mean_by_length("printed condition met", printed=[0.1, 0.2])
     cases = [
         (AHEAD, evidence(widths([0.3, 0.6], [0.5], n=n))),
         (mass, evidence(files=decoded([2] * n, [0.5] * n), folder=tmp_path)),
@@ -777,7 +776,7 @@ def test_a_claim_may_be_about_fewer_questions() -> None:
     with pytest.raises(NotRunError, match="20 questions of triviaqa, the paper has 40"):
         AHEAD.verdict(of)
     assert AHEAD.model_copy(update={"questions": 22}).verdict(of).status == "supported"
-    best = NoSingleBest(kind="no single best", table="tab:abl_normalization")
+    best = ablation("tab:abl_normalization", "none dominates")
     assert best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=18)).found
     with pytest.raises(NotRunError, match="17 questions of triviaqa, the paper has 20"):
         best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
@@ -797,8 +796,8 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     of = ranking(0.6, 0.5, 0.4, 0.3)
     changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
     results = Stored(changed, list(of.results._made.values()), Inputs({}), [])  # type: ignore[attr-defined]
-    rank = Ranks(kind="rank", method="Dissimilarity", variant=BEAM, models=[GEMMA], rank=2)
-    without = ClaimEvidence(results, of.values, of.declared)
+    rank = ranked(place="second", method="Dissimilarity", models=[GEMMA])
+    without = ClaimEvidence(results, of.values, of.rules)
     assert rank.verdict(without).status == "not supported"
     with pytest.raises(NotRunError, match="not comparable: SAR's relevance"):
-        rank.verdict(ClaimEvidence(results, [*of.values, *table_of(("SAR", ""))], of.declared))
+        rank.verdict(ClaimEvidence(results, [*of.values, *table_of(("SAR", ""))], of.rules))

@@ -8,67 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.comparison import claims, comparison_rules, printed_numbers
-from beamuq.comparison.paper_settings import COUNTED, Measurement, incomparable, paths
-from beamuq.comparison.printed_numbers import RowKey, place
+from beamuq.comparison import claims, errata
+from beamuq.comparison.comparison_rules import FOLDER, read_rules
+from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
+from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
 from beamuq.errors import BeamUQError
-from beamuq.study import Study
+from beamuq.study import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Measurement("gemma-3-4b-base", ("coqa",), "main", scorer="nli", method="Dissimilarity")
 ACCURACY = replace(COQA, part="accuracy", scorer="", metric="accuracy", method="")
 CANDIDATES = replace(COQA, part="candidates", scorer="", method="")
 
-# Settings of a study that need not be the paper's, and why. A new one that changes a measurement belongs into the
-# protocol of comparison.yaml, not here.
-HARMLESS = {
-    "title": "words",
-    "demo": "a demo is held against nothing",
-    "seed": "chance, within the spread",
-    "batch_questions": "how many questions at once: rounding alone",
-    "models.*.label": "words",
-    "models.*.title": "words",
-    "datasets.*.title": "words",
-    "datasets.*.category": "words",
-    "datasets.*.licence": "words",
-    "recipes.*.sample.temperatures": "in the strategies' names",
-    "recipes.*.beam.widths": "in the strategies' names",
-    "recipes.*.diverse.groups": "in the strategies' names",
-    "recipes.*.diverse.penalties": "in the strategies' names",
-    "recipes.*.hybrid.beams": "in the strategies' names",
-    "recipes.*.custom.*.strategy": "rows that the paper lacks",
-    "recipes.*.custom.*.policy": "rows that the paper lacks",
-    "recipes.*.custom.*.options": "rows that the paper lacks",
-    "recipes.*.shipped": "rows that the paper lacks",
-    "grid.*.recipe": "which rows there are",
-    "grid.*.models": "which rows there are",
-    "grid.*.datasets": "which rows there are",
-    "grid.*.questions": "counted where they were asked",
-    "grid.*.scorers": "which rows there are; their settings are compared by part",
-    "scorers.*.title": "words",
-    "scorers.*.equivalence_threshold": "no printed row of a scorer without classes uses it",
-    "quality.title": "words",
-    "main.recipe": "a name",
-    "main.scorer": "a name; the scorer's settings are compared",
-    "main.relevance": "a name; the scorer's settings are compared, of SAR alone",
-    "scoring.*.methods": "which rows there are",
-    "scoring.*.every_strategy": "which rows there are",
-    "scoring.*.epsilon": "which rows there are",
-    "scoring.*.alpha": "which rows there are",
-    "scoring.*.fixed_k": "which rows there are",
-    "scoring.*.budgets": "which rows there are",
-    "answer_source": "which rows there are",
-    "evaluation.metrics": "which rows there are",
-    "evaluation.resamples": "told where they are fewer than declared",
-    "evaluation.confidence": "of intervals, which are not held against print",
-    "exhibits": "which pages there are",
-}
-
 
 def changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
     """A copy of the declared files with one text replaced once."""
     folder = tmp_path / "published"
-    shutil.copytree(comparison_rules.FOLDER, folder)
+    shutil.copytree(FOLDER, folder)
     text = (folder / name).read_text(encoding="utf-8")
     assert old in text
     (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -99,16 +55,16 @@ def test_all_printed_numbers_are_there() -> None:
 )
 def test_a_damaged_file_of_values_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(BeamUQError, match=message):
-        printed_numbers.read_printed_numbers(RULES, changed(tmp_path, "paper_values.csv", old, new))
+        read_printed_numbers(RULES, changed(tmp_path, "paper_values.csv", old, new))
 
 
 def test_a_missing_and_a_repeated_row_are_refused(tmp_path: Path) -> None:
-    first = (comparison_rules.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[1]
+    first = (FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[1]
     with pytest.raises(BeamUQError, match="119 rows, expected 120"):
-        printed_numbers.read_printed_numbers(RULES, changed(tmp_path / "a", "paper_values.csv", first + "\n", ""))
-    second = (comparison_rules.FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[2]
+        read_printed_numbers(RULES, changed(tmp_path / "a", "paper_values.csv", first + "\n", ""))
+    second = (FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[2]
     with pytest.raises(BeamUQError, match="stands twice"):
-        printed_numbers.read_printed_numbers(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
+        read_printed_numbers(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
 
 
 @pytest.mark.parametrize("name", ["comparison_rules.yaml", "errata.yaml", "claims.yaml"])
@@ -116,23 +72,17 @@ def test_an_unknown_key_of_a_declared_file_is_named(tmp_path: Path, name: str) -
     word = {"comparison_rules.yaml": "power:", "errata.yaml": "mean_columns:", "claims.yaml": "where:"}[name]
     folder = changed(tmp_path, name, word, "tolerance:")
     readers = {
-        "comparison_rules.yaml": comparison_rules.read,
-        "errata.yaml": _ledger,
+        "comparison_rules.yaml": read_rules,
+        "errata.yaml": errata.read_ledger,
         "claims.yaml": claims.read_claims,
     }
     with pytest.raises(BeamUQError, match=name):
         readers[name](folder)
 
 
-def _ledger(folder: Path) -> object:
-    from beamuq.comparison.errata import read_ledger
-
-    return read_ledger(folder)
-
-
 def test_every_printed_number_has_a_place_in_the_papers_study() -> None:
     of = study()
-    assert not [found for r in PRINTED if isinstance(found := place(of, r.key, RULES), str)]
+    assert not [found for r in PRINTED if isinstance(found := measured_place(of, r.key, RULES), str)]
 
 
 @pytest.mark.parametrize(
@@ -165,16 +115,16 @@ def test_every_printed_number_has_a_place_in_the_papers_study() -> None:
 def test_a_printed_row_is_looked_up_where_it_was_measured(
     key: RowKey, recipe: str, scorer: str, stored: tuple[str, ...]
 ) -> None:
-    found = place(study(), key, RULES)
+    found = measured_place(study(), key, RULES)
     assert not isinstance(found, str)
-    assert [(need.recipe, need.scorer) for need in found.needs] == [(recipe, scorer)]
+    assert [(artifact.recipe, artifact.scorer) for artifact in found.files] == [(recipe, scorer)]
     assert tuple(found.key) == stored
 
 
 def test_a_mean_needs_every_dataset_and_the_top_beams_table_the_top_beam() -> None:
-    found = place(study(), row(table="tab:topbeam_scoring", dataset="mean"), RULES)
+    found = measured_place(study(), row(table="tab:topbeam_scoring", dataset="mean"), RULES)
     assert not isinstance(found, str)
-    assert len(found.needs) == 6
+    assert len(found.files) == 6
     assert found.key.answer_source == "top_beam"
 
 
@@ -189,16 +139,61 @@ def with_setting(path: str, value: object) -> Study:
     return study(**content)
 
 
-def test_every_setting_of_a_study_must_be_the_papers_or_is_harmless() -> None:
-    settings, required = set(paths(Study)), set(paths(comparison_rules.Protocol))
-    assert not required & set(HARMLESS)
-    assert settings == required | set(HARMLESS), "declare it in comparison.yaml's protocol, or list it as harmless"
-    assert COUNTED in required
+def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> None:
+    """A new setting of a study is compared, unless comparison_rules.yaml says why it is harmless."""
+    compared = compared_paths(frozenset(RULES.harmless))
+    assert set(setting_paths()) == {*compared, *RULES.harmless}
+    assert not {*compared} & {*RULES.harmless}
+    assert all(RULES.harmless.values())
+    for part, settings in PAPER.items():
+        assert {path for path in compared if path.startswith(part)} == {f"{part}.{name}" for name in settings}, part
+
+
+PAPER = {  # by hand: what makes a measurement the paper's
+    "models": {"*.source", "*.style", "*.enable_thinking"},
+    "datasets.*": {
+        *{"adapter", "source", "config", "split", "few_shot_split", "few_shot", "max_new_tokens"},
+    },
+    "recipes.*": {"sample.size", "beam.length_penalty", "beam.early_stopping", "diverse.size", "hybrid.size"},
+    "scorers.*": {"kind", "source", "proxy_for"},
+    "quality": {"metric", "source", "backbone", "threshold", "proxy_for"},
+    "main": {"sample", "beam", "num_candidates", "alpha", "epsilon"},
+    "evaluation": {"max_rejection"},
+}
+
+
+def test_the_papers_study_is_the_papers() -> None:
+    """By hand: an edit of studies/paper.yaml that is no longer the paper's would otherwise be held against itself."""
+    of = load_study(STUDIES / "paper.yaml")
+    assert {name: model.source.removeprefix("hub:") for name, model in of.models.items()} == {
+        "llama-3.1-8b-base": "meta-llama/Llama-3.1-8B",
+        "llama-3.1-8b-instruct": "meta-llama/Llama-3.1-8B-Instruct",
+        "gemma-3-4b-base": "google/gemma-3-4b-pt",
+        "gemma-3-4b-instruct": "google/gemma-3-4b-it",
+        "qwen-3-8b-base": "Qwen/Qwen3-8B-Base",
+        "qwen-3-8b-instruct": "Qwen/Qwen3-8B",
+    }
+    assert {name: (d.questions, d.few_shot, d.max_new_tokens, d.split) for name, d in of.datasets.items()} == {
+        "triviaqa": (2000, 5, 20, "validation"),
+        "webquestions": (1490, 5, 20, "test"),
+        "coqa": (2000, 0, 20, "validation"),
+        "hotpotqa": (2000, 0, 20, "validation"),
+        "commonsenseqa": (1221, 2, 10, "validation"),
+        "arc-challenge": (447, 2, 20, "test"),
+    }
+    main = of.main
+    assert (main.num_candidates, main.sample, main.beam, main.alpha) == (10, "sample T=1.0", "beam M=10", 0.9)
+    assert (main.epsilon, of.quality.threshold, of.evaluation.max_rejection) == (0.0, 0.5, 0.5)
+    assert (of.newline_stops, of.merge_stop_tokens) == (True, False)
+    assert {scorer.source for scorer in of.scorers.values()} == {
+        "hub:microsoft/deberta-large-mnli",
+        "hub:cross-encoder/stsb-roberta-large",
+    }
 
 
 def test_a_study_like_the_papers_is_comparable_in_every_row() -> None:
-    of, every = study(), tuple(RULES.protocol.datasets)
-    for model in RULES.protocol.models:
+    of, every = study(), tuple(RULES.paper.datasets)
+    for model in RULES.paper.models:
         for measurement in (COQA, ACCURACY, CANDIDATES, replace(COQA, method="SAR"), replace(COQA, metric="ROC-AUC")):
             assert not incomparable(of, RULES, replace(measurement, model=model, datasets=every))
     assert not incomparable(of, RULES, replace(COQA, scorer="crossencoder", role="cross_encoder"))

@@ -14,17 +14,11 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq import artifacts
-from beamuq.comparison import (
-    beam_minus_multinomial,
-    claims,
-    compare_numbers,
-    comparison_page,
-    comparison_rules,
-    paired_forest_plot,
-)
+from beamuq.comparison import beam_minus_multinomial, claims, compare_numbers, comparison_page, paired_forest_plot
 from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compared
 from beamuq.comparison.comparison_page import Comparison
+from beamuq.comparison.comparison_rules import DECLARED_FILES
 from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.needed_files import needed_files
 from beamuq.errors import BeamUQError
@@ -375,7 +369,7 @@ def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> 
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     summary = json.loads((tmp_path / "one" / "comparison.summary").read_text(encoding="utf-8"))
     assert summary["rows"] == sum(summary["statuses"].values()) == 1958
-    assert set(summary["provenance"]["declared"]) == set(comparison_rules.FILES)
+    assert set(summary["provenance"]["declared"]) == {path.name for path in DECLARED_FILES}
     page = (tmp_path / "one" / "comparison.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 1
     assert not re.search(r"<(?:script|link|img|iframe)\b", page)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.comparison.measured_results import Cell, MeasuredResults, paired
+from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import grid
@@ -25,21 +25,21 @@ COLUMNS = [
 ]
 
 
-def models_of(results: MeasuredResults, declared: ComparisonRules) -> list[str]:
+def models_of(results: MeasuredResults, rules: ComparisonRules) -> list[str]:
     """The models tested: the paper's where the study runs any of them, else its own."""
     run = grid.models(results.study, results.study.main.recipe)
-    return [model for model in declared.protocol.models if model in run] or run
+    return [model for model in rules.paper.models if model in run] or run
 
 
-def differences(results: MeasuredResults, declared: ComparisonRules) -> pd.DataFrame:
+def differences(results: MeasuredResults, rules: ComparisonRules) -> pd.DataFrame:
     """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made.
 
     Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
     """
-    study, families = results.study, declared.families
-    models = models_of(results, declared)
-    of_paper = bool(models) and models[0] in declared.protocol.models
-    datasets = list(declared.protocol.datasets if of_paper else study.datasets)
+    study, families = results.study, rules.families
+    models = models_of(results, rules)
+    of_paper = bool(models) and models[0] in rules.paper.models
+    datasets = list(rules.paper.datasets if of_paper else study.datasets)
     rows = []
     for model in models:
         for method in families.methods:
@@ -48,7 +48,7 @@ def differences(results: MeasuredResults, declared: ComparisonRules) -> pd.DataF
             for dataset in datasets:
                 rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
     frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
-    count = len(declared.protocol.models) if of_paper else len(models)
+    count = len(rules.paper.models) if of_paper else len(models)
     adjusted = pd.Series(np.nan, index=frame.index)
     for family, correct, tests in (
         (HEADLINE, holm, count * len(families.methods)),
@@ -65,7 +65,7 @@ def _test(
     model: str,
     dataset: str,
     method: str,
-    cells: dict[str, Cell | None],
+    cells: dict[str, MeasuredCell | None],
     metric: str,
 ) -> dict[str, object]:
     row: dict[str, object] = {"family": family, "model": model, "dataset": dataset, "method": method}
@@ -111,16 +111,16 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
     }
 
 
-def resamples_sentence(frame: pd.DataFrame, declared: ComparisonRules) -> str:
+def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     """How many resamples the p values rest on, and how small they can therefore be."""
     found = sorted({int(count) for count in frame["resamples"] if count})
     if not found:
         return "No test was run."
     fewest = found[0]
     smallest = f"the smallest p is {2 / (fewest + 1):.1e}"
-    if fewest >= declared.families.resamples:
+    if fewest >= rules.families.resamples:
         return f"{fewest:,} resamples; {smallest}."
     return (
-        f"{fewest:,} resamples, {declared.families.resamples:,} were declared: set evaluation.resamples to that; "
+        f"{fewest:,} resamples, {rules.families.resamples:,} were declared: set evaluation.resamples to that; "
         f"{smallest}."
     )

@@ -23,27 +23,27 @@ from beamuq.comparison.claim_verdicts import (
     some_as,
     within,
 )
-from beamuq.comparison.comparison_rules import Strict
-from beamuq.comparison.errata import LAWS, LAWS_SEED, random_failures
-from beamuq.comparison.measured_results import Cell, mean_and_std, replicated_difference
-from beamuq.comparison.printed_numbers import MEAN, place
+from beamuq.comparison.measured_results import MeasuredCell, mean_and_std, replicated_difference
+from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import grid
-from beamuq.exhibits.candidates import length_bins
+from beamuq.exhibits.candidates import Candidates, length_bins
 from beamuq.exhibits.grid import candidate_needs, score_needs
 from beamuq.exhibits.measured import Key
 from beamuq.exhibits.scored import Scored
 from beamuq.strategies import ablation
 from beamuq.study import Study
+from beamuq.validation import StrictModel
 
 BEAM, SAMPLES = "beamsearch", "multinomial"
-Range = Annotated[list[float], Field(min_length=2, max_length=2)]
+Lengths = Annotated[list[int | None], Field(min_length=2, max_length=2, description="from, to; null: no upper end")]
 Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
 Floats = prr_and_auc.Array
+Truths = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
-class Measure(Strict):
+class Measure(StrictModel):
     """One kind of measurement."""
 
     def needs(self, study: Study) -> list[Artifact]:  # noqa: ARG002  (the name is part of the interface)
@@ -63,73 +63,63 @@ class OneCell(Measure):
 
 
 class OfCandidates(OneCell):
+    """A measurement of a cell's candidates."""
+
     def needs(self, study: Study) -> list[Artifact]:
         return candidate_needs(study, self.model, self.dataset)
 
 
-class MassAbove(OfCandidates):
-    """The share of questions whose beams' mass meets the printed condition; ``longest``: greedy length at most."""
+class MeanByLength(OfCandidates):
+    """The mean of a quantity over the questions whose greedy answer has some lengths (the terminator counts).
 
-    kind: Literal["mass above threshold"]
-    longest: int | None = None
-    printed: Range
+    ``quantity``: whether the mass of the beams meets the printed condition, or the share of samples that repeat
+    another. It is held against a ``printed`` range, or has to be above its mean over ``other_lengths``.
+    """
+
+    kind: Literal["mean by length"]
+    quantity: Literal["printed condition met", "repeated samples"]
+    lengths: Lengths = [1, None]
+    printed: Annotated[list[float] | None, Field(min_length=2, max_length=2)] = None
+    other_lengths: Lengths | None = None
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        main = evidence.study.main
         found = evidence.candidates(self.model, self.dataset)
-        mass, members = found.mass(main.beam, main.num_candidates), _of_length(found.lengths(), 1, self.longest)
-        groups = _chosen(found.groups, members)
-        passed = (mass[members] > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
-        share, std = mean_and_std(passed, groups)
-        corrected = float((mass[members] > theorem.corrected_threshold(main.num_candidates)).mean())
-        size = within(share, std, self.printed, evidence.declared.agreement.z)
-        text = f"{share:.1%} ± {std:.1%} of {len(passed)} questions; {corrected:.1%} meet the corrected condition"
-        return ClaimVerdict("-", size, "-", text)
+        members = _of_length(found, self.lengths)
+        values = self._values(evidence, found)
+        mean, std = mean_and_std(values[members], _chosen(found.groups, members))
+        text = f"{self.quantity}: {mean:.1%} ± {std:.1%}, {len(members)} questions"
+        text += self._corrected(evidence, found, members)
+        z = evidence.rules.agreement.z
+        if self.printed is not None:
+            return ClaimVerdict("-", within(mean, std, self.printed, z), "-", text)
+        others = _of_length(found, self.other_lengths or [1, None])
+        other, other_std = mean_and_std(values[others], _chosen(found.groups, others))
+        clear: Part = "yes" if mean - other > z * float(np.hypot(std, other_std)) else "no"
+        return ClaimVerdict("yes" if mean > other else "no", "-", clear, f"{text}, against {other:.1%}")
+
+    def _values(self, evidence: ClaimEvidence, found: Candidates) -> Floats:
+        """[N] the quantity of each question."""
+        main = evidence.study.main
+        if self.quantity == "repeated samples":
+            return found.redundancy(main.sample, main.num_candidates)
+        mass = found.mass(main.beam, main.num_candidates)
+        return (mass > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
+
+    def _corrected(self, evidence: ClaimEvidence, found: Candidates, members: prr_and_auc.Counts) -> str:
+        if self.quantity == "repeated samples":
+            return ""
+        main = evidence.study.main
+        mass = found.mass(main.beam, main.num_candidates)[members]
+        return f"; {(mass > theorem.corrected_threshold(main.num_candidates)).mean():.1%} meet the corrected one"
 
 
-class Redundancy(OfCandidates):
-    """Repeated samples among answers of some greedy lengths (terminator counted); ``longest`` null: no upper end."""
-
-    kind: Literal["redundancy"]
-    shortest: int
-    longest: int | None = None
-    printed: Range
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        values, groups = _redundancy(evidence, self, self.shortest, self.longest)
-        mean, std = mean_and_std(values, groups)
-        size = within(mean, std, self.printed, evidence.declared.agreement.z)
-        return ClaimVerdict("-", size, "-", f"{mean:.1%} ± {std:.1%} of samples repeat, {len(values)} questions")
-
-
-class RedundancyFalls(OfCandidates):
-    """Whether short answers repeat more than long ones."""
-
-    kind: Literal["redundancy falls"]
-    short: list[int]
-    long: int
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        short = mean_and_std(*_redundancy(evidence, self, *self.short))
-        long = mean_and_std(*_redundancy(evidence, self, self.long, None))
-        fall, std = short[0] - long[0], float(np.hypot(short[1], long[1]))
-        significance: Part = "yes" if fall > evidence.declared.agreement.z * std else "no"
-        return ClaimVerdict("yes" if fall > 0 else "no", "-", significance, f"{short[0]:.1%} against {long[0]:.1%}")
-
-
-def _redundancy(evidence: ClaimEvidence, at: OneCell, shortest: int, longest: int | None) -> tuple[Floats, list[str]]:
-    found, main = evidence.candidates(at.model, at.dataset), evidence.study.main
-    members = _of_length(found.lengths(), shortest, longest)
-    return found.redundancy(main.sample, main.num_candidates)[members], _chosen(found.groups, members)
-
-
-def _of_length(
-    lengths: np.ndarray[tuple[int], np.dtype[np.int64]], shortest: int, longest: int | None
-) -> prr_and_auc.Counts:
-    members = (lengths >= shortest) & (lengths <= (longest or np.inf))
-    if not members.any():
+def _of_length(found: Candidates, lengths: Sequence[int | None]) -> prr_and_auc.Counts:
+    """Positions of the questions whose greedy answer has these lengths."""
+    counted, (shortest, longest) = found.lengths(), lengths
+    members = np.flatnonzero((counted >= (shortest or 0)) & (counted <= (longest or np.inf)))
+    if not len(members):
         raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
-    return np.flatnonzero(members)
+    return members
 
 
 def _chosen(groups: Sequence[str], members: prr_and_auc.Counts) -> list[str]:
@@ -156,7 +146,7 @@ class CoveredMass(OfCandidates):
             f"{self.first} beams hold {leading:.0%} of the beams' mass"
         )
         above = share_as(float(np.mean(np.array(bins) > 0)))
-        clear: Part = "yes" if mean > evidence.declared.agreement.z * std else "no"
+        clear: Part = "yes" if mean > evidence.rules.agreement.z * std else "no"
         return ClaimVerdict(above, "yes" if leading > self.share else "no", clear, text)
 
 
@@ -176,7 +166,7 @@ class Gains(Measure):
     expect: Literal["all", "most", "none"]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        models, datasets = self.models or list(evidence.declared.protocol.models), evidence.declared.protocol.datasets
+        models, datasets = self.models or list(evidence.rules.paper.models), evidence.rules.paper.datasets
         found, spreads = [], []
         for model in models:
             cells = [evidence.main(model, dataset) for dataset in datasets]
@@ -188,7 +178,7 @@ class Gains(Measure):
         mean, printed = float(np.mean([d.value or 0.0 for d in found])), self._printed(evidence, models)
         # cells of the same questions share their resamples, so what methods and models have in common stays in
         std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))
-        size = within(mean, std, [printed, printed], evidence.declared.agreement.z)
+        size = within(mean, std, [printed, printed], evidence.rules.agreement.z)
         text = (
             f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± "
             f"{std:.3f}, printed {printed:+.3f}"
@@ -196,7 +186,7 @@ class Gains(Measure):
         if any(len({evidence.main(model, dataset).questions for model in models}) > 1 for dataset in datasets):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
-            margin = evidence.declared.claims.negligible
+            margin = evidence.rules.claims.negligible
             return ClaimVerdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
         if self.expect == "most":
             return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text)
@@ -227,82 +217,55 @@ def negligible(difference: bootstrap.Difference, margin: float) -> Part:
     return "no" if difference.low > margin or difference.high < -margin else "undecided"
 
 
-class Ranks(Measure):
-    """Whether a method takes a rank among all of the main table, in each of some models."""
+class Ranking(Measure):
+    """Where a beam form stands among all forms of the main table, by its mean PRR, model by model.
 
-    kind: Literal["rank"]
-    method: str
-    variant: str
-    models: list[str]
-    rank: Literal[1, 2]
+    ``method``: whose beam form; none: the best of all beam forms. ``place``: it is claimed to be the best, tested
+    against the best other one; or the second; or, of the best two forms of each model, nearly all are beam forms.
+    """
 
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        right, clear, texts = [], [], []
-        for model in self.models:
-            ranked = _ranking(evidence, model)
-            place = [(method, variant) for method, variant, _ in ranked].index((self.method, self.variant)) + 1
-            right.append(place == self.rank)
-            texts.append(f"{place} in {model}")
-            if self.rank == 1:
-                cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
-                other = next(row for row in ranked if row[:2] != (self.method, self.variant))
-                keys = [Key("PRR", *self._named), Key("PRR", *other[:2])]
-                clear.append(evidence.difference(cells, keys[0], keys[1]))
-        significance: Part = "-"
-        if clear:
-            tested = evidence.tested(clear)
-            significance = tested.part()
-            texts.append(tested.text("ahead of the next in"))
-        return ClaimVerdict(some_as(float(np.mean(right))), "-", significance, "; ".join(texts))
-
-    @property
-    def _named(self) -> tuple[str, str]:
-        return self.method, self.variant
-
-
-class TopTwo(Measure):
-    """How many of the best and second-best methods, model by model, are beam forms."""
-
-    kind: Literal["top two"]
+    kind: Literal["ranking"]
+    method: str | None = None
+    models: Annotated[list[str], Field(description="empty: all of the paper's")] = []
+    place: Literal["best", "second", "best two"]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        best = [_ranking(evidence, model)[:2] for model in evidence.declared.protocol.models]
-        beams = sum(variant == BEAM for pair in best for _, variant, _ in pair)
-        share = beams / (2 * len(best))
-        text = f"{beams} of {2 * len(best)} best and second-best methods are beam forms"
-        return ClaimVerdict(share_as(share, evidence.declared.claims.nearly_all), "-", "-", text)
+        ranked = {model: _ranking(evidence, model) for model in self.models or evidence.rules.paper.models}
+        if self.place == "best two":
+            beams = sum(variant == BEAM for forms in ranked.values() for _, variant in forms[:2])
+            sign = share_as(beams / (2 * len(ranked)), evidence.rules.claims.nearly_all)
+            text = f"{beams} of {2 * len(ranked)} best and second-best methods are beam forms"
+            return ClaimVerdict(sign, "-", "-", text)
+        right, leads, texts = [], [], []
+        for model, forms in ranked.items():
+            beam = next(form for form in forms if form[1] == BEAM and self.method in (None, form[0]))
+            other = next(form for form in forms if (form != beam if self.method else form[1] != BEAM))
+            place = forms.index(beam) + 1
+            right.append(place == (1 if self.place == "best" else 2))
+            text = f"{beam[0]} {place} in {model}"
+            if self.place == "best":
+                cells = [evidence.main(model, dataset) for dataset in evidence.rules.paper.datasets]
+                leads.append(evidence.difference(cells, Key("PRR", *beam), Key("PRR", *other)))
+                text += f", {leads[-1].value:+.3f} over {' '.join(filter(None, other))}"
+            texts.append(text)
+        sign = some_as(float(np.mean(right))) if self.method else share_as(share_rising(leads))
+        if not leads:
+            return ClaimVerdict(sign, "-", "-", "; ".join(texts))
+        tested = evidence.tested(leads)
+        return ClaimVerdict(sign, "-", tested.part(), "; ".join([*texts, tested.text("ahead in")]))
 
 
-class BestBeam(Measure):
-    """Whether the best beam form beats the best of all other methods, model by model."""
-
-    kind: Literal["best beam"]
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found, texts = [], []
-        for model in evidence.declared.protocol.models:
-            ranked = _ranking(evidence, model)
-            beam = next(row for row in ranked if row[1] == BEAM)
-            other = next(row for row in ranked if row[1] != BEAM)
-            cells = [evidence.main(model, dataset) for dataset in evidence.declared.protocol.datasets]
-            found.append(evidence.difference(cells, Key("PRR", *beam[:2]), Key("PRR", *other[:2])))
-            texts.append(f"{beam[0]} over {' '.join(filter(None, other[:2]))} {found[-1].value:+.3f} in {model}")
-        tested = evidence.tested(found)
-        return ClaimVerdict(share_as(share_rising(found)), "-", tested.part(), "; ".join([*texts, tested.text("in")]))
-
-
-def _ranking(evidence: ClaimEvidence, model: str) -> list[tuple[str, str, float]]:
-    """The main table's methods of a model, best first: method, variant, mean PRR."""
-    datasets = list(evidence.declared.protocol.datasets)
-    cells = [evidence.main(model, dataset) for dataset in datasets]
-    found = []
+def _ranking(evidence: ClaimEvidence, model: str) -> list[tuple[str, str]]:
+    """The main table's forms of a model, (method, variant), by mean PRR over datasets, best first."""
+    cells = [evidence.main(model, dataset) for dataset in evidence.rules.paper.datasets]
+    found = {}
     for row in evidence.values:
         if row.key.table == "tab:qa_mean_prr" and row.key.model == model:
             key = Key("PRR", row.key.method, row.key.variant)
             for cell in cells:
                 evidence.measured(cell, key)
-            found.append((row.key.method, row.key.variant, float(np.mean([cell[key].value or 0 for cell in cells]))))
-    return sorted(found, key=lambda row: -row[2])
+            found[row.key.method, row.key.variant] = float(np.mean([cell[key].value or 0 for cell in cells]))
+    return sorted(found, key=lambda form: -found[form])
 
 
 class OverBudgets(Measure):
@@ -311,7 +274,7 @@ class OverBudgets(Measure):
     cells: list[Pair]
     questions: int | None = None
 
-    def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, Cell, list[int]]]:
+    def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, MeasuredCell, list[int]]]:
         """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
         for model, dataset in self.cells:
             recipe = grid.budget_recipe(evidence.study, model, dataset, methods)
@@ -356,7 +319,7 @@ class Plateau(OverBudgets):
     at: int
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        rules, near, rises, texts = evidence.declared.claims, [], [], []
+        rules, near, rises, texts = evidence.rules.claims, [], [], []
         for name, cell, budgets in self.curves(evidence, [self.method]):
             keys = {M: Key("PRR", self.method, self.variant, ablation("M", M)) for M in budgets}
             last = budgets[-1]
@@ -409,7 +372,7 @@ class LengthGain(Measure):
                 where = "below" if chosen else "from"
                 texts.append(f"{_shown(gain)} {where} {self.short_below} tokens on {dataset}")
         rising = share_as(share_rising(gains[True]))
-        size = all_as([negligible(d, evidence.declared.claims.negligible) for d in gains[False]])
+        size = all_as([negligible(d, evidence.rules.claims.negligible) for d in gains[False]])
         tested = evidence.tested(gains[True])
         return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
 
@@ -452,79 +415,94 @@ class Curves(OneCell):
             shares.append(float(np.mean(a.uncertainty[1:] >= b.uncertainty[1:])))
             found.append(evidence.difference([cell], Key("PRR", method, BEAM), Key("PRR", method, SAMPLES)))
         text = "; ".join(f"{share:.0%} of the range for {m}" for m, share in zip(self.methods, shares, strict=True))
-        sign, tested = share_as(min(shares), evidence.declared.claims.nearly_all), evidence.tested(found)
+        sign, tested = share_as(min(shares), evidence.rules.claims.nearly_all), evidence.tested(found)
         return ClaimVerdict(sign, "-", tested.part(), f"{text}; {tested.text('ahead in')}")
 
 
-class OverSettings(Measure):
-    """Settings of an ablation over cells (model, dataset) and methods, in the paper's own rows of ``table``."""
+class AblationSettings(Measure):
+    """Settings of an ablation in the paper's own rows of ``table``: a column is a cell (model, dataset) and a method.
 
+    ``expect``: "ahead", the setting ``better`` is above all others that start with one of ``worse``; "robust", all of
+    ``settings`` come within ``margin`` of the best in every column, and the last of them, the default, is above the
+    best that starts with one of ``worse``; "none dominates", every setting is significantly behind another one in some
+    column (one that is the best of all in every column denies it; anything else leaves it open).
+    """
+
+    kind: Literal["ablation settings"]
     table: Literal["tab:abl_sampling", "tab:abl_normalization", "tab:abl_ecc_params"]
+    expect: Literal["ahead", "robust", "none dominates"]
+    settings: list[str] = []
+    worse: list[str] = []
+    margin: float = 0.0
 
-    def columns(self, evidence: ClaimEvidence) -> Iterator[tuple[Cell, dict[str, Key]]]:
+    def columns(self, evidence: ClaimEvidence) -> list[tuple[MeasuredCell, dict[str, Key]]]:
         """Each cell × method with the stored key of every printed setting."""
-        found: dict[tuple[str, str, str], dict[str, Key]] = {}
-        cells: dict[tuple[str, str, str], Cell] = {}
+        found: dict[tuple[str, str, str], tuple[MeasuredCell, dict[str, Key]]] = {}
         for row in evidence.values:
             if row.key.table != self.table:
                 continue
-            at = place(evidence.study, row.key, evidence.declared)
-            if isinstance(at, str):
-                raise NotRunError(at)
-            column = row.key.model, row.key.dataset, row.key.method
-            questions = evidence.declared.tables[self.table].questions
-            cells[column] = evidence.cell(row.key.model, row.key.dataset, at.needs[0].recipe, questions)
-            found.setdefault(column, {})[row.key.setting] = at.key
-        for column, keys in found.items():
-            for key in keys.values():
-                evidence.measured(cells[column], key)
-            yield cells[column], keys
-
-
-class Below(OverSettings):
-    """Whether settings that start with ``worse`` stay below the setting ``better`` in every column."""
-
-    kind: Literal["settings below another"]
-    better: str
-    worse: list[str]
+            place = measured_place(evidence.study, row.key, evidence.rules)
+            if isinstance(place, str):
+                raise NotRunError(place)
+            model, dataset = row.key.model, row.key.dataset
+            questions = evidence.rules.questions(dataset, self.table)
+            cell = evidence.cell(model, dataset, place.files[0].recipe, questions)
+            evidence.measured(cell, place.key)
+            found.setdefault((model, dataset, row.key.method), (cell, {}))[1][row.key.setting] = place.key
+        return list(found.values())
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
+        columns = self.columns(evidence)
+        if self.expect == "ahead":
+            return self._ahead(evidence, columns)
+        return self._robust(evidence, columns) if self.expect == "robust" else _none_dominates(evidence, columns)
+
+    def _ahead(self, evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
+        better = self.settings[0]
         found = [
-            evidence.difference([cell], keys[self.better], key)
-            for cell, keys in self.columns(evidence)
+            evidence.difference([cell], keys[better], key)
+            for cell, keys in columns
             for setting, key in keys.items()
-            if setting.startswith(tuple(self.worse)) and key != keys[self.better]
+            if setting.startswith(tuple(self.worse)) and key != keys[better]
         ]
         below, tested = share_rising(found), evidence.tested(found)
-        text = f"below {self.better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
-        return ClaimVerdict(share_as(below, evidence.declared.claims.nearly_all), "-", tested.part(), text)
+        text = f"below {better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
+        return ClaimVerdict(share_as(below, evidence.rules.claims.nearly_all), "-", tested.part(), text)
+
+    def _robust(self, evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
+        close, found, default = [], [], self.settings[-1]
+        for cell, keys in columns:
+            values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
+            close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
+            rival = max((s for s in keys if s.startswith(tuple(self.worse))), key=values.__getitem__)
+            found.append(evidence.difference([cell], keys[default], keys[rival]))
+        ahead, near, tested = share_rising(found), float(np.mean(close)), evidence.tested(found)
+        text = (
+            f"{near:.0%} within {self.margin:g} of the best; {default} ahead of the best {' or '.join(self.worse)} in "
+            f"{ahead:.0%} of {len(found)} columns, {tested.text('in')}"
+        )
+        return ClaimVerdict(share_as(ahead), share_as(near, evidence.rules.claims.nearly_all), tested.part(), text)
 
 
-class NoSingleBest(OverSettings):
-    """Whether every setting is significantly behind another one in some column.
-
-    One that is the best of all in every column denies it; anything else leaves it open.
-    """
-
-    kind: Literal["no single best"]
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        columns = list(self.columns(evidence))
-        names = [setting for setting in columns[0][1] if all(setting in keys for _, keys in columns)]
-        values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
-        best = [names[i] for i in values.argmax(axis=1)]
-        text = f"{len(set(best))} of {len(names)} settings are best in some of {len(columns)} columns"
-        why = evidence.too_few_resamples(len(columns), 1)
-        p = np.array([behind_the_best(cell, [keys[name] for name in names]) for cell, keys in columns])
-        smallest = np.array([holm(of_setting, len(columns)).min() for of_setting in p.T])
-        behind = smallest < evidence.declared.claims.level
-        text += f"; {why}" if why else f"; {int(behind.sum())} are significantly behind another in some column"
-        if len(set(best)) == 1:
-            return ClaimVerdict("no", "-", "-", text)
-        return ClaimVerdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
+Columns: TypeAlias = Sequence[tuple[MeasuredCell, dict[str, Key]]]
 
 
-def behind_the_best(cell: Cell, keys: Sequence[Key]) -> Floats:
+def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
+    names = [setting for setting in columns[0][1] if all(setting in keys for _, keys in columns)]
+    values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
+    best = {names[i] for i in values.argmax(axis=1)}
+    why = evidence.too_few_resamples(len(columns), 1)
+    p = np.array([behind_the_best(cell, [keys[name] for name in names]) for cell, keys in columns])
+    smallest = np.array([holm(of_setting, len(columns)).min() for of_setting in p.T])
+    behind = smallest < evidence.rules.claims.level
+    text = f"{len(best)} of {len(names)} settings are best in some of {len(columns)} columns; "
+    text += why or f"{int(behind.sum())} are significantly behind another in some column"
+    if len(best) == 1:
+        return ClaimVerdict("no", "-", "-", text)
+    return ClaimVerdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
+
+
+def behind_the_best(cell: MeasuredCell, keys: Sequence[Key]) -> Floats:
     """[S] one-sided p of each setting being behind the best of the others.
 
     The lead of the best of many is too large by chance: its null law is that of the largest lead over resamples, each
@@ -541,34 +519,6 @@ def behind_the_best(cell: Cell, keys: Sequence[Key]) -> Floats:
         by_chance = (off[others] - off[i]).max(axis=0)
         found[i] = (1 + int((by_chance >= lead).sum())) / (replicates.shape[1] + 1)
     return found
-
-
-class Robust(OverSettings):
-    """Whether some settings come within ``margin`` of the best of all in every column.
-
-    The last of them, the default, is tested against the best setting that starts with ``over``.
-    """
-
-    kind: Literal["robust settings"]
-    settings: list[str]
-    over: str
-    margin: float
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        close, found = [], []
-        for cell, keys in self.columns(evidence):
-            values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
-            close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
-            others = [setting for setting in keys if setting.startswith(self.over)]
-            rival = max(others, key=lambda setting, values=values: values[setting])  # type: ignore[misc]
-            found.append(evidence.difference([cell], keys[self.settings[-1]], keys[rival]))
-        ahead, near = share_rising(found), float(np.mean(close))
-        text = (
-            f"{near:.0%} within {self.margin:g} of the best; {self.settings[-1]} ahead of the best {self.over} in "
-            f"{ahead:.0%} of {len(found)} columns"
-        )
-        size, tested = share_as(near, evidence.declared.claims.nearly_all), evidence.tested(found)
-        return ClaimVerdict(share_as(ahead), size, tested.part(), f"{text}, {tested.text('in')}")
 
 
 class RunVariance(OneCell):
@@ -615,7 +565,7 @@ class RunVariance(OneCell):
             f"Mean squared error: one draw {variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± "
             f"{std:.4f}"
         )
-        clear: Part = "yes" if gain > evidence.declared.agreement.z * std else "no"
+        clear: Part = "yes" if gain > evidence.rules.agreement.z * std else "no"
         return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
 
     def _dissimilarities(self, evidence: ClaimEvidence, needs: Sequence[Artifact]) -> tuple[Floats, Floats, list[str]]:
@@ -661,45 +611,25 @@ class Counterexample(Measure):
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
         law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
         beam, monte_carlo = theorem.squared_errors(law, M)
-        printed, corrected = random_failures(LAWS, LAWS_SEED)
+        meets = law.mass > theorem.printed_threshold(M)
         text = (
-            f"mass {law.mass:.2f} > {theorem.printed_threshold(M):.3f} and yet squared error {beam:.4f} of beams "
-            f"against {monte_carlo:.4f} of samples; it fails on {printed} of {LAWS:,} random laws, M/(M + 1) on "
-            f"{corrected}"
+            f"mass {law.mass:.2f} {'>' if meets else '≤'} {theorem.printed_threshold(M):.3f} and squared error "
+            f"{beam:.4f} of beams against {monte_carlo:.4f} of samples"
         )
-        return ClaimVerdict(
-            "no" if law.mass > theorem.printed_threshold(M) and beam > monte_carlo else "yes", "-", "-", text
-        )
-
-
-class Missing(Measure):
-    """No measurement of a study decides it: what would."""
-
-    kind: Literal["missing"]
-    what: str
-
-    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
-        raise NotRunError(f"missing: {self.what}")
+        return ClaimVerdict("no" if meets and beam > monte_carlo else "yes", "-", "-", text)
 
 
 AnyMeasure: TypeAlias = Annotated[
-    MassAbove
-    | Redundancy
-    | RedundancyFalls
+    MeanByLength
     | CoveredMass
     | Gains
-    | Ranks
-    | TopTwo
-    | BestBeam
+    | Ranking
     | Ahead
     | Plateau
     | LengthGain
     | Curves
-    | Below
-    | NoSingleBest
-    | Robust
+    | AblationSettings
     | RunVariance
-    | Counterexample
-    | Missing,
+    | Counterexample,
     Field(discriminator="kind"),
 ]

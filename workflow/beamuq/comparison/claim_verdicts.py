@@ -11,7 +11,7 @@ import numpy as np
 from beamuq.artifacts import Artifact
 from beamuq.comparison.compare_numbers import too_few
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.comparison.measured_results import Cell, MeasuredResults, paired
+from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.evaluation.bootstrap import Difference
@@ -81,13 +81,13 @@ class ClaimEvidence:
 
     results: MeasuredResults
     values: Sequence[PrintedNumber]
-    declared: ComparisonRules
+    rules: ComparisonRules
 
     @property
     def study(self) -> Study:
         return self.results.study
 
-    def cell(self, model: str, dataset: str, recipe: str, questions: int | None = None) -> Cell:
+    def cell(self, model: str, dataset: str, recipe: str, questions: int | None = None) -> MeasuredCell:
         """A cell under the main scorer; ``questions``: the paper's, where not all of the dataset's.
 
         Raises NotRunError if it was not run, or is not the paper's or of too few questions.
@@ -99,7 +99,7 @@ class ClaimEvidence:
         self.enough(found.questions, dataset, questions)
         return found
 
-    def main(self, model: str, dataset: str) -> Cell:
+    def main(self, model: str, dataset: str) -> MeasuredCell:
         """A cell of the main recipe."""
         return self.cell(model, dataset, self.study.main.recipe)
 
@@ -115,13 +115,13 @@ class ClaimEvidence:
             of = replace(of, part="scores", scorer=self.study.main.scorer)
         if key is not None:
             of = replace(of, metric=key.metric, method=key.method, setting=key.setting)
-        if reason := incomparable(self.study, self.declared, of):
+        if reason := incomparable(self.study, self.rules, of):
             raise NotRunError(f"not comparable: {reason}")
 
     def enough(self, count: int, dataset: str, questions: int | None = None) -> None:
         """Raises NotRunError if there are too few of the paper's questions, all of the dataset's unless told."""
-        size = questions or self.declared.protocol.datasets[dataset].questions
-        if reason := too_few(count, dataset, size, self.declared):
+        size = questions or self.rules.questions(dataset)
+        if reason := too_few(count, dataset, size, self.rules):
             raise NotRunError(f"not comparable: {reason}")
 
     def candidates(self, model: str, dataset: str) -> Candidates:
@@ -149,13 +149,13 @@ class ClaimEvidence:
             if need not in self.results.present:
                 raise NotRunError(f"{need.path} was not run")
 
-    def measured(self, cell: Cell, key: Key) -> None:
+    def measured(self, cell: MeasuredCell, key: Key) -> None:
         """Raises NotRunError if a cell lacks a measurement, or it is not the paper's."""
         self.check(cell.need.model, cell.need.dataset, cell.need.recipe, key)
         if key not in cell or cell[key].value is None:
             raise NotRunError(f"{cell.path} has no value for {' '.join(filter(None, key))}")
 
-    def difference(self, cells: Sequence[Cell], a: Key, b: Key) -> Difference:
+    def difference(self, cells: Sequence[MeasuredCell], a: Key, b: Key) -> Difference:
         """Mean over cells of a − b, paired. Raises NotRunError if either was not measured."""
         for cell in cells:
             for key in (a, b):
@@ -167,13 +167,13 @@ class ClaimEvidence:
         if why := self.too_few_resamples(len(found), 2):
             return TestedDifferences(None, None, why)
         p = [d.p if d.p is not None else 1.0 for d in found]
-        small = holm(p, len(p)) < self.declared.claims.level
+        small = holm(p, len(p)) < self.rules.claims.level
         value = np.array([d.value for d in found], dtype=np.float64)
         return TestedDifferences(float(np.mean(small & (value > TIE))), float(np.mean(small & (value < -TIE))))
 
     def too_few_resamples(self, tests: int, sides: int) -> str:
         """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
-        resamples, level = self.study.evaluation.resamples, self.declared.claims.level
+        resamples, level = self.study.evaluation.resamples, self.rules.claims.level
         possible = sides * tests / (resamples + 1) < level
         return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
 

@@ -7,32 +7,40 @@ from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from beamuq.artifacts import Artifact
 from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
 from beamuq.comparison.compare_numbers import DEMO
-from beamuq.comparison.comparison_rules import FOLDER, Strict, read_yaml
+from beamuq.comparison.comparison_rules import FOLDER, read_declared
 from beamuq.exhibits.core import unique
 from beamuq.study import Study
+from beamuq.validation import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found"]
 
 
-class Claim(Strict):
+class Claim(StrictModel):
     """One claim, in our words, and what decides it."""
 
     id: Annotated[str, Field(pattern=r"^[a-z-]+$")]
     where: str
     claim: str
-    decided_by: AnyMeasure
+    decided_by: AnyMeasure | None = None
+    missing: Annotated[str, Field(description="what would decide it, where no measurement of a study does")] = ""
+
+    @model_validator(mode="after")
+    def _decided_or_missing(self) -> Claim:
+        if (self.decided_by is None) == (not self.missing):
+            raise ValueError("a claim has either decided_by or missing; write one of them")
+        return self
 
 
 def read_claims(folder: Path = FOLDER) -> list[Claim]:
     """``claims.yaml``."""
-    found: list[Claim] = read_yaml(list[Claim], folder / "claims.yaml")
+    found: list[Claim] = read_declared(list[Claim], folder / "claims.yaml")
     return found
 
 
@@ -41,7 +49,7 @@ def needs(study: Study, claims: Sequence[Claim]) -> list[Artifact]:
     there = {
         (model, dataset, entry.recipe) for entry in study.grid for model in entry.models for dataset in entry.datasets
     }
-    wanted = [need for claim in claims for need in claim.decided_by.needs(study)]
+    wanted = [need for claim in claims if claim.decided_by for need in claim.decided_by.needs(study)]
     cells = {need.dataset for need in wanted if (need.model, need.dataset, need.recipe) in there}
     return unique(
         [
@@ -60,6 +68,9 @@ def judge(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
         row |= {"sign": "-", "size": "-", "significance": "-"}
         if evidence.study.demo:
             rows.append(row | {"status": "not comparable", "found": DEMO})
+            continue
+        if claim.decided_by is None:
+            rows.append(row | {"status": "not run", "found": f"missing: {claim.missing}"})
             continue
         try:
             verdict = claim.decided_by.verdict(evidence)

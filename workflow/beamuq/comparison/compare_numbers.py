@@ -10,10 +10,10 @@ import pandas as pd
 
 from beamuq.comparison import detectable_difference
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.comparison.errata import Ledger, errata_of
+from beamuq.comparison.errata import ErrataLedger, errata_of
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.paper_settings import Measurement, incomparable
-from beamuq.comparison.printed_numbers import MEAN, Place, PrintedNumber, RowKey, place
+from beamuq.comparison.printed_numbers import MEAN, MeasuredPlace, PrintedNumber, RowKey, measured_place
 from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
@@ -37,15 +37,15 @@ class OurMeasurement:
 
 
 def compare(
-    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: Ledger, declared: ComparisonRules
+    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: ErrataLedger, rules: ComparisonRules
 ) -> pd.DataFrame:
     """One row a printed number, in print's order; the columns are ``COLUMNS``."""
     wrong, spread = errata_of(ledger, values, "value"), errata_of(ledger, values, "std")
-    ours = [_ours(results, declared, row.key) for row in values]
-    frame = _numbers(ours, values, set(spread), declared)
+    ours = [_ours(results, rules, row.key) for row in values]
+    frame = _numbers(ours, values, set(spread), rules)
     notes = [[*wrong.get(row.key, []), *spread.get(row.key, [])] for row in values]
     found = [
-        _status(results.study.demo, our, row.key in wrong, wrong.get(row.key, []), z, declared)
+        _status(results.study.demo, our, row.key in wrong, wrong.get(row.key, []), z, rules)
         for our, row, z in zip(ours, values, frame["z"], strict=True)
     ]
     return frame.assign(
@@ -56,18 +56,16 @@ def compare(
 
 
 def formulations(
-    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: Ledger, declared: ComparisonRules
+    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: ErrataLedger, rules: ComparisonRules
 ) -> pd.DataFrame:
     """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
     rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
     spread = set(errata_of(ledger, values, "std"))
     parts = []
     for formulation in FORMULATIONS:
-        ours = [_ours(results, declared, row.key, formulation) for row in rows]
-        frame = _numbers(ours, rows, spread, declared)
-        found = [
-            _status(results.study.demo, our, False, [], z, declared) for our, z in zip(ours, frame["z"], strict=True)
-        ]
+        ours = [_ours(results, rules, row.key, formulation) for row in rows]
+        frame = _numbers(ours, rows, spread, rules)
+        found = [_status(results.study.demo, our, False, [], z, rules) for our, z in zip(ours, frame["z"], strict=True)]
         parts.append(
             frame.assign(
                 formulation=FORMULATION_TITLES[formulation],
@@ -79,16 +77,16 @@ def formulations(
     return pd.concat(parts, ignore_index=True)[[*columns[:7], "formulation", *columns[7:]]]
 
 
-def expected_to_differ(frame: pd.DataFrame, declared: ComparisonRules) -> tuple[int, float]:
+def expected_to_differ(frame: pd.DataFrame, rules: ComparisonRules) -> tuple[int, float]:
     """How many cells were held against print, and how many of them chance alone would on average call different.
 
     An upper bound: two runs that share questions differ less than z assumes.
     """
     decided = int(frame["status"].isin(["agrees", "differs"]).sum())
-    return decided, decided * detectable_difference.differing_by_chance(declared.agreement.z)
+    return decided, decided * detectable_difference.differing_by_chance(rules.agreement.z)
 
 
-def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], declared: ComparisonRules) -> pd.DataFrame:
+def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], rules: ComparisonRules) -> pd.DataFrame:
     """Whether our means with the greedy answer lie nearer the table of greedy answers or that of top beams.
 
     One row a model and one over all: mean |difference| to either table over the rows both print, and how many of our
@@ -101,7 +99,7 @@ def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], declared: 
         beam = key._replace(table="tab:topbeam_scoring")
         if key.table != "tab:qa_mean_prr" or beam not in printed:
             continue
-        ours = _ours(results, declared, key)
+        ours = _ours(results, rules, key)
         if not ours.reason and ours.measured is not None and ours.measured.value is not None:
             pair = abs(ours.measured.value - value), abs(ours.measured.value - printed[beam])
             distances.setdefault(key.model, []).append(pair)
@@ -117,19 +115,19 @@ def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], declared: 
     return pd.DataFrame([] if results.study.demo else rows, columns=columns)
 
 
-def _ours(results: MeasuredResults, declared: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
+def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
     """Our measurement; its ``reason`` is set where it is absent, or present and not comparable."""
-    table = declared.tables[key.table]
-    datasets = list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]
-    sizes = [table.questions or declared.protocol.datasets[dataset].questions for dataset in datasets]
-    found = place(results.study, key, declared)
+    table = rules.tables[key.table]
+    datasets = list(rules.paper.datasets) if key.dataset == MEAN else [key.dataset]
+    sizes = [rules.questions(dataset, key.table) for dataset in datasets]
+    found = measured_place(results.study, key, rules)
     if isinstance(found, str):
         return OurMeasurement(None, found, sum(sizes))
     parts = _measured(results, found, formulation)
     if isinstance(parts, str):
         return OurMeasurement(None, parts, sum(sizes))
     measured, counts = parts
-    need = found.needs[0]
+    need = found.files[0]
     of = Measurement(
         key.model,
         tuple(datasets),
@@ -141,28 +139,28 @@ def _ours(results: MeasuredResults, declared: ComparisonRules, key: RowKey, form
         method=key.method,
         setting=key.setting,
     )
-    reason = incomparable(results.study, declared, of)
-    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, declared), sum(sizes))
+    reason = incomparable(results.study, rules, of)
+    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes))
 
 
-def _measured(results: MeasuredResults, found: Place, formulation: str) -> tuple[Measured, list[int]] | str:
+def _measured(results: MeasuredResults, found: MeasuredPlace, formulation: str) -> tuple[Measured, list[int]] | str:
     """The measurement and the questions of each dataset behind it, or what was not run."""
-    if found.needs[0].kind == "quality":
-        accuracy = results.accuracy(found.needs[0])
-        return (accuracy, [accuracy.n]) if accuracy else f"{found.needs[0].path} was not run"
+    if found.files[0].kind == "quality":
+        accuracy = results.accuracy(found.files[0])
+        return (accuracy, [accuracy.n]) if accuracy else f"{found.files[0].path} was not run"
     key = found.key._replace(setting=formulation) if formulation else found.key
     cells = []
-    for need in found.needs:
-        cell = results.cell(need)
+    for artifact in found.files:
+        cell = results.cell(artifact)
         if cell is None:
-            return f"{need.path} was not run"
+            return f"{artifact.path} was not run"
         if key not in cell:
-            return f"{need.path} has no row for {_named(key)}"
+            return f"{artifact.path} has no row for {_named(key)}"
         cells.append(cell)
     counts = [cell[key].n for cell in cells]
     if len(cells) == 1:
         return cells[0][key], counts
-    titles = [need.dataset for need in found.needs]
+    titles = [artifact.dataset for artifact in found.files]
     return mean_over_datasets(cells, titles, key, results.study.evaluation.confidence), counts
 
 
@@ -170,21 +168,21 @@ def _named(key: Key) -> str:
     return " ".join(filter(None, (key.metric, key.method, key.variant, key.setting, f"({key.answer_source} answers)")))
 
 
-def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], declared: ComparisonRules) -> str:
+def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], rules: ComparisonRules) -> str:
     for count, dataset, size in zip(counts, datasets, sizes, strict=True):
-        if reason := too_few(count, dataset, size, declared):
+        if reason := too_few(count, dataset, size, rules):
             return reason
     return ""
 
 
-def too_few(count: int, dataset: str, size: int, declared: ComparisonRules) -> str:
+def too_few(count: int, dataset: str, size: int, rules: ComparisonRules) -> str:
     """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
-    enough = count >= declared.agreement.least_share_of_questions * size
+    enough = count >= rules.agreement.least_share_of_questions * size
     return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
 
 
 def _numbers(
-    ours: Sequence[OurMeasurement], values: Sequence[PrintedNumber], spread: set[RowKey], declared: ComparisonRules
+    ours: Sequence[OurMeasurement], values: Sequence[PrintedNumber], spread: set[RowKey], rules: ComparisonRules
 ) -> pd.DataFrame:
     """Values side by side; a printed ± that is absent or in the errata is replaced by ours."""
     measured = [our.measured for our in ours]
@@ -202,7 +200,7 @@ def _numbers(
     trusted = np.array([row.std is not None and row.key not in spread for row in values])
     other = np.where(trusted, frame["printed_std"].to_numpy(dtype=np.float64), std)
     difference = (frame["value"] - frame["printed"]).to_numpy(dtype=np.float64)
-    agreement = declared.agreement
+    agreement = rules.agreement
     return frame.assign(
         difference=difference,
         z=detectable_difference.z_score(difference, std, other),
@@ -211,7 +209,7 @@ def _numbers(
 
 
 def _status(
-    demo: bool, ours: OurMeasurement, wrong: bool, errata: Sequence[str], z: float, declared: ComparisonRules
+    demo: bool, ours: OurMeasurement, wrong: bool, errata: Sequence[str], z: float, rules: ComparisonRules
 ) -> tuple[str, str]:
     """The first that matches, and why."""
     if demo:
@@ -226,4 +224,4 @@ def _status(
         return "not comparable", ours.measured.note or "undefined"
     if np.isnan(z):
         return "not comparable", ours.measured.note or "no standard deviation of ours"
-    return ("agrees", "") if abs(z) < declared.agreement.z else ("differs", "")
+    return ("agrees", "") if abs(z) < rules.agreement.z else ("differs", "")

@@ -34,7 +34,7 @@ class Comparison:
     """Everything that a comparison found."""
 
     study: Study
-    declared: ComparisonRules
+    rules: ComparisonRules
     cells: pd.DataFrame
     formulations: pd.DataFrame
     nearer: pd.DataFrame
@@ -66,7 +66,7 @@ def csv(frame: pd.DataFrame) -> str:
 
 def summary(found: Comparison) -> str:
     """Counts, wins, nearness and provenance as JSON."""
-    decided, chance = compare_numbers.expected_to_differ(found.cells, found.declared)
+    decided, chance = compare_numbers.expected_to_differ(found.cells, found.rules)
     content = {
         "study": found.study.title,
         "demo": found.study.demo,
@@ -131,13 +131,13 @@ def _title(found: Comparison) -> str:
 
 
 def _opening(found: Comparison) -> list[str]:
-    rules = found.declared.agreement
+    rules = found.rules.agreement
     if found.study.demo:
         return [
             f"{len(found.cells):,} printed numbers, each not comparable: {compare_numbers.DEMO}. A demo shows that the "
             "machinery works; other models on other questions say nothing about the paper."
         ]
-    decided, chance = compare_numbers.expected_to_differ(found.cells, found.declared)
+    decided, chance = compare_numbers.expected_to_differ(found.cells, found.rules)
     counts = _counts(found.cells, compare_numbers.STATUSES)
     return [
         f"{len(found.cells):,} printed numbers: " + ", ".join(f"{n:,} {status}" for status, n in counts.items()) + ".",
@@ -190,7 +190,7 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
             _PAIRED,
             [
                 _families(found),
-                beam_minus_multinomial.resamples_sentence(found.differences, found.declared),
+                beam_minus_multinomial.resamples_sentence(found.differences, found.rules),
             ],
             pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
         )
@@ -222,7 +222,7 @@ def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
 
 
 def _families(found: Comparison) -> str:
-    methods, paper = len(found.declared.families.methods), found.declared.protocol
+    methods, paper = len(found.rules.families.methods), found.rules.paper
     models, datasets = len(paper.models), len(paper.datasets)
     if found.study.demo:
         return "The families of a demo are its own models: means corrected by Holm, cells by Benjamini and Hochberg."
@@ -234,12 +234,12 @@ def _families(found: Comparison) -> str:
 
 
 def _claims(found: Comparison) -> str:
-    rules = found.declared.claims
+    rules = found.rules.claims
     return (
         "Supported: all that is claimed of sign, size and significance holds. Undecided: this run cannot tell, as an "
         "interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
         f"whose interval lies within ±{rules.negligible:g}. A cell or a file with under "
-        f"{found.declared.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
+        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
     )
 
 

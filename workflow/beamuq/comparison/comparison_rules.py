@@ -1,31 +1,28 @@
-"""Tolerances, families of tests and the paper's settings, declared before any run: ``comparison_rules.yaml``."""
+"""How a run is held against print, declared before any run: ``workflow/paper_numbers/comparison_rules.yaml``.
+
+What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say which of its settings may differ.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field
 
-from beamuq.errors import BeamUQError
-from beamuq.study import ROOT
+from beamuq.artifacts import file_sha256
+from beamuq.study import ROOT, STUDIES, Study, load_study
+from beamuq.validation import StrictModel, read_yaml, validated
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
-FILES = ("paper_values.csv", "printed_gain_arrows.csv", "errata.yaml", "claims.yaml", "comparison_rules.yaml")
+PAPER_STUDY = STUDIES / "paper.yaml"
+NAMES = ("paper_values.csv", "printed_gain_arrows.csv", "errata.yaml", "claims.yaml", "comparison_rules.yaml")
+DECLARED_FILES = (*(FOLDER / name for name in NAMES), PAPER_STUDY)
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-T = TypeVar("T")
 
 
-class Strict(BaseModel):
-    """A part of a declared file: unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Agreement(Strict):
+class Agreement(StrictModel):
     """When a cell agrees with print."""
 
     z: Annotated[float, Field(gt=0)]
@@ -33,7 +30,7 @@ class Agreement(Strict):
     power: Share
 
 
-class ClaimRules(Strict):
+class ClaimTolerances(StrictModel):
     """What the measures of claims share."""
 
     level: Share
@@ -43,7 +40,7 @@ class ClaimRules(Strict):
     nearly_all: Share
 
 
-class Families(Strict):
+class DeclaredFamilies(StrictModel):
     """The tests of beam against multinomial, and how each family is corrected."""
 
     methods: list[str]
@@ -54,98 +51,7 @@ class Families(Strict):
     cells: Literal["benjamini-hochberg"]
 
 
-class PaperModel(Strict):
-    """A model of the paper."""
-
-    source: str
-    style: Literal["base", "instruct"]
-    enable_thinking: bool | None = None
-
-
-class PaperDataset(Strict):
-    """A dataset's settings in the paper. ``questions`` are counted where they were asked, not compared."""
-
-    adapter: str
-    source: str
-    config: str | None = None
-    split: str
-    few_shot_split: str = "train"
-    few_shot: int
-    questions: int
-    max_new_tokens: int
-
-
-class PaperQuality(Strict):
-    """How right an answer is, in the paper."""
-
-    metric: str
-    source: str
-    backbone: str
-    threshold: float
-    proxy_for: None
-
-
-class PaperEvaluation(Strict):
-    """How scores are measured in the paper."""
-
-    max_rejection: float
-
-
-class PaperMain(Strict):
-    """What the paper's main tables are made of."""
-
-    num_candidates: int
-    sample: str
-    beam: str
-    alpha: float
-    epsilon: float
-
-
-class PaperSize(Strict):
-    """How many candidates a strategy gives."""
-
-    size: int
-
-
-class PaperBeam(Strict):
-    """How beams are searched, whatever their width."""
-
-    length_penalty: float
-    early_stopping: Literal["never"]
-
-
-class PaperRecipe(Strict):
-    """What every recipe shares; widths, temperatures and the like are in the strategies' names."""
-
-    sample: PaperSize
-    beam: PaperBeam
-    diverse: PaperSize
-    hybrid: PaperSize
-
-
-class PaperScorer(Strict):
-    """A similarity of the paper."""
-
-    kind: str
-    source: str
-    proxy_for: None
-
-
-class Protocol(Strict):
-    """What a cell must share with the paper; the fields are those of :class:`beamuq.study.Study`."""
-
-    newline_stops: bool
-    merge_stop_tokens: bool
-    quality: PaperQuality
-    evaluation: PaperEvaluation
-    main: PaperMain
-    recipes: dict[Literal["any"], PaperRecipe]
-    scorers: dict[Literal["nli", "cross_encoder"], PaperScorer]
-    models: dict[str, PaperModel]
-    datasets: dict[str, PaperDataset]
-
-
-class PaperTable(Strict):
+class PrintedTable(StrictModel):
     """Where a printed table's measurements lie in a study; ``questions``: per dataset, where not all."""
 
     rows: int
@@ -155,34 +61,32 @@ class PaperTable(Strict):
     questions: int | None = None
 
 
-class ComparisonRules(Strict):
-    """The whole file."""
+class ComparisonRules(StrictModel):
+    """The whole file, and the paper's study. ``harmless``: a setting's path → why it need not be the paper's."""
 
     agreement: Agreement
-    claims: ClaimRules
-    families: Families
-    protocol: Protocol
-    tables: dict[str, PaperTable]
+    claims: ClaimTolerances
+    families: DeclaredFamilies
+    harmless: dict[str, str]
+    tables: dict[str, PrintedTable]
+    paper: Study
+
+    def questions(self, dataset: str, table: str = "") -> int:
+        """How many questions of a dataset the paper asked, for one of its tables."""
+        return (self.tables[table].questions if table else None) or self.paper.datasets[dataset].questions
 
 
-def read_yaml(kind: Any, path: Path) -> Any:
-    """A YAML file checked against a type. Raises BeamUQError naming the file and the first bad key."""
-    try:
-        return TypeAdapter(kind).validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BeamUQError(f"{path}: {where}: {first['msg']}; restore the file or mend the key") from error
-    except (OSError, yaml.YAMLError) as error:
-        raise BeamUQError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+def read_declared(kind: Any, path: Path) -> Any:
+    """A declared YAML file checked against a type. Raises BeamUQError naming the file and the first bad key."""
+    return validated(kind, read_yaml(path), path)
 
 
-def read(folder: Path = FOLDER) -> ComparisonRules:
-    """``comparison_rules.yaml``."""
-    found: ComparisonRules = read_yaml(ComparisonRules, folder / "comparison_rules.yaml")
-    return found
+def read_rules(folder: Path = FOLDER) -> ComparisonRules:
+    """The declared rules together with ``studies/paper.yaml``. Raises BeamUQError if either is not valid."""
+    path = folder / "comparison_rules.yaml"
+    return validated(ComparisonRules, read_yaml(path) | {"paper": load_study(PAPER_STUDY)}, path)
 
 
-def hashes(folder: Path = FOLDER) -> dict[str, str]:
+def declared_hashes() -> dict[str, str]:
     """sha256 of every declared file, for provenance."""
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
+    return {path.name: file_sha256(path) for path in DECLARED_FILES}

@@ -32,7 +32,7 @@ def needs(study: Study) -> list[Artifact]:
     return unique(found)
 
 
-class Cell(Measurements):
+class MeasuredCell(Measurements):
     """One cell's measurements, which can be asked whether they hold one: a study may score fewer methods."""
 
     def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact) -> None:
@@ -53,7 +53,7 @@ class MeasuredResults:
 
     def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact]) -> None:
         self.study, self.inputs, self.present = study, inputs, frozenset(present)
-        self._cells: dict[Artifact, Cell] = {}
+        self._cells: dict[Artifact, MeasuredCell] = {}
 
     @classmethod
     def read(cls, study: Study, folder: Path, wanted: Sequence[Artifact], *, partial: bool = False) -> MeasuredResults:
@@ -67,7 +67,7 @@ class MeasuredResults:
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
         return cls(study, Inputs.read(folder, present), present)
 
-    def cell(self, evaluation: Artifact) -> Cell | None:
+    def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         """A cell's measurements with their replicates, or None where they were not run."""
         replicates = Artifact(
             "replicates", evaluation.dataset, evaluation.model, evaluation.recipe, scorer=evaluation.scorer
@@ -75,10 +75,10 @@ class MeasuredResults:
         if evaluation not in self.present or replicates not in self.present:
             return None
         if evaluation not in self._cells:
-            self._cells[evaluation] = Cell(self.study, self.inputs, evaluation, replicates)
+            self._cells[evaluation] = MeasuredCell(self.study, self.inputs, evaluation, replicates)
         return self._cells[evaluation]
 
-    def main_cell(self, model: str, dataset: str) -> Cell | None:
+    def main_cell(self, model: str, dataset: str) -> MeasuredCell | None:
         """The main recipe under the main scorer."""
         main = self.study.main
         return self.cell(Artifact("evaluation", dataset, model, main.recipe, scorer=main.scorer))
@@ -106,7 +106,7 @@ def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
     return float(values.mean()), float(np.sqrt(variance))
 
 
-def paired(cells: Sequence[Cell], a: Key, b: Key, confidence: float) -> bootstrap.Difference:
+def paired(cells: Sequence[MeasuredCell], a: Key, b: Key, confidence: float) -> bootstrap.Difference:
     """Mean over cells of a − b, paired within each cell's resamples; cells are resampled each on its own."""
     of_a, of_b = (np.array([cell[key].value for cell in cells], dtype=np.float64) for key in (a, b))
     replicates = replicated_difference(cells, a, b)
@@ -115,7 +115,7 @@ def paired(cells: Sequence[Cell], a: Key, b: Key, confidence: float) -> bootstra
     )
 
 
-def replicated_difference(cells: Sequence[Cell], a: Key, b: Key) -> Floats:
+def replicated_difference(cells: Sequence[MeasuredCell], a: Key, b: Key) -> Floats:
     """Replicates [R] of the mean over cells of a − b, NaN where any is undefined."""
     of_a, of_b = (np.stack([cell.replicates(key) for cell in cells]).astype(np.float64) for key in (a, b))
     difference: Floats = (of_a - of_b).mean(axis=0)

@@ -24,7 +24,7 @@ ALL = "Mean"
 _WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 
-def figure(study: Study, frame: pd.DataFrame, declared: ComparisonRules) -> Figure:
+def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> Figure:
     """The figure of a table of differences; its data are the table."""
     title = naming.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
     means, cells = (
@@ -37,12 +37,12 @@ def figure(study: Study, frame: pd.DataFrame, declared: ComparisonRules) -> Figu
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
             f"better. Bars: {style.confidence(study)} intervals of the paired bootstrap over questions, over stories "
             "where questions share one; diamonds: mean over datasets.",
-            f"n/a: not run, or undefined. Filled: significant at {100 * declared.families.level:g} % within its "
+            f"n/a: not run, or undefined. Filled: significant at {100 * rules.families.level:g} % within its "
             "family, means after Holm, cells after Benjamini and Hochberg.",
             f"Means: {_tally(means)}. Cells: {_tally(cells)}.",
             _sizes(study, frame),
             f"Worst cell: {cells['worst']} ({cells['worst_difference']:+.3f})." if cells["run"] else "",
-            beam_minus_multinomial.resamples_sentence(frame, declared),
+            beam_minus_multinomial.resamples_sentence(frame, rules),
         ],
         scorers=[study.main.scorer],
         quality=True,

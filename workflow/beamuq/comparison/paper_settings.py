@@ -1,4 +1,4 @@
-"""Whether a study measures as the paper did: every setting that matters, against the declared one of the same path."""
+"""Whether a study measures as the paper did: its settings against those of ``studies/paper.yaml``, path by path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from beamuq.comparison.comparison_rules import ComparisonRules, Protocol
+from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.methods.cell_scores import SPECTRAL
 from beamuq.study import Study
 
-COUNTED = "datasets.*.questions"  # compared by what was measured: a study may ask fewer in some cells
 AT_LEAST = "recipes.*.sample.size"  # the first ``main.num_candidates`` of them are looked at
 _ABSENT = object()
 
@@ -55,7 +54,7 @@ _AFFECTED: tuple[tuple[str, Callable[[Measurement], bool]], ...] = (
 )
 
 
-def paths(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def setting_paths(kind: type[BaseModel] = Study, prefix: str = "") -> Iterator[str]:
     """The dotted paths of every setting of a typed file; ``*`` stands for a key or a position."""
     for name, field in kind.model_fields.items():
         inner, stars = _inner(field.annotation)
@@ -63,7 +62,7 @@ def paths(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
         if inner is None:
             yield here.removesuffix(".*")
         else:
-            yield from paths(inner, f"{here}.")
+            yield from setting_paths(inner, f"{here}.")
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
@@ -82,29 +81,44 @@ def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
 
 
 @cache
-def _compared() -> tuple[str, ...]:
-    return tuple(path for path in paths(Protocol) if path != COUNTED)
+def compared_paths(harmless: frozenset[str]) -> tuple[str, ...]:
+    """Every setting of a study that is not declared harmless: a new one is compared unless told otherwise."""
+    return tuple(path for path in setting_paths() if path not in harmless)
 
 
-def incomparable(study: Study, declared: ComparisonRules, of: Measurement) -> str:
+def incomparable(study: Study, rules: ComparisonRules, of: Measurement) -> str:
     """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path."""
-    for path in _compared():
+    paper = rules.paper
+    cross_encoder = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
+    role = paper.main.scorer if of.role == "nli" else cross_encoder
+    for path in compared_paths(frozenset(rules.harmless)):
         if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
             continue
+        theirs = {"models": of.model, "recipes": _recipe_with(paper, path), "scorers": role}
         for dataset in of.datasets if path.startswith("datasets.") else ("",):
             ours = {"models": of.model, "datasets": dataset, "recipes": of.recipe, "scorers": of.scorer}
-            if reason := _differs(study, declared, path, ours, ours | {"recipes": "any", "scorers": of.role}):
+            if reason := _differs(study, paper, path, ours, theirs | {"datasets": dataset}):
                 return reason
     if of.method == "SAR":
         for path in ("kind", "source", "proxy_for"):
-            ours, paper = {"scorers": study.main.relevance or ""}, {"scorers": "cross_encoder"}
-            if reason := _differs(study, declared, f"scorers.*.{path}", ours, paper):
+            ours = {"scorers": study.main.relevance or ""}
+            if reason := _differs(study, paper, f"scorers.*.{path}", ours, {"scorers": cross_encoder}):
                 return f"SAR's relevance: {reason}"
     return ""
 
 
-def _differs(study: Study, declared: ComparisonRules, path: str, ours: dict[str, str], paper: dict[str, str]) -> str:
-    found, expected = _at(study, path, ours), _at(declared.protocol, path, paper)
+def _recipe_with(paper: Study, path: str) -> str:
+    """The first of the paper's recipes with the strategy that a path is about: what they share stands in each."""
+    if not path.startswith("recipes."):
+        return ""
+    strategy = path.split(".")[2]
+    return next((name for name, recipe in paper.recipes.items() if getattr(recipe, strategy) is not None), "")
+
+
+def _differs(study: Study, paper: Study, path: str, ours: dict[str, str], theirs: dict[str, str]) -> str:
+    found, expected = _at(study, path, ours), _at(paper, path, theirs)
+    if expected is _ABSENT:
+        return ""
     if path.endswith((".source", ".backbone")):
         same = isinstance(found, str) and _same_source(found, str(expected))
     else:
@@ -117,9 +131,9 @@ def _differs(study: Study, declared: ComparisonRules, path: str, ours: dict[str,
 
 def _at(node: Any, path: str, keys: dict[str, str]) -> Any:
     """What stands at a path; a recipe may lack the strategy that a path is about."""
-    room = path.split(".")[0]
+    first = path.split(".")[0]
     for name in path.split("."):
-        node = node.get(keys[room]) if name == "*" else getattr(node, name)
+        node = node.get(keys[first]) if name == "*" else getattr(node, name)
         if node is None and name != path.split(".")[-1]:
             return _ABSENT
     return node
@@ -128,6 +142,7 @@ def _at(node: Any, path: str, keys: dict[str, str]) -> Any:
 def _same_source(ours: str, paper: str) -> bool:
     """The hub's id, or a folder that bears the repository's name; of one file in a repository, the file's name."""
     where, _, name = ours.partition(":")
-    file = Path(paper.split("/")[-1])
-    names = (file.name, file.stem) if paper.count("/") == 2 else (file.name,)
-    return name == paper if where == "hub" else where == "folder" and Path(name).name in names
+    repository = paper.removeprefix("hub:")
+    file = Path(repository.split("/")[-1])
+    names = (file.name, file.stem) if repository.count("/") == 2 else (file.name,)
+    return ours == paper if where == "hub" else where == "folder" and Path(name).name in names

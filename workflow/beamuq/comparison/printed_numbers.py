@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison.comparison_rules import FOLDER, ComparisonRules, PaperTable
+from beamuq.comparison.comparison_rules import FOLDER, ComparisonRules, PrintedTable
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.core import VALUE_COLUMNS
 from beamuq.exhibits.measured import Key, stored_setting
@@ -46,22 +46,22 @@ class PrintedNumber:
     std: float | None
 
 
-def read_printed_numbers(declared: ComparisonRules, folder: Path = FOLDER) -> list[PrintedNumber]:
+def read_printed_numbers(rules: ComparisonRules, folder: Path = FOLDER) -> list[PrintedNumber]:
     """``paper_values.csv``, in its order.
 
     Raises
     ------
     BeamUQError
-        If a column, a table's number of rows, a name, a number or the uniqueness of keys is not as declared.
+        If a column, a table's number of rows, a name, a number or the uniqueness of keys is not as rules.
     """
     path = folder / "paper_values.csv"
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != VALUE_COLUMNS:
             raise BeamUQError(f"{path}: columns are {reader.fieldnames}, expected {list(VALUE_COLUMNS)}; restore it")
-        rows = [_printed(path, number, row, declared) for number, row in enumerate(reader, start=2)]
+        rows = [_printed(path, number, row, rules) for number, row in enumerate(reader, start=2)]
     counts = Counter(row.key.table for row in rows)
-    for table, expected in declared.tables.items():
+    for table, expected in rules.tables.items():
         if counts[table] != expected.rows:
             raise BeamUQError(f"{path}: {table} has {counts[table]} rows, expected {expected.rows}; restore the file")
     if len({row.key for row in rows}) != len(rows):
@@ -70,14 +70,14 @@ def read_printed_numbers(declared: ComparisonRules, folder: Path = FOLDER) -> li
     return rows
 
 
-def _printed(path: Path, line: int, row: dict[str, str], declared: ComparisonRules) -> PrintedNumber:
+def _printed(path: Path, line: int, row: dict[str, str], rules: ComparisonRules) -> PrintedNumber:
     key = RowKey(*(row[column] for column in RowKey._fields))
     try:
         value, std = float(row["value"]), float(row["std"]) if row["std"] else None
         known = (
-            key.table in declared.tables
-            and key.model in declared.protocol.models
-            and key.dataset in {*declared.protocol.datasets, MEAN}
+            key.table in rules.tables
+            and key.model in rules.paper.models
+            and key.dataset in {*rules.paper.datasets, MEAN}
             and key.metric in METRICS
             and (key.method in METHODS if key.metric != "accuracy" else not key.method)
             and key.variant in ("", "multinomial", "beamsearch")
@@ -92,31 +92,21 @@ def _printed(path: Path, line: int, row: dict[str, str], declared: ComparisonRul
     return PrintedNumber(key, value, std)
 
 
-def read_arrows(folder: Path = FOLDER) -> set[RowKey]:
-    """The keys of cells that carry an arrow in print: ``printed_gain_arrows.csv``, as the values' file has no column for them."""
-    metrics = {"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}
-    with (folder / "printed_gain_arrows.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            RowKey(r["table"], r["model"], r["dataset"], metrics.get(r["table"], "PRR"), r["method"], "beamsearch", "")
-            for r in csv.DictReader(file)
-        }
-
-
 @dataclass(frozen=True)
-class Place:
+class MeasuredPlace:
     """Where a study measures a printed number: one file a dataset, and what to read there."""
 
-    needs: tuple[Artifact, ...]
+    files: tuple[Artifact, ...]
     key: Key
 
 
-def place(study: Study, key: RowKey, declared: ComparisonRules) -> Place | str:
+def measured_place(study: Study, key: RowKey, rules: ComparisonRules) -> MeasuredPlace | str:
     """The measurement of ours that answers a printed number, or, in a few words, what the study lacks for it."""
-    table = declared.tables[key.table]
+    table = rules.tables[key.table]
     if key.model not in study.models:
         return f"the study has no model {key.model!r}"
     names = []
-    for dataset in list(declared.protocol.datasets) if key.dataset == MEAN else [key.dataset]:
+    for dataset in list(rules.paper.datasets) if key.dataset == MEAN else [key.dataset]:
         entry = next((e for e in study.grid if _answers(study, e, table, key.model, dataset)), None)
         scorer = next((s for s in entry.scorers if _plays(study, s, table)), "") if entry else ""
         if entry is None or (table.scorer and not scorer):
@@ -126,15 +116,15 @@ def place(study: Study, key: RowKey, declared: ComparisonRules) -> Place | str:
         else:
             names.append(Artifact("evaluation", dataset, key.model, entry.recipe, scorer))
     setting = stored_setting(study, key.setting)
-    return Place(tuple(names), Key(key.metric, key.method, key.variant, setting, table.answer_source))
+    return MeasuredPlace(tuple(names), Key(key.metric, key.method, key.variant, setting, table.answer_source))
 
 
-def _plays(study: Study, scorer: str, table: PaperTable) -> bool:
+def _plays(study: Study, scorer: str, table: PrintedTable) -> bool:
     """Whether a scorer has the part that the table's scorer has in the paper."""
     return scorer == study.main.scorer if table.scorer == "nli" else study.scorers[scorer].kind == table.scorer
 
 
-def _answers(study: Study, entry: GridEntry, table: PaperTable, model: str, dataset: str) -> bool:
+def _answers(study: Study, entry: GridEntry, table: PrintedTable, model: str, dataset: str) -> bool:
     if model not in entry.models or dataset not in entry.datasets:
         return False
     if table.scorer and not any(_plays(study, scorer, table) for scorer in entry.scorers):

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from beamuq import plugins
 from beamuq.artifacts import Artifact, file_name
-from beamuq.comparison.comparison_rules import FILES, FOLDER
+from beamuq.comparison.comparison_rules import DECLARED_FILES
 from beamuq.comparison.needed_files import needed_files
 from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.split_file import source_of
@@ -422,7 +422,7 @@ class Plan:
     @property
     def comparison_code(self) -> list[str]:
         """The step's package files, and the printed values, errata, claims and tolerances that it reads."""
-        return step_sources("comparison") + [os.path.relpath(FOLDER / name) for name in FILES]
+        return step_sources("comparison") + [os.path.relpath(path) for path in DECLARED_FILES]
 
     def exhibit_code(self, wildcards: Wildcards) -> list[str]:
         """The step's package files, the exhibit's own, and what else it reads of the project (prompt templates)."""

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     study = core.study_given(options.study)
     found = compare_with_print(study, options.study, options.results, partial=options.partial)
-    figure = paired_forest_plot.figure(study, found.differences, found.declared)
+    figure = paired_forest_plot.figure(study, found.differences, found.rules)
     style.save(figure, **{kind: getattr(options, f"forest_{kind}") for kind in FOREST})
     for name, content in comparison_page.contents(found, options.forest_svg.read_text(encoding="utf-8")).items():
         with artifacts.atomic(getattr(options, name)) as temporary:
