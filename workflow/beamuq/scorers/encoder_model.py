@@ -203,7 +203,7 @@ class PackedEncoder:
         if cache is not None:
             key = fingerprint(identity, dtype=str(dtype), device=device, output=output, **(details or {}))
             self.cache = ScoredPairCache(cache / key)
-        self._run: dict[str, Any] = {"pad": padding(tokenizer), "width": width, "device": device, "label": label}
+        self.width, self.device, self.label = width, device, label
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """The values of a batch, (B, width), from the network's keyword arguments, each of shape (B, L)."""
@@ -217,7 +217,15 @@ class PackedEncoder:
         BeamUQError
             If the network gives a value that is not finite.
         """
-        values, self.counts = run(rows, self._forward, cache=self.cache, **self._run)
+        values, self.counts = run(
+            rows,
+            self._forward,
+            pad=padding(self.encoding.tokenizer),
+            width=self.width,
+            device=self.device,
+            cache=self.cache,
+            label=self.label,
+        )
         if self.cache is not None:
             self.cache.flush()
         return values
