@@ -18,7 +18,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
 from beamuq.steps import fetch_dataset
 from beamuq.steps import questions as questions_step
-from test_questions_adapters import WEB, changed
+from test_data_adapters import WEB, changed
 
 REPOSITORY = "stanfordnlp/web_questions"
 ROWS = [changed(WEB, "question", f"who is {n}?") for n in range(6)]

@@ -80,10 +80,7 @@ def changed(row: Row, path: str, value: Any) -> Row:
 
 def test_adapters_are_found_by_their_files() -> None:
     assert adapter_names() == sorted(ROWS)
-
-
-def test_unknown_adapter_is_told_the_known_ones() -> None:
-    with pytest.raises(BeamUQError, match=r"unknown name 'squad'; known: ai2_arc, .*web_questions"):
+    with pytest.raises(BeamUQError, match="'squad'; known: ai2_arc, "):
         load_adapter("squad")
 
 
@@ -99,9 +96,6 @@ def test_triviaqa_repeated_question_counts_once_and_the_first_stands() -> None:
     found = read("trivia_qa", [TRIVIA, changed(TRIVIA, "question_id", "tc_4"), again])
     assert [item["id"] for item in found] == ["tc_3", "tc_4"]
     assert found[0]["references"] == ["York", "York, England", "YORK"]
-
-
-def test_triviaqa_id_of_two_different_questions_is_refused() -> None:
     with pytest.raises(BeamUQError, match="file: row 1: id 'tc_3' already belongs to another question"):
         read("trivia_qa", [TRIVIA, changed(TRIVIA, "question", "When?")])
 
@@ -110,11 +104,6 @@ def test_web_questions_are_named_by_split_and_row_and_keep_every_answer() -> Non
     found = read("web_questions", [WEB, changed(WEB, "question", "who?")], "test")
     assert [item["id"] for item in found] == ["test-0", "test-1"]
     assert found[0]["references"] == ["Common", "Old Common"]
-
-
-def test_own_questions_keep_their_id_and_every_answer_once() -> None:
-    (found,) = read("jsonl", [OWN])
-    assert (found["id"], found["references"]) == ("o1", ["Ann", "Anna"])
 
 
 def test_coqa_dialogue_becomes_turns_with_gold_history_of_the_turns_before() -> None:
@@ -145,32 +134,25 @@ def test_hotpotqa_shows_the_two_supporting_paragraphs_in_the_order_of_the_contex
     ]
 
 
-def test_commonsenseqa_has_five_options_and_the_right_one_by_label_even_if_a_text_stands_twice() -> None:
-    (found,) = read("commonsense_qa", [CHOICE])
-    assert found["options"] == ["pan", "bowl", "shop", "bowl", "hat"]
-    assert found["references"] == ["bowl"]
+@pytest.mark.parametrize(
+    ("name", "changes", "options", "references"),
+    [
+        ("jsonl", {}, [], ["Ann", "Anna"]),
+        ("commonsense_qa", {}, ["pan", "bowl", "shop", "bowl", "hat"], ["bowl"]),  # by label: a text may stand twice
+        ("ai2_arc", {}, ["dry palms", "wet palms", "oil"], ["oil"]),
+        ("ai2_arc", {"choices.text": ["dry\npalms", "wet", "oil\n"]}, ["dry palms", "wet", "oil"], ["oil"]),
+    ],
+)
+def test_options_and_references(name: str, changes: Row, options: list[str], references: list[str]) -> None:
+    row = ROWS[name]
+    for path, value in changes.items():
+        row = changed(row, path, value)
+    (found,) = read(name, [row])
+    assert (found["id"], found["options"], found["references"]) == (row["id"], options, references)
 
 
-def test_commonsenseqa_with_four_options_is_refused() -> None:
-    four = {"label": ["A", "B", "C", "D"], "text": ["pan", "bowl", "shop", "hat"]}
-    with pytest.raises(BeamUQError, match="4 options; CommonsenseQA has 5"):
-        read("commonsense_qa", [changed(CHOICE, "choices", four)])
-
-
-def test_arc_numbered_labels_find_their_option() -> None:
-    (found,) = read("ai2_arc", [NUMBERED])
-    assert found["options"] == ["dry palms", "wet palms", "oil"]
-    assert found["references"] == ["oil"]
-
-
-def test_line_break_in_a_question_becomes_one_space_and_other_characters_stay() -> None:
+def test_a_line_break_in_a_question_becomes_one_space_and_other_characters_stay() -> None:
     assert one_line("  What \r\n  does {x}\x85 \t it mean?\n") == "What does {x}\x85 \t it mean?"
-
-
-def test_line_break_in_an_option_and_a_title_becomes_one_space() -> None:
-    (found,) = read("ai2_arc", [changed(NUMBERED, "choices.text", ["dry\npalms", "wet", "oil\n"])])
-    assert found["options"] == ["dry palms", "wet", "oil"]
-    assert found["references"] == ["oil"]
 
 
 @pytest.mark.parametrize(
@@ -210,6 +192,7 @@ def test_line_break_in_an_option_and_a_title_becomes_one_space() -> None:
         ("commonsense_qa", "answerKey", "F", "'F' is not among the labels A, B, C, D, E"),
         ("commonsense_qa", "choices.text", ["pan", "", "shop", "bowl", "hat"], "an option is empty"),
         ("commonsense_qa", "choices.text", ["pan"], "5 labels but 1 texts"),
+        ("commonsense_qa", "choices", {"label": list("ABCD"), "text": list("wxyz")}, "4 options; CommonsenseQA has 5"),
         ("commonsense_qa", "choices.label", ["A", "A", "C", "D", "E"], "a label stands twice"),
         ("ai2_arc", "answerKey", "A", "'A' is not among the labels 1, 2, 3"),
         ("ai2_arc", "choices", {"label": ["1"], "text": ["one"]}, "1 options; there must be from 2 to 26"),

@@ -72,7 +72,6 @@ SCHEMAS: dict[str, Row] = {
     },
 }
 EVALUATION = dict.fromkeys(SCHEMAS, "validation") | {"web_questions": "test", "ai2_arc": "test"}
-FEW_SHOT_QUESTIONS = dict.fromkeys(SCHEMAS, 6) | {"coqa": 5, "hotpot_qa": 2}
 ID_KEY = {
     "trivia_qa": "question_id",
     "web_questions": "url",
@@ -147,12 +146,6 @@ def test_rows_have_the_keys_order_and_types_of_the_hub(name: str, split: str) ->
 
 
 @every_dataset
-def test_there_are_enough_questions_to_evaluate_and_to_show(name: str) -> None:
-    assert len(questions(name, EVALUATION[name])) >= 40
-    assert len(questions(name, "train")) >= FEW_SHOT_QUESTIONS[name]
-
-
-@every_dataset
 def test_no_question_is_asked_twice_in_or_across_the_splits(name: str) -> None:
     asked = Counter(
         normalized(question) for split in ("train", EVALUATION[name]) for question in questions(name, split)
@@ -202,17 +195,6 @@ def test_the_answer_is_one_of_the_labels_and_no_option_is_repeated(name: str, sp
         assert len({normalized(text) for text in texts}) == len(texts), row["id"]
 
 
-@multiple_choice
-def test_no_letter_is_right_too_often(name: str, split: str) -> None:
-    keys = [row["answerKey"].translate(str.maketrans("12345", "ABCDE")) for row in rows(name, split)]
-    assert max(Counter(keys).values()) <= 0.4 * len(keys)
-
-
-def test_commonsense_questions_have_five_options() -> None:
-    both = rows("commonsense_qa", "train") + rows("commonsense_qa", "validation")
-    assert {len(row["choices"]["text"]) for row in both} == {5}
-
-
 def test_arc_has_digit_labels_and_an_item_of_three_options_as_the_real_set_has() -> None:
     choices = [row["choices"] for row in rows("ai2_arc", "test")]
     assert sum(choice["label"][0] == "1" for choice in choices) >= 2
@@ -236,12 +218,6 @@ def test_no_trivia_question_gives_its_own_answer_away(split: str) -> None:
         assert [form for form in row["answer"]["normalized_aliases"] if f" {form} " in question] == []
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_web_questions_read_like_searches(split: str) -> None:
-    asked = questions("web_questions", split)
-    assert [question for question in asked if question != question.lower() or question.endswith("?")] == []
-
-
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_dialogue_spans_are_whole_words_of_the_story_that_hold_the_answer(split: str) -> None:
     for row in rows("coqa", split):
@@ -259,13 +235,6 @@ def test_dialogue_spans_are_whole_words_of_the_story_that_hold_the_answer(split:
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
-def test_stories_are_short_and_have_five_turns_or_more(split: str) -> None:
-    for row in rows("coqa", split):
-        assert 80 <= len(row["story"].split()) < 130
-        assert len(row["questions"]) >= 5
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
 def test_supporting_facts_name_two_paragraphs_of_the_context_and_their_sentences(split: str) -> None:
     for row in rows("hotpot_qa", split):
         titles, sentences = row["context"]["title"], row["context"]["sentences"]
@@ -278,21 +247,3 @@ def test_supporting_facts_name_two_paragraphs_of_the_context_and_their_sentences
             assert any(row["answer"] in paragraphs[title][sentence] for title, sentence in facts) or (
                 row["type"] == "comparison" and row["answer"] in titles
             ), row["id"]
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_paragraphs_are_short_and_join_without_a_separator(split: str) -> None:
-    for row in rows("hotpot_qa", split):
-        for first, *others in row["context"]["sentences"]:
-            assert first == first.strip(), row["id"]
-            assert all(sentence == f" {sentence.strip()}" for sentence in others), row["id"]
-            assert 30 <= len("".join([first, *others]).split()) <= 50, row["id"]
-
-
-def test_hotpot_questions_are_mostly_bridges_with_some_comparisons() -> None:
-    types = Counter(row["type"] for row in rows("hotpot_qa", "validation"))
-    answers = Counter(row["answer"] for row in rows("hotpot_qa", "validation"))
-    assert set(types) == {"bridge", "comparison"}
-    assert types["comparison"] >= 10
-    assert types["bridge"] >= 2 * types["comparison"]
-    assert answers["yes"] == answers["no"] > 0

@@ -14,7 +14,6 @@ import pytest
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.prompt_template import load, render
 from beamuq.data.question import Question
-from beamuq.data.question_subset import choose_questions
 from beamuq.data.split_file import read_questions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,25 +91,12 @@ def test_prompts_have_as_many_words_as_counted_elsewhere(adapter: str, style: st
     assert all(prompt.endswith(("nswer:", "\nA:")) for prompt in prompts)
 
 
-def test_answers_of_a_few_known_questions() -> None:
+def test_answers_and_groups_of_a_few_known_questions() -> None:
     trivia = {item["id"]: item for item in split("trivia_qa", "validation")}
     assert trivia["tc_56"]["question"] == "What claimed the life of singer Kathleen Ferrier?"
     assert trivia["tc_56"]["references"][0] == "Cancer"
     santa = next(q for q in split("web_questions", "test") if "santa clause" in q["question"])
     assert santa["references"] == ["Kansas City Athletics"]
-
-
-def test_coqa_stories_are_the_groups() -> None:
     assert len({item["group"] for item in split("coqa", "validation")}) == 57
-
-
-def test_hotpotqa_shows_two_paragraphs_and_commonsenseqa_five_options() -> None:
     assert {len(item["context"]) for item in split("hotpot_qa", "validation")} == {2}
-    assert {len(item["options"]) for item in split("commonsense_qa", "validation")} == {5}
     assert {len(item["options"]) for item in split("ai2_arc", "test")} == {3, 4}
-
-
-def test_subset_of_500_begins_with_the_subset_of_200() -> None:
-    trivia = split("trivia_qa", "validation")
-    large = choose_questions(trivia, 500, seed=1, dataset="triviaqa")
-    assert large[:200] == choose_questions(trivia, 200, seed=1, dataset="triviaqa")

@@ -13,7 +13,7 @@ import pytest
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
-from test_questions_adapters import CHOICE, ROWS, WEB, changed, read
+from test_data_adapters import CHOICE, ROWS, WEB, changed, read
 
 
 def lines(path: Path, rows: list[Any]) -> Path:
@@ -81,24 +81,12 @@ def test_bad_row_of_a_later_batch_is_named_by_its_own_number(tmp_path: Path) -> 
         read_questions(load_adapter("web_questions"), path)
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"PAR1 this is no table PAR1", r"split\.parquet: not a readable Parquet file"),
-        (b"", r"split\.parquet: not a readable Parquet file"),
-    ],
-)
-def test_corrupt_parquet_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
-    (tmp_path / "split.parquet").write_bytes(content)
-    with pytest.raises(BeamUQError, match=told):
-        read_questions(load_adapter("web_questions"), tmp_path / "split.parquet")
-
-
-def test_parquet_cut_in_its_data_pages_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["empty", "foreign", "pages"])
+def test_a_corrupt_parquet_file_is_refused(damage: str, tmp_path: Path) -> None:
     path = parquet(tmp_path / "split.parquet", [changed(WEB, "question", f"who is {n}?") for n in range(2000)])
-    content = bytearray(path.read_bytes())
-    content[4:4000] = bytes(3996)
-    path.write_bytes(content)
+    whole = path.read_bytes()
+    pages = whole[:4] + bytes(3996) + whole[4000:]
+    path.write_bytes({"empty": b"", "foreign": b"PAR1 this is no table PAR1", "pages": pages}[damage])
     with pytest.raises(BeamUQError, match=r"split\.parquet: not a readable Parquet file"):
         read_questions(load_adapter("web_questions"), path)
 
