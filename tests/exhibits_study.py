@@ -12,7 +12,7 @@ import numpy as np
 
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
-from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.study import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"

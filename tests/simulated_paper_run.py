@@ -20,7 +20,7 @@ from beamuq.comparison.errata import errata_of, read_ledger
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.needed_files import needed_files
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
-from beamuq.exhibits.measured import Key, stored
+from beamuq.exhibits.evaluation_values import Key, stored
 from beamuq.methods.registry import METHODS
 from beamuq.study import STUDIES, Study
 

@@ -34,8 +34,8 @@ from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
 from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.exhibits.core import Inputs
-from beamuq.exhibits.measured import Key, Measured, stored
+from beamuq.exhibits.evaluation_values import Key, Measured, stored
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.study import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
 

@@ -22,7 +22,7 @@ from beamuq.comparison.comparison_rules import DECLARED_FILES
 from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.needed_files import needed_files
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.core import Figure
+from beamuq.exhibits.exhibit_types import Figure
 from beamuq.steps import comparison
 from simulated_paper_run import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
 

@@ -11,8 +11,8 @@ import pytest
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.candidates import Candidates, equal_bins, length_bins
-from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.candidate_measures import Candidates, equal_bins, length_bins
+from beamuq.exhibits.exhibit_inputs import Inputs
 
 CELL = Artifact("candidates", model="m", dataset="d", recipe="main")
 QUESTIONS = Artifact("questions", dataset="d")

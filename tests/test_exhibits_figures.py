@@ -24,13 +24,13 @@ from beamuq import artifacts, theorem
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits import core, grid, lettering, style
-from beamuq.exhibits.core import Figure
+from beamuq.exhibits import figure_style, lettering, specifications, study_grid
+from beamuq.exhibits.exhibit_types import Figure
 from beamuq.steps import figure as figure_step
 from beamuq.study import Study
 
 STUDY = exhibits_study.study()
-FIGURES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "figure"]
+FIGURES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "figure"]
 WITHOUT_SCORES = {"redundancy", "beam_mass_threshold", "abl_prob_mass"}
 KINDS = ("pdf", "svg", "png", "csv", "caption")
 Drawn = dict[str, matplotlib.figure.Figure]
@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
 
 
 def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Figure:
-    item = core.exhibit(name, study)
+    item = specifications.exhibit(name, study)
     built = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(built, Figure)
     return built
@@ -56,9 +56,9 @@ def built(results: exhibits_study.Results) -> dict[str, Figure]:
 @pytest.fixture(scope="module")
 def drawn(built: dict[str, Figure]) -> Drawn:
     figures = {}
-    with style.settings():
+    with figure_style.settings():
         for name, figure in built.items():
-            figures[name] = style.laid_out(figure)
+            figures[name] = figure_style.laid_out(figure)
     return figures
 
 
@@ -117,15 +117,15 @@ def test_type_is_eight_or_nine_points_in_the_text_s_width(name: str, drawn: Draw
 
 
 def test_variants_differ_without_colour() -> None:
-    looks = list(style.VARIANTS.values())
+    looks = list(figure_style.VARIANTS.values())
     for part in ("line", "marker", "hatch"):
         assert len({getattr(look, part) for look in looks}) == len(looks)
 
 
 def test_long_title_is_broken_not_cut() -> None:
     title = "[demo] Questions that meet the sufficient condition, TriviaQA, " + "A model with a very long name " * 3
-    with style.settings():
-        figure = style.canvas(2.0, title)
+    with figure_style.settings():
+        figure = figure_style.canvas(2.0, title)
         figure.draw_without_rendering()
         (text,) = figure.texts
         assert text.get_window_extent().width < figure.bbox.width
@@ -230,7 +230,7 @@ def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
     part = figure.data[figure.data["dataset"] == "triviaqa"]
     assert part["value"].isna().all()
     assert part["note"].str.contains("same quality").all()
-    with style.settings():
+    with figure_style.settings():
         assert "n/a" in {text.get_text() for text in figure.draw().findobj(Text) if isinstance(text, Text)}
 
 
@@ -253,9 +253,9 @@ def without_a_value(results: exhibits_study.Results, needs: list[Artifact]) -> N
 @pytest.mark.parametrize("name", FIGURES)
 def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    without_a_value(results, core.exhibit(name, STUDY).artifacts(STUDY))
-    with style.settings():
-        figure = style.laid_out(build(name, results))
+    without_a_value(results, specifications.exhibit(name, STUDY).artifacts(STUDY))
+    with figure_style.settings():
+        figure = figure_style.laid_out(build(name, results))
     assert len(texts(figure)) > 5
 
 
@@ -264,9 +264,9 @@ def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
 def test_figures_of_few_questions_are_drawn(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exhibits_study, "SIZE", dict.fromkeys(exhibits_study.SIZE, size))
     results = exhibits_study.Results(tmp_path, STUDY)
-    with style.settings():
+    with figure_style.settings():
         for name in ("abl_length", "abl_prob_mass", "redundancy", "prr_curves", "rebuttal_nsamples_across_data"):
-            assert len(texts(style.laid_out(build(name, results)))) > 5
+            assert len(texts(figure_style.laid_out(build(name, results)))) > 5
 
 
 def test_bins_of_few_questions_have_no_interval(built: dict[str, Figure]) -> None:
@@ -315,7 +315,7 @@ def test_rebuttal_uses_the_first_two_hundred_questions(
 
 def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    needs = core.exhibit("prr_curves", STUDY).artifacts(STUDY)
+    needs = specifications.exhibit("prr_curves", STUDY).artifacts(STUDY)
     exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
     with pytest.raises(BeamUQError, match="are not of the questions that have quality"):
         build("prr_curves", results)
@@ -618,11 +618,11 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
             for recipe in ("few", "penalised", "widths", "again", "main")
         ],
     )
-    (need,) = core.exhibit("abl_nsamples", study).artifacts(study)
+    (need,) = specifications.exhibit("abl_nsamples", study).artifacts(study)
     assert need.recipe == "widths"
-    assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
-    assert grid.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
-    assert grid.budget_recipe(study, exhibits_study.BASE, "coqa") is None
+    assert study_grid.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
+    assert study_grid.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
+    assert study_grid.budget_recipe(study, exhibits_study.BASE, "coqa") is None
 
 
 # -- the files ---------------------------------------------------------------------------------------------------
@@ -632,7 +632,7 @@ def options_of(name: str, results: exhibits_study.Results, folder: Path) -> list
     """The command line of the figure step."""
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    results.paths(core.exhibit(name, STUDY).artifacts(STUDY))
+    results.paths(specifications.exhibit(name, STUDY).artifacts(STUDY))
     outputs = [text for kind in KINDS for text in (f"--{kind}", str(folder / f"{name}.{kind}"))]
     return ["--name", name, "--study", str(study), *outputs]
 
@@ -651,7 +651,7 @@ def saved(
         other.stdin.write(command)
         other.stdin.close()
         for name, figure in built.items():
-            style.save(figure, **{kind: here / f"{name}.{kind}" for kind in KINDS})
+            figure_style.save(figure, **{kind: here / f"{name}.{kind}" for kind in KINDS})
     assert other.returncode == 0
     return here, there
 
@@ -682,8 +682,8 @@ def test_drawing_again_in_another_process_gives_the_same_bytes(name: str, saved:
 
 def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, Figure], tmp_path: Path) -> None:
     with mpl.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.bbox": "tight", "svg.hashsalt": "x"}):
-        style.save(built["redundancy"], **{kind: tmp_path / f"a.{kind}" for kind in KINDS})
-    style.save(built["redundancy"], **{kind: tmp_path / f"b.{kind}" for kind in KINDS})
+        figure_style.save(built["redundancy"], **{kind: tmp_path / f"a.{kind}" for kind in KINDS})
+    figure_style.save(built["redundancy"], **{kind: tmp_path / f"b.{kind}" for kind in KINDS})
     for kind in KINDS:
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 

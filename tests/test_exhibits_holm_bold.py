@@ -13,15 +13,15 @@ import pytest
 
 import exhibits_study
 from beamuq import artifacts
-from beamuq.exhibits import core, holm_bold, render_table
-from beamuq.exhibits.core import Cell, Row, Table
-from beamuq.exhibits.measured import Measured
+from beamuq.exhibits import exhibit_types, holm_bold, render_table, specifications
+from beamuq.exhibits.evaluation_values import Measured
+from beamuq.exhibits.exhibit_types import Cell, Row, Table
 from beamuq.study import Study
 
 RESAMPLES = 2000
 FEW = exhibits_study.study()
 STUDY = exhibits_study.study(evaluation={"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES})
-TABLES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "table"]
+TABLES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "table"]
 RANKED = [name for name in TABLES if name.startswith(("qa_", "abl_", "topbeam"))]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -39,7 +39,7 @@ class Noisy(exhibits_study.Results):
 
 
 def build(name: str, results: exhibits_study.Results, study: Study) -> Table:
-    item = core.exhibit(name, study)
+    item = specifications.exhibit(name, study)
     table = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(table, Table)
     return table
@@ -230,7 +230,7 @@ def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, Table
 
 def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], results: Noisy) -> None:
     """``qa_tiny``: each dataset from its own replicates, the mean from their means, resample by resample."""
-    item = core.exhibit("qa_tiny", STUDY)
+    item = specifications.exhibit("qa_tiny", STUDY)
     stored: dict[str, dict[tuple[str, str], Floats]] = {}
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         if need.kind == "replicates":
@@ -299,7 +299,7 @@ def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: Ta
 def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
     """MTE is undefined on CoQA; Perplexity on TriviaQA has too many undefined resamples, and so in the mean."""
     results = Noisy(tmp_path, STUDY)
-    item = core.exhibit("qa_tiny", STUDY)
+    item = specifications.exhibit("qa_tiny", STUDY)
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         rows = artifacts.read(path, need.kind).table.to_pylist()
         why = "60 of 2000 resamples undefined: no interval"
@@ -325,8 +325,8 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
 
 def test_interval_stands_under_or_after_the_value_in_each_format() -> None:
     cell = Cell(".543", mark="best", better=True, note="why", interval="[-.012, .612]")
-    grid = core.Grid(("",), (("a",),), (Row(("x",), (cell,)),))
-    table = Table("t", "T", "C", pd.DataFrame(columns=list(core.CSV_COLUMNS)), grid)
+    grid = exhibit_types.Grid(("",), (("a",),), (Row(("x",), (cell,)),))
+    table = Table("t", "T", "C", pd.DataFrame(columns=list(exhibit_types.CSV_COLUMNS)), grid)
     stack = r"\textbf{.543}\textsuperscript{a} $\uparrow$\\[-3pt]{\scriptsize [$-$.012, .612]}"
     assert rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{stack}\end{{tabular}}" in render_table.latex(table)
     assert r"| x | **.543**<sup>a</sup> ↑ \[-.012, .612\] |" in render_table.markdown(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beamuq.exhibits import numbers
+from beamuq.exhibits import number_format
 
 
 @pytest.mark.parametrize(
@@ -12,34 +12,34 @@ from beamuq.exhibits import numbers
     [(0.5432, ".543"), (-0.0961, "-.096"), (1.0, "1.000"), (-1.25, "-1.250"), (0.0, ".000"), (-0.0001, ".000")],
 )
 def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
-    assert numbers.decimal(value) == text
+    assert number_format.decimal(value) == text
 
 
 def test_equal_values_share_first_place_and_the_next_value_is_second() -> None:
-    assert numbers.marks([0.5, 0.7, 0.7, 0.6, 0.6, 0.1]) == ["", "best", "best", "second", "second", ""]
+    assert number_format.marks([0.5, 0.7, 0.7, 0.6, 0.6, 0.1]) == ["", "best", "best", "second", "second", ""]
 
 
 def test_ranks_use_unrounded_values() -> None:
-    assert numbers.marks([0.50004, 0.50003, 0.50002]) == ["best", "second", ""]
+    assert number_format.marks([0.50004, 0.50003, 0.50002]) == ["best", "second", ""]
 
 
 def test_difference_of_summation_order_is_a_tie() -> None:
-    assert numbers.marks([0.1 + 0.2, 0.3, 0.2]) == ["best", "best", "second"]
+    assert number_format.marks([0.1 + 0.2, 0.3, 0.2]) == ["best", "best", "second"]
 
 
 def test_undefined_values_have_no_rank() -> None:
-    assert numbers.marks([None, 0.2, None]) == ["", "best", ""]
-    assert numbers.marks([None, None]) == ["", ""]
+    assert number_format.marks([None, 0.2, None]) == ["", "best", ""]
+    assert number_format.marks([None, None]) == ["", ""]
 
 
 def test_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
-    assert numbers.better(0.46101, 0.46099)
-    assert not numbers.better(0.461, 0.461)
-    assert not numbers.better(0.1 + 0.2, 0.3)
-    assert not numbers.better(None, 0.3)
-    assert not numbers.better(0.3, None)
+    assert number_format.better(0.46101, 0.46099)
+    assert not number_format.better(0.461, 0.461)
+    assert not number_format.better(0.1 + 0.2, 0.3)
+    assert not number_format.better(None, 0.3)
+    assert not number_format.better(0.3, None)
 
 
 def test_percentages_keep_the_digits_asked_for() -> None:
-    assert numbers.percent(0.63) == "63%"
-    assert numbers.percent(0.227, 1) == "22.7%"
+    assert number_format.percent(0.63) == "63%"
+    assert number_format.percent(0.227, 1) == "22.7%"

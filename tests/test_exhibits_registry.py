@@ -13,7 +13,7 @@ import exhibits_study
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import core
+from beamuq.exhibits import exhibit_inputs, specifications
 from beamuq.study import STUDIES, load_study
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
@@ -33,8 +33,8 @@ def test_every_label_of_the_paper_has_an_exhibit() -> None:
     paper = load_study(STUDIES / "paper.yaml")
     family = {f"qa_{model.label}" for model in paper.models.values()}
     by_kind: dict[str, set[str]] = {"table": set(), "figure": set()}
-    for name in core.names(paper):
-        by_kind[core.exhibit(name, paper).kind].add(name)
+    for name in specifications.labels(paper):
+        by_kind[specifications.exhibit(name, paper).kind].add(name)
     assert by_kind == {"table": TABLES | family, "figure": FIGURES}
     assert (len(by_kind["table"]), len(by_kind["figure"])) == (19, 12)
 
@@ -42,22 +42,22 @@ def test_every_label_of_the_paper_has_an_exhibit() -> None:
 def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         published = {row["table"].removeprefix("tab:") for row in csv.DictReader(file)}
-    assert published <= set(core.names(load_study(STUDIES / "paper.yaml")))
+    assert published <= set(specifications.labels(load_study(STUDIES / "paper.yaml")))
 
 
 def test_unknown_label_is_told_the_nearest() -> None:
     with pytest.raises(BeamUQError, match="did you mean 'prr_curves'"):
-        core.exhibit("PRR_curve", STUDY)
+        specifications.exhibit("PRR_curve", STUDY)
 
 
 def test_label_of_another_study_s_model_is_unknown() -> None:
     with pytest.raises(BeamUQError, match="no such exhibit"):
-        core.exhibit("qa_gemma4b", STUDY)
+        specifications.exhibit("qa_gemma4b", STUDY)
 
 
-@pytest.mark.parametrize("name", core.names(STUDY))
+@pytest.mark.parametrize("name", specifications.labels(STUDY))
 def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
-    needs = core.exhibit(name, STUDY).artifacts(STUDY)
+    needs = specifications.exhibit(name, STUDY).artifacts(STUDY)
     cells = {(e.recipe, m, d) for e in STUDY.grid for m in e.models for d in e.datasets}
     assert len(set(needs)) == len(needs)
     assert all((need.recipe, need.model, need.dataset) in cells for need in needs if need.recipe)
@@ -65,13 +65,13 @@ def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["redundancy", "beam_mass_threshold", "abl_prob_mass", "triviaqa-gemma4b"])
 def test_figure_asks_for_the_one_cell_it_shows(name: str) -> None:
-    needs = core.exhibit(name, STUDY).artifacts(STUDY)
+    needs = specifications.exhibit(name, STUDY).artifacts(STUDY)
     assert {(need.model, need.dataset) for need in needs if need.model} == {(exhibits_study.BASE, "triviaqa")}
 
 
 @pytest.mark.parametrize("name", [*sorted(TABLES), *sorted(FIGURES)])
 def test_module_is_named_by_the_label(name: str) -> None:
-    assert core.exhibit(name, STUDY).module == f"beamuq.exhibits.{name.replace('-', '_')}"
+    assert specifications.exhibit(name, STUDY).module == f"beamuq.exhibits.{name.replace('-', '_')}"
 
 
 MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]}]}
@@ -95,7 +95,7 @@ MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]
 def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:
     study = exhibits_study.study(**changes)
     with pytest.raises(BeamUQError, match=fix) as told:
-        core.exhibit(name, study).artifacts(study)
+        specifications.exhibit(name, study).artifacts(study)
     assert "\n" not in str(told.value)
 
 
@@ -105,7 +105,7 @@ def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
         grid.append({"recipe": "main", "models": [model], "datasets": list(datasets), "scorers": ["cosine"]})
     study = exhibits_study.study(grid=grid)
     with pytest.raises(BeamUQError, match="lacks tiny-chat/triviaqa"):
-        core.exhibit("qa_mean_prr", study).artifacts(study)
+        specifications.exhibit("qa_mean_prr", study).artifacts(study)
 
 
 def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
     (path,) = results.paths([other])
     path.rename(tmp_path / wanted.path)
     with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: holds .*coqa.*, expected .*triviaqa"):
-        core.Inputs.read(tmp_path, [wanted])
+        exhibit_inputs.Inputs.read(tmp_path, [wanted])
 
 
 def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -122,25 +122,25 @@ def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shots").mkdir()
     path.rename(tmp_path / "shots/triviaqa.parquet")
     with pytest.raises(BeamUQError, match="expected a table of 'shots'"):
-        core.Inputs.read(tmp_path, [Artifact("shots", dataset="triviaqa")])
+        exhibit_inputs.Inputs.read(tmp_path, [Artifact("shots", dataset="triviaqa")])
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: no such file"):
-        core.Inputs.read(tmp_path, [Artifact("questions", dataset="triviaqa")])
+        exhibit_inputs.Inputs.read(tmp_path, [Artifact("questions", dataset="triviaqa")])
 
 
 def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     path.write_text(STUDY.model_dump_json(), encoding="utf-8")
     assert "1e-05" in path.read_text(encoding="utf-8") or "0.00001" in path.read_text(encoding="utf-8")
-    assert core.study_given(path) == STUDY
+    assert exhibit_inputs.read_study(path) == STUDY
 
 
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
-        "import sys; from beamuq.exhibits import core; from beamuq.study import STUDIES, load_study\n"
-        "s = load_study(STUDIES / 'demo.yaml'); core.exhibit('prr_curves', s).artifacts(s)\n"
+        "import sys; from beamuq.exhibits import specifications; from beamuq.study import STUDIES, load_study\n"
+        "s = load_study(STUDIES / 'demo.yaml'); specifications.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -148,11 +148,11 @@ def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> Non
 
 
 def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
-    item = core.exhibit("qa_tiny", STUDY)
+    item = specifications.exhibit("qa_tiny", STUDY)
     needs = item.artifacts(STUDY)
     paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
     table = artifacts.read(paths[0], "evaluation").table
     kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
     artifacts.write(paths[0], "evaluation", kept, cell=needs[0].cell)
     with pytest.raises(BeamUQError, match=r"evaluation/.*: no row for PRR MTE greedy"):
-        item.build(STUDY, core.Inputs.read(tmp_path, needs))
+        item.build(STUDY, exhibit_inputs.Inputs.read(tmp_path, needs))

@@ -21,13 +21,13 @@ import exhibits_study
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import core, render_table
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
+from beamuq.exhibits import render_table, specifications
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 from beamuq.steps import table as table_step
 from beamuq.study import Study
 
 STUDY = exhibits_study.study()
-TABLES = [name for name in core.names(STUDY) if core.exhibit(name, STUDY).kind == "table"]
+TABLES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "table"]
 RANKED = [name for name in TABLES if name.startswith(("qa_", "abl_", "topbeam"))]
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
 NUMBER = re.compile(r"-?\d*\.\d{3}")
@@ -44,7 +44,7 @@ def built(results: exhibits_study.Results) -> dict[str, Table]:
 
 
 def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Table:
-    item = core.exhibit(name, study)
+    item = specifications.exhibit(name, study)
     table = item.build(study, results.inputs(item.artifacts(study)))
     assert isinstance(table, Table)
     return table
@@ -188,7 +188,7 @@ def test_top_beam_s_table_is_of_the_top_beam(built: dict[str, Table]) -> None:
 def undefined(tmp_path: Path) -> dict[str, Table]:
     """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
     results = exhibits_study.Results(tmp_path, STUDY)
-    item = core.exhibit("qa_mean_prr", STUDY)
+    item = specifications.exhibit("qa_mean_prr", STUDY)
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         rows = artifacts.read(path, need.kind).table.to_pylist()
         for row in rows:
@@ -487,7 +487,7 @@ OUTPUTS = ("csv", "tex", "markdown", "html", "intervals-tex", "intervals-markdow
 
 
 def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(core.exhibit("qa_tiny", STUDY).artifacts(STUDY))
+    results.paths(specifications.exhibit("qa_tiny", STUDY).artifacts(STUDY))
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
@@ -507,7 +507,7 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
 
 
 def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(core.exhibit("redundancy", STUDY).artifacts(STUDY))
+    results.paths(specifications.exhibit("redundancy", STUDY).artifacts(STUDY))
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     options = [text for kind in OUTPUTS for text in (f"--{kind}", str(tmp_path / kind))]

@@ -14,9 +14,9 @@ from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq.exhibits import grid
-from beamuq.exhibits.measured import Key
-from beamuq.exhibits.numbers import TIE
+from beamuq.exhibits import study_grid
+from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits.number_format import TIE
 
 HEADLINE, CELLS = "headline", "cells"
 COLUMNS = [
@@ -27,7 +27,7 @@ COLUMNS = [
 
 def models_of(results: MeasuredResults, rules: ComparisonRules) -> list[str]:
     """The models tested: the paper's where the study runs any of them, else its own."""
-    run = grid.models(results.study, results.study.main.recipe)
+    run = study_grid.models(results.study, results.study.main.recipe)
     return [model for model in rules.paper.models if model in run] or run
 
 

@@ -27,11 +27,11 @@ from beamuq.comparison.measured_results import MeasuredCell, mean_and_std, repli
 from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits import grid
-from beamuq.exhibits.candidates import Candidates, length_bins
-from beamuq.exhibits.grid import candidate_needs, score_needs
-from beamuq.exhibits.measured import Key
-from beamuq.exhibits.scored import Scored
+from beamuq.exhibits import study_grid
+from beamuq.exhibits.candidate_measures import Candidates, length_bins
+from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits.question_scores import QuestionScores
+from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
 from beamuq.strategies import ablation
 from beamuq.study import Study
 from beamuq.validation import StrictModel
@@ -66,7 +66,7 @@ class OfCandidates(OneCell):
     """A measurement of a cell's candidates."""
 
     def needs(self, study: Study) -> list[Artifact]:
-        return candidate_needs(study, self.model, self.dataset)
+        return candidate_artifacts(study, self.model, self.dataset)
 
 
 class MeanByLength(OfCandidates):
@@ -277,7 +277,7 @@ class OverBudgets(Measure):
     def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, MeasuredCell, list[int]]]:
         """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
         for model, dataset in self.cells:
-            recipe = grid.budget_recipe(evidence.study, model, dataset, methods)
+            recipe = study_grid.budget_recipe(evidence.study, model, dataset, methods)
             if not recipe:
                 raise NotRunError(f"the grid has no budgets of {model} on {dataset}")
             cell = evidence.cell(model, dataset, recipe, self.questions)
@@ -356,7 +356,7 @@ class LengthGain(Measure):
         return [
             need
             for dataset in self.datasets
-            for need in (*score_needs(study, self.model, dataset), *candidate_needs(study, self.model, dataset))
+            for need in (*score_artifacts(study, self.model, dataset), *candidate_artifacts(study, self.model, dataset))
         ]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
@@ -383,7 +383,7 @@ def _shown(found: bootstrap.Difference) -> str:
 
 
 def _gain_within(
-    evidence: ClaimEvidence, scored: Scored, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
+    evidence: ClaimEvidence, scored: QuestionScores, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
 ) -> bootstrap.Difference:
     study, quality = evidence.study, scored.quality[members]
     limits = {"max_rejection": study.evaluation.max_rejection, "threshold": study.quality.threshold}
@@ -405,7 +405,7 @@ class Curves(OneCell):
     methods: list[str]
 
     def needs(self, study: Study) -> list[Artifact]:
-        return score_needs(study, self.model, self.dataset)
+        return score_artifacts(study, self.model, self.dataset)
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         scored, cell = evidence.scored(self.model, self.dataset), evidence.main(self.model, self.dataset)
@@ -598,7 +598,7 @@ def _pool(study: Study, model: str, dataset: str) -> str | None:
         recipe = study.recipes[entry.recipe]
         enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.num_candidates
         decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
-        if enough and decoded and grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
+        if enough and decoded and study_grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
             return entry.recipe
     return None
 

@@ -16,11 +16,11 @@ from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits.candidates import Candidates
-from beamuq.exhibits.grid import candidate_needs, score_needs
-from beamuq.exhibits.measured import Key
-from beamuq.exhibits.numbers import TIE, better
-from beamuq.exhibits.scored import Scored
+from beamuq.exhibits.candidate_measures import Candidates
+from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits.number_format import TIE, better
+from beamuq.exhibits.question_scores import QuestionScores
+from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
 from beamuq.study import Study
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
@@ -127,19 +127,19 @@ class ClaimEvidence:
     def candidates(self, model: str, dataset: str) -> Candidates:
         """The main recipe's candidates of a cell."""
         self.check(model, dataset, self.study.main.recipe, scored=False)
-        needs = candidate_needs(self.study, model, dataset)
+        needs = candidate_artifacts(self.study, model, dataset)
         self.require(needs)
         found = Candidates(self.results.inputs, *needs)
         self.enough(len(found.ids), dataset)
         return found
 
-    def scored(self, model: str, dataset: str) -> Scored:
+    def scored(self, model: str, dataset: str) -> QuestionScores:
         """The main recipe's scores and quality of a cell, by question."""
         self.check(model, dataset, self.study.main.recipe)
-        needs = score_needs(self.study, model, dataset)
+        needs = score_artifacts(self.study, model, dataset)
         self.require(needs)
         scores, quality, questions = needs
-        found = Scored(self.results.inputs, scores, quality, questions)
+        found = QuestionScores(self.results.inputs, scores, quality, questions)
         self.enough(len(found.ids), dataset)
         return found
 

@@ -14,7 +14,7 @@ from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
 from beamuq.comparison.compare_numbers import DEMO
 from beamuq.comparison.comparison_rules import FOLDER, read_declared
-from beamuq.exhibits.core import unique
+from beamuq.exhibits.exhibit_inputs import distinct
 from beamuq.study import Study
 from beamuq.validation import StrictModel
 
@@ -51,7 +51,7 @@ def needs(study: Study, claims: Sequence[Claim]) -> list[Artifact]:
     }
     wanted = [need for claim in claims if claim.decided_by for need in claim.decided_by.needs(study)]
     cells = {need.dataset for need in wanted if (need.model, need.dataset, need.recipe) in there}
-    return unique(
+    return distinct(
         [
             need
             for need in wanted

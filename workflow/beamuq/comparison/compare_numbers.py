@@ -14,7 +14,7 @@ from beamuq.comparison.errata import ErrataLedger, errata_of
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import MEAN, MeasuredPlace, PrintedNumber, RowKey, measured_place
-from beamuq.exhibits.measured import Key, Measured, mean_over_datasets
+from beamuq.exhibits.evaluation_values import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")

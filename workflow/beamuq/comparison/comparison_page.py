@@ -11,7 +11,7 @@ import pandas as pd
 
 from beamuq.comparison import beam_minus_multinomial, compare_numbers
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.exhibits import escape, naming
+from beamuq.exhibits import escape, wording
 from beamuq.study import Study
 
 _STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#111}
@@ -127,7 +127,7 @@ _PAIRED = "Beam minus multinomial, paired"
 
 
 def _title(found: Comparison) -> str:
-    return naming.titled(found.study, f"Compared with print: {found.study.title}")
+    return wording.titled(found.study, f"Compared with print: {found.study.title}")
 
 
 def _opening(found: Comparison) -> list[str]:

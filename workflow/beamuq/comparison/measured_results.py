@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, intervals
-from beamuq.exhibits.core import Inputs, unique
-from beamuq.exhibits.measured import Key, Measured, Measurements, stored
+from beamuq.exhibits.evaluation_values import Key, Measured, Measurements, stored
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.study import Study
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ def needs(study: Study) -> list[Artifact]:
                 if entry.recipe == study.main.recipe:
                     found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric))
                     found.append(Artifact("questions", dataset))
-    return unique(found)
+    return distinct(found)
 
 
 class MeasuredCell(Measurements):

@@ -10,8 +10,8 @@ import pandas as pd
 from beamuq.comparison import beam_minus_multinomial
 from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.printed_numbers import MEAN
-from beamuq.exhibits import naming, ranked, style
-from beamuq.exhibits.core import Figure
+from beamuq.exhibits import figure_style, ranked_table, wording
+from beamuq.exhibits.exhibit_types import Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ _WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> Figure:
     """The figure of a table of differences; its data are the table."""
-    title = naming.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
+    title = wording.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
     means, cells = (
         beam_minus_multinomial.tally(frame, beam_minus_multinomial.HEADLINE),
         beam_minus_multinomial.tally(frame, beam_minus_multinomial.CELLS),
     )
-    caption = naming.caption(
+    caption = wording.caption(
         study,
         [
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
-            f"better. Bars: {style.confidence(study)} intervals of the paired bootstrap over questions, over stories "
-            "where questions share one; diamonds: mean over datasets.",
+            f"better. Bars: {figure_style.confidence(study)} intervals of the paired bootstrap over questions, over "
+            "stories where questions share one; diamonds: mean over datasets.",
             f"n/a: not run, or undefined. Filled: significant at {100 * rules.families.level:g} % within its "
             "family, means after Holm, cells after Benjamini and Hochberg.",
             f"Means: {_tally(means)}. Cells: {_tally(cells)}.",
@@ -47,7 +47,7 @@ def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> Figure:
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(LABEL, title, caption, frame, lambda: _draw(study, title, note, frame))
 
 
@@ -62,14 +62,14 @@ def _sizes(study: Study, frame: pd.DataFrame) -> str:
     """The questions behind every cell that was run."""
     run = frame[(frame["family"] == beam_minus_multinomial.CELLS) & (frame["n"] > 0)]
     sizes = {str(name): [int(n) for n in part] for name, part in run.groupby("dataset", sort=False)["n"]}
-    return ranked.size_sentence(study, sizes) if sizes else ""
+    return ranked_table.size_sentence(study, sizes) if sizes else ""
 
 
 def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotlib.figure.Figure:
     methods, models, found = (list(dict.fromkeys(frame[column])) for column in ("method", "model", "dataset"))
     datasets = [*(dataset for dataset in found if dataset != MEAN), MEAN]
     rows = len(models) * (len(datasets) + 1)
-    drawn = style.canvas(0.45 + ROW * rows, title, note)
+    drawn = figure_style.canvas(0.45 + ROW * rows, title, note)
     panels = np.atleast_1d(drawn.subplots(1, len(methods), sharex=True, sharey=True))
     places = {
         (model, dataset): -(i * (len(datasets) + 1) + j + 1)
@@ -78,7 +78,7 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
     }
     for axes, method in zip(panels, methods, strict=True):
         _panel(axes, frame[frame["method"] == method], places)
-        axes.set_title(naming.method_short(method))
+        axes.set_title(wording.method_short(method))
     first = panels[0]
     heads = [-i * (len(datasets) + 1) for i in range(len(models))]
     labels = [(place, ALL if d == MEAN else _title(study, d)) for (_, d), place in places.items()]
@@ -101,18 +101,18 @@ def _title(study: Study, dataset: str) -> str:
 
 
 def _panel(axes: matplotlib.axes.Axes, part: pd.DataFrame, places: dict[tuple[str, str], int]) -> None:
-    axes.axvline(0, color=style.GREY, linewidth=0.8)
+    axes.axvline(0, color=figure_style.GREY, linewidth=0.8)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     for model, dataset in part.loc[part["difference"].isna(), ["model", "dataset"]].to_numpy():
-        axes.text(0, places[model, dataset], "n/a", ha="center", va="center", color=style.GREY, bbox=_WHITE)
+        axes.text(0, places[model, dataset], "n/a", ha="center", va="center", color=figure_style.GREY, bbox=_WHITE)
     shown = part[part["difference"].notna()]
     numbers = shown[["difference", "low", "high"]].to_numpy(dtype=np.float64)
     for (difference, low, high), model, dataset, significant in zip(
         numbers, shown["model"], shown["dataset"], shown["significant"], strict=True
     ):
         y, mean = places[model, dataset], dataset == MEAN
-        colour = style.BLACK if mean else style.VERMILLION if difference >= 0 else style.BLUE
+        colour = figure_style.BLACK if mean else figure_style.VERMILLION if difference >= 0 else figure_style.BLUE
         axes.plot([low, high], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
         axes.plot(
             difference,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from beamuq.artifacts import Artifact
 from beamuq.comparison.comparison_rules import FOLDER, ComparisonRules, PrintedTable
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.core import VALUE_COLUMNS
-from beamuq.exhibits.measured import Key, stored_setting
+from beamuq.exhibits.evaluation_values import Key, stored_setting
+from beamuq.exhibits.exhibit_types import VALUE_COLUMNS
 from beamuq.methods.registry import METHODS
 from beamuq.strategies import parse
 from beamuq.study import GridEntry, Study
@@ -23,7 +23,7 @@ METRICS = ("PRR", "ROC-AUC", "PR-AUC", "accuracy")
 
 
 class RowKey(NamedTuple):
-    """What a printed number is of; unique among them."""
+    """What a printed number is of; distinct among them."""
 
     table: str
     model: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from beamuq.artifacts import Artifact
 from beamuq.exhibits import ablation_tables
-from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
-from beamuq.exhibits.ranked import Line
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Heading, Rule, Table
+from beamuq.exhibits.ranked_table import Line
 from beamuq.strategies import ablation
 from beamuq.study import Study
 

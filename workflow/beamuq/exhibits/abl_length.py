@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import examples, grid, naming, style
-from beamuq.exhibits.candidates import equal_bins
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import examples, figure_style, study_grid, wording
+from beamuq.exhibits.candidate_measures import equal_bins
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ METHOD, BINS = "Dissimilarity", 5
 
 def needs(study: Study) -> list[Artifact]:
     """Candidates, questions, scores and quality of one model on both datasets."""
-    model, _ = grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
+    model, _ = study_grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
     found = []
     for dataset in DATASETS:
-        grid.one_cell(study, model, dataset, study.main.scorer)
-        found += grid.answer_needs(study, model, dataset)
+        study_grid.one_cell(study, model, dataset, study.main.scorer)
+        found += study_grid.answer_artifacts(study, model, dataset)
     return found
 
 
@@ -35,11 +36,11 @@ def build(study: Study, inputs: Inputs) -> Figure:
     model = needs(study)[0].model
     rows, few = [], []
     for dataset in DATASETS:
-        candidates, found = examples.read(inputs, grid.answer_needs(study, model, dataset))
+        candidates, found = examples.read(inputs, study_grid.answer_artifacts(study, model, dataset))
         bins = equal_bins(candidates.lengths(), BINS)
         few += [f"{study.datasets[dataset].title} has {len(bins)}"] if len(bins) < BINS else []
         for chosen in bins:
-            keys = [(METHOD, variant, "") for variant in style.VARIANTS]
+            keys = [(METHOD, variant, "") for variant in figure_style.VARIANTS]
             for (_, variant, _), value in zip(
                 keys, found.prr(study, chosen.members, f"length {chosen.title}", keys), strict=True
             ):
@@ -47,38 +48,38 @@ def build(study: Study, inputs: Inputs) -> Figure:
     columns = ["dataset", "length", "variant", "value", "low", "high", "n", "note"]
     data = pd.DataFrame(rows, columns=columns).astype({"value": float, "low": float, "high": float})
     titles = {dataset: study.datasets[dataset].title for dataset in DATASETS}
-    title = naming.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
-    caption = naming.caption(
+    title = wording.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
+    caption = wording.caption(
         study,
         [
             f"PRR (higher is better) of {METHOD} over samples and over beams, by length of the greedy answer in "
-            f"generated tokens with the terminator, on {naming.listing(list(titles.values()))}, "
+            f"generated tokens with the terminator, on {wording.listing(list(titles.values()))}, "
             f"{study.models[model].title}.",
             f"About equally many questions a bin, {BINS} bins, no length split between two.",
-            f"Fewer than {BINS} bins: {naming.listing(few)}, since single lengths fill more than one share."
+            f"Fewer than {BINS} bins: {wording.listing(few)}, since single lengths fill more than one share."
             if few
             else "",
-            f"Bars: {style.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR is "
+            f"Bars: {figure_style.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR is "
             "undefined there (fewer than four questions, or all of one quality); no "
             "interval where more than 1 % of resamples are.",
-            grid.shown_instead(study, [MODEL], [model]),
+            study_grid.shown_instead(study, [MODEL], [model]),
         ],
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, titles))
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.2, title, note, legend_rows=1)
+    figure = figure_style.canvas(2.2, title, note, legend_rows=1)
     panels = figure.subplots(1, len(titles), sharey=True)
     for axes, (dataset, name) in zip(panels, titles.items(), strict=True):
         part = data[data["dataset"] == dataset]
-        for offset, (variant, look) in zip((-0.2, 0.2), style.VARIANTS.items(), strict=True):
+        for offset, (variant, look) in zip((-0.2, 0.2), figure_style.VARIANTS.items(), strict=True):
             bars = part[part["variant"] == variant]
             places, heights = np.arange(len(bars)) + offset, bars["value"].to_numpy()
-            errors = style.error_lengths(heights, bars["low"].to_numpy(), bars["high"].to_numpy())
+            errors = figure_style.error_lengths(heights, bars["low"].to_numpy(), bars["high"].to_numpy())
             axes.bar(
                 places,
                 heights,
@@ -87,18 +88,18 @@ def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> 
                 hatch=look.hatch,
                 label=look.title,
                 yerr=errors,
-                **style.ERROR_BARS,
+                **figure_style.ERROR_BARS,
             )
             for place in places[np.isnan(heights)]:
                 axes.text(place, 0.01, "n/a", ha="center", va="bottom", rotation=90)
-        axes.axhline(0, color=style.BLACK, linewidth=0.6)
+        axes.axhline(0, color=figure_style.BLACK, linewidth=0.6)
         axes.set_title(name, parse_math=False)
         axes.set_xlim(-0.6, len(bars) - 0.4)
-        style.length_axis(axes, np.arange(len(bars), dtype=np.float64), bars["length"], bars["n"], short=True)
+        figure_style.length_axis(axes, np.arange(len(bars), dtype=np.float64), bars["length"], bars["n"], short=True)
     if data["value"].isna().all():
         panels[0].set_ylim(-0.05, 1)  # no bar gives the axis a scale, and "n/a" would be set far outside it
     panels[0].set_ylabel("PRR")
-    style.legend(figure, panels[0], 2)
+    figure_style.legend(figure, panels[0], 2)
     return figure
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import ablation_tables, naming
-from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.exhibits import ablation_tables, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Table
 from beamuq.strategies import ablation, number
 from beamuq.study import Study
 
@@ -25,7 +26,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         study,
         inputs,
         chosen=recipe,
-        methods=naming.GRAPH,
+        methods=wording.GRAPH,
         stub=("Floor",),
         body=[ablation_tables.beam_line(f"ε={number(e)}", ablation("epsilon", e)) for e in floors],
         what="PRR (higher is better) for floors ε on the mass of each beam",
@@ -38,7 +39,7 @@ def build(study: Study, inputs: Inputs) -> Table:
 
 
 def _recipe(study: Study) -> str:
-    return ablation_tables.recipe(study, "epsilon", naming.GRAPH, lambda scoring: bool(scoring.epsilon))
+    return ablation_tables.recipe(study, "epsilon", wording.GRAPH, lambda scoring: bool(scoring.epsilon))
 
 
 EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

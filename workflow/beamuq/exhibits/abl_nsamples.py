@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from beamuq.exhibits import curves, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import curves, figure_style, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 LABEL = "abl_nsamples"
-SERIES = [(method, variant) for method in naming.GRAPH for variant in curves.BOTH]
+SERIES = [(method, variant) for method in wording.GRAPH for variant in curves.BOTH]
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
@@ -26,7 +27,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
         inputs,
         SERIES,
         what="PRR by number of candidates",
-        shows=f"PRR (higher is better) against the number of candidates M for {naming.listing(naming.GRAPH)}: "
+        shows=f"PRR (higher is better) against the number of candidates M for {wording.listing(wording.GRAPH)}: "
         "the first M samples, and a beam search of width M with probability weights.",
         draw=_draw,
         sentences=["At M = 1 the only beam is the greedy answer itself."],
@@ -34,15 +35,15 @@ def build(study: Study, inputs: Inputs) -> Figure:
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.1, title, note, legend_rows=1)
-    panels = figure.subplots(1, len(naming.GRAPH), sharex=True, sharey=True)
-    for axes, method in zip(panels, naming.GRAPH, strict=True):
+    figure = figure_style.canvas(2.1, title, note, legend_rows=1)
+    panels = figure.subplots(1, len(wording.GRAPH), sharex=True, sharey=True)
+    for axes, method in zip(panels, wording.GRAPH, strict=True):
         looks = {(method, variant): look for variant, look in curves.BOTH.items()}
         curves.draw(axes, data[data["method"] == method], looks)
         axes.set_title(f"{method}\nn = {n}")
     panels[0].set_ylabel("PRR")
     panels[1].set_xlabel("Number of candidates M")
-    style.legend(figure, panels[0], 2)
+    figure_style.legend(figure, panels[0], 2)
     return figure
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import grid, metric_tables, naming
-from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.exhibits import metric_tables, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Table
 from beamuq.study import Study
 
 LABEL, MODEL = "abl_other_methods", "gemma-3-4b-base"
-METHODS = ("SemanticEntropy", "DegreeMatrix", "SAR", *naming.CONSISTENCY)
+METHODS = ("SemanticEntropy", "DegreeMatrix", "SAR", *wording.CONSISTENCY)
 
 
 def needs(study: Study) -> list[Artifact]:
@@ -34,7 +35,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         sentences=[
             "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
             "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
-            grid.shown_instead(study, [MODEL], list(cells)),
+            study_grid.shown_instead(study, [MODEL], list(cells)),
         ],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from beamuq.exhibits import auc_tables
-from beamuq.exhibits.core import Exhibit
+from beamuq.exhibits.exhibit_types import Exhibit
 
 LABEL, METRIC = "abl_rocauc", "ROC-AUC"
 

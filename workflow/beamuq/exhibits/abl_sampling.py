@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import ablation_tables, naming
-from beamuq.exhibits.core import Exhibit, Heading, Inputs, Rule, Table
-from beamuq.exhibits.measured import stored_setting
-from beamuq.exhibits.ranked import Line, Printed
+from beamuq.exhibits import ablation_tables, wording
+from beamuq.exhibits.evaluation_values import stored_setting
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Heading, Rule, Table
+from beamuq.exhibits.ranked_table import Line, Printed
 from beamuq.strategies import of_kind, parse
 from beamuq.study import Study
 
@@ -28,7 +29,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         study,
         inputs,
         chosen=recipe,
-        methods=naming.GRAPH,
+        methods=wording.GRAPH,
         stub=("Candidates", "Setting"),
         body=body,
         what="PRR (higher is better) for different ways of generating candidates",
@@ -49,17 +50,20 @@ def build(study: Study, inputs: Inputs) -> Table:
 
 
 def _recipe(study: Study) -> str:
-    return ablation_tables.recipe(study, "every_strategy", naming.GRAPH, lambda scoring: scoring.every_strategy)
+    return ablation_tables.recipe(study, "every_strategy", wording.GRAPH, lambda scoring: scoring.every_strategy)
 
 
 def _body(study: Study, recipe: str) -> list[Line | Heading | Rule]:
     strategies = study.recipes[recipe].strategies()
     sampled = of_kind(strategies, "sample")
-    body: list[Line | Heading | Rule] = [_line("Beam search", "", naming.BEAMSEARCH, "beam")]
+    body: list[Line | Heading | Rule] = [_line("Beam search", "", wording.BEAMSEARCH, "beam")]
     blocks = [
-        ("Multinomial sampling", [(s, naming.MULTINOMIAL, "") for s in sampled]),
-        ("Multinomial, exact weights", [(s, naming.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
-        *((title, [(s, naming.BEAMSEARCH, "") for s in of_kind(strategies, kind)]) for kind, title in FAMILIES.items()),
+        ("Multinomial sampling", [(s, wording.MULTINOMIAL, "") for s in sampled]),
+        ("Multinomial, exact weights", [(s, wording.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
+        *(
+            (title, [(s, wording.BEAMSEARCH, "") for s in of_kind(strategies, kind)])
+            for kind, title in FAMILIES.items()
+        ),
     ]
     for title, lines in blocks:
         body += [Rule()] if lines else []

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import grid, naming, ranked
-from beamuq.exhibits.core import Heading, Inputs, Rule, Table
-from beamuq.exhibits.measured import Key, Measured, Measurements
-from beamuq.exhibits.ranked import Column, Line, Printed
+from beamuq.exhibits import ranked_table, study_grid, wording
+from beamuq.exhibits.evaluation_values import Key, Measured, Measurements
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Heading, Rule, Table
+from beamuq.exhibits.ranked_table import Column, Line, Printed
 from beamuq.study import Scoring, Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base")
@@ -34,13 +35,13 @@ def recipe(study: Study, what: str, methods: Sequence[str], test: Callable[[Scor
     )
 
 
-def cells(study: Study, chosen: str) -> list[grid.Cell]:
+def cells(study: Study, chosen: str) -> list[study_grid.Cell]:
     """Model × dataset pairs that the grid runs with the recipe, in the study's order."""
     return [
         (model, dataset)
         for model in study.models
         for dataset in study.datasets
-        if grid.covers(study, chosen, model, dataset, study.main.scorer)
+        if study_grid.covers(study, chosen, model, dataset, study.main.scorer)
     ]
 
 
@@ -78,7 +79,7 @@ def table(
 
     columns = [
         Column(
-            (study.models[model].title, study.datasets[dataset].title, naming.method_short(method)),
+            (study.models[model].title, study.datasets[dataset].title, wording.method_short(method)),
             Printed(model=model, dataset=dataset, method=method),
         )
         for model, dataset in evaluations
@@ -90,24 +91,26 @@ def table(
         sizes.setdefault(dataset, []).append(measure(columns[0].key | Printed(model, dataset) | first).n)
 
     def caption(marks: str, spread: str) -> str:
-        return naming.caption(
+        return wording.caption(
             study,
             [
                 f"{what}.",
                 *sentences,
                 f"{marks}.",
-                f"{ranked.size_sentence(study, sizes)} {spread}",
-                grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
+                f"{ranked_table.size_sentence(study, sizes)} {spread}",
+                study_grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
 
-    return ranked.ranked_table(
+    return ranked_table.ranked_table(
         label,
-        title=naming.titled(study, what),
-        caption=caption(ranked.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
-        interval_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, list(sizes), body)),
+        title=wording.titled(study, what),
+        caption=caption(ranked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
+        interval_caption=caption(
+            ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, list(sizes), body)
+        ),
         metric="PRR",
         stub=stub,
         columns=columns,
@@ -120,4 +123,4 @@ def table(
 
 def beam_line(title: str, setting: str) -> Line:
     """A row of the beam form."""
-    return Line((title,), Printed(variant=naming.BEAMSEARCH, setting=setting))
+    return Line((title,), Printed(variant=wording.BEAMSEARCH, setting=setting))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import grid, metric_tables
-from beamuq.exhibits.core import Inputs, Table
+from beamuq.exhibits import metric_tables, study_grid
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Table
 from beamuq.study import Study
 
 MODEL = "gemma-3-4b-base"
@@ -32,6 +33,6 @@ def build(study: Study, inputs: Inputs, *, label: str, metric: str) -> Table:
         metric=metric,
         sentences=[
             f"Incorrect answers ({study.quality.title} ≤ {study.quality.threshold}) are the positives.",
-            grid.shown_instead(study, [MODEL], list(cells)),
+            study_grid.shown_instead(study, [MODEL], list(cells)),
         ],
     )

@@ -6,8 +6,9 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import intervals
-from beamuq.exhibits import grid, naming, numbers, ranked, style
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Table, unique
+from beamuq.exhibits import figure_style, number_format, ranked_table, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Exhibit, Grid, Row, Table
 from beamuq.study import Study
 
 LABEL = "base_accs"
@@ -16,10 +17,10 @@ LABEL = "base_accs"
 def needs(study: Study) -> list[Artifact]:
     """Quality of the main recipe for every model × dataset, and the questions for their groups."""
     recipe, metric = study.main.recipe, study.quality.metric
-    return unique(
+    return distinct(
         [
             need
-            for model, datasets in grid.main_cells(study).items()
+            for model, datasets in study_grid.main_cells(study).items()
             for dataset in datasets
             for need in (
                 Artifact("quality", model=model, dataset=dataset, recipe=recipe, metric=metric),
@@ -31,7 +32,7 @@ def needs(study: Study) -> list[Artifact]:
 
 def build(study: Study, inputs: Inputs) -> Table:
     """Accuracy with an interval that knows stories: Wilson's, its n cut by the design effect."""
-    cells = grid.main_cells(study)
+    cells = study_grid.main_cells(study)
     datasets = list(next(iter(cells.values())))
     rows = []
     sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
@@ -42,19 +43,19 @@ def build(study: Study, inputs: Inputs) -> Table:
             of = _accuracy(study, inputs, model, dataset)
             rows.append((f"tab:{LABEL}", model, dataset, "accuracy", "", "", "", of.value, None, of.low, of.high, of.n))
             sizes[dataset].append(of.n)
-            printed.append(Cell(numbers.percent(of.value), spread=f"[{100 * of.low:.0f}, {100 * of.high:.0f}]"))
+            printed.append(Cell(number_format.percent(of.value), spread=f"[{100 * of.low:.0f}, {100 * of.high:.0f}]"))
         body.append(Row((study.models[model].title,), tuple(printed)))
     stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
     title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
-    caption = naming.caption(
+    caption = wording.caption(
         study,
         [
-            f"{title}, with {style.confidence(study)} Wilson score intervals in brackets.",
-            f"Questions of one {naming.listing(stories)} story depend on each other: there the interval's n is divided "
+            f"{title}, with {figure_style.confidence(study)} Wilson score intervals in brackets.",
+            f"Questions of one {wording.listing(stories)} story depend on each other: there the interval's n is divided "
             "by the design effect, the cluster-robust variance over the binomial one."
             if stories
             else "",
-            ranked.size_sentence(study, sizes),
+            ranked_table.size_sentence(study, sizes),
         ],
         quality=True,
     )
@@ -63,7 +64,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         tuple(study.datasets[d].title for d in datasets),
     )
     values = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
-    return Table(LABEL, naming.titled(study, title), caption, values, Grid(("Model",), header, tuple(body)))
+    return Table(LABEL, wording.titled(study, title), caption, values, Grid(("Model",), header, tuple(body)))
 
 
 def _accuracy(study: Study, inputs: Inputs, model: str, dataset: str) -> intervals.Accuracy:

@@ -10,9 +10,10 @@ import pandas as pd
 from beamuq import theorem
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import intervals
-from beamuq.exhibits import grid, naming, numbers, style
-from beamuq.exhibits.candidates import Candidates, group_of, length_bins
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import figure_style, number_format, study_grid, wording
+from beamuq.exhibits.candidate_measures import Candidates, group_of, length_bins
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LABEL, MODEL, DATASET = "beam_mass_threshold", "gemma-3-4b-base", "triviaqa"
 
 def needs(study: Study) -> list[Artifact]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
-    return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
+    return study_grid.candidate_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
@@ -44,9 +45,9 @@ def build(study: Study, inputs: Inputs) -> Figure:
             rows.append((title, name, threshold, float(passed.mean()), low, high, int(members.sum())))
     data = pd.DataFrame(rows, columns=["length", "threshold", "mass_above", "share", "low", "high", "n"])
     model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-    title = naming.titled(study, f"Questions that meet the sufficient condition, {dataset}, {model}")
+    title = wording.titled(study, f"Questions that meet the sufficient condition, {dataset}, {model}")
     overall = data[data["length"] == "All"].set_index("threshold")["share"]
-    caption = naming.caption(
+    caption = wording.caption(
         study,
         [
             f"Share of questions whose {size} beams cover a probability mass m_B above a threshold, by length of the "
@@ -55,36 +56,43 @@ def build(study: Study, inputs: Inputs) -> Figure:
             f"The printed threshold is 1 − 1/(2√M) = {thresholds['printed']:.3f}; its proof uses an upper bound on the "
             f"variance where it needs a lower one, and the sharp sufficient condition is M/(M + 1) = "
             f"{thresholds['corrected']:.3f}.",
-            f"Over all: {numbers.percent(overall['printed'], 1)} pass the printed threshold, "
-            f"{numbers.percent(overall['corrected'], 1)} the corrected one.",
-            f"Bars: {style.confidence(study)} Wilson intervals.",
-            grid.shown_instead(study, [MODEL], [files[0].model]),
+            f"Over all: {number_format.percent(overall['printed'], 1)} pass the printed threshold, "
+            f"{number_format.percent(overall['corrected'], 1)} the corrected one.",
+            f"Bars: {figure_style.confidence(study)} Wilson intervals.",
+            study_grid.shown_instead(study, [MODEL], [files[0].model]),
         ],
     )
     return Figure(LABEL, title, caption, data, lambda: _draw(title, data))
 
 
 def _draw(title: str, data: pd.DataFrame) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.3, title, legend_rows=1)
+    figure = figure_style.canvas(2.3, title, legend_rows=1)
     axes = figure.subplots()
     names = list(dict.fromkeys(data["threshold"]))
-    looks = [(style.BLUE, ""), (style.ORANGE, "////")]
-    places = style.bar_places(len(data) // len(names))
+    looks = [(figure_style.BLUE, ""), (figure_style.ORANGE, "////")]
+    places = figure_style.bar_places(len(data) // len(names))
     top = []
     for offset, name, (colour, hatch) in zip((-0.2, 0.2), names, looks, strict=True):
         part = data[data["threshold"] == name]
         heights = 100 * part["share"].to_numpy()
-        errors = style.error_lengths(heights, 100 * part["low"].to_numpy(), 100 * part["high"].to_numpy())
+        errors = figure_style.error_lengths(heights, 100 * part["low"].to_numpy(), 100 * part["high"].to_numpy())
         formula = {"printed": r"$m_B > 1 - 1/(2\sqrt{M})$", "corrected": r"$m_B > M/(M + 1)$"}[name]
         label = f"{name}: {formula} = {part['mass_above'].iloc[0]:.3f}"
         axes.bar(
-            places + offset, heights, 0.38, color=colour, hatch=hatch, label=label, yerr=errors, **style.ERROR_BARS
+            places + offset,
+            heights,
+            0.38,
+            color=colour,
+            hatch=hatch,
+            label=label,
+            yerr=errors,
+            **figure_style.ERROR_BARS,
         )
         top.append(heights + errors[1])
-    axes.set_ylim(0, style.percent_top(np.concatenate(top)))
+    axes.set_ylim(0, figure_style.percent_top(np.concatenate(top)))
     axes.set_ylabel("Questions above (%)")
-    style.length_axis(axes, places, part["length"], part["n"])
-    style.legend(figure, axes, 2)
+    figure_style.length_axis(axes, places, part["length"], part["n"])
+    figure_style.legend(figure, axes, 2)
     return figure
 
 

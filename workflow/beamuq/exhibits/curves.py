@@ -10,9 +10,10 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import grid, naming, style
-from beamuq.exhibits.core import Figure, Inputs
-from beamuq.exhibits.measured import Key, Measured, Measurements
+from beamuq.exhibits import figure_style, study_grid, wording
+from beamuq.exhibits.evaluation_values import Key, Measured, Measurements
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Figure
 from beamuq.strategies import ablation
 from beamuq.study import Study
 
@@ -33,7 +34,9 @@ def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str
     BeamUQError
         If there is none.
     """
-    found = {model: recipe for model in study.models if (recipe := grid.budget_recipe(study, model, dataset, methods))}
+    found = {
+        model: recipe for model in study.models if (recipe := study_grid.budget_recipe(study, model, dataset, methods))
+    }
     if not found:
         raise BeamUQError(
             f"needs {dataset} in a recipe that decodes {study.main.sample!r} and {study.main.beam!r} and whose scoring "
@@ -51,7 +54,7 @@ def row(model: str, dataset: str, series: Series, size: int, found: Measured) ->
 def needs(study: Study, series: Sequence[Series]) -> list[Artifact]:
     """The evaluation of the recipe that scores the series at every M, one model on TriviaQA."""
     found = recipes(study, list(dict.fromkeys(method for method, _ in series)), DATASET)
-    model = grid.first_model(study, MODEL, lambda m: m in found)
+    model = study_grid.first_model(study, MODEL, lambda m: m in found)
     return [Artifact("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
 
 
@@ -78,24 +81,24 @@ def figure(
         columns=COLUMNS,
     )
     of, n = f"{study.datasets[DATASET].title}, {study.models[need.model].title}", int(data["n"].iloc[0])
-    title = naming.titled(study, f"{what}, {of}")
-    caption = naming.caption(
+    title = wording.titled(study, f"{what}, {of}")
+    caption = wording.caption(
         study,
         [
             f"{shows} {of}, n = {n} questions.",
             *sentences,
             band_sentence(study, data),
             undefined_sentence(data),
-            grid.shown_instead(study, [MODEL], [need.model]),
+            study_grid.shown_instead(study, [MODEL], [need.model]),
         ],
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(label, title, caption, data, lambda: draw(title, note, data, n))
 
 
-def draw(axes: matplotlib.axes.Axes, data: pd.DataFrame, looks: Mapping[Series, style.Look]) -> None:
+def draw(axes: matplotlib.axes.Axes, data: pd.DataFrame, looks: Mapping[Series, figure_style.SeriesStyle]) -> None:
     """One panel: a line and a band a series; where a value is undefined the line is broken."""
     for (method, variant), look in looks.items():
         part = data[(data["method"] == method) & (data["variant"] == variant)].astype({"value": float})
@@ -121,10 +124,10 @@ def band_sentence(study: Study, data: pd.DataFrame) -> str:
     places = []
     for (model, dataset), part in data.groupby(["model", "dataset"], sort=False):
         without = sorted(set(part[part["value"].notna() & part["low"].isna()]["M"]))
-        at = "every M" if without == sorted(set(part["M"])) else f"M = {naming.listing([str(M) for M in without])}"
+        at = "every M" if without == sorted(set(part["M"])) else f"M = {wording.listing([str(M) for M in without])}"
         places += [f"{study.datasets[str(dataset)].title}, {study.models[str(model)].title}, {at}"] if without else []
     missing = f" None where more than 1 % of resamples are undefined: {'; '.join(places)}." if places else ""
-    return f"Bands: {style.confidence(study)} bootstrap intervals over questions.{missing}"
+    return f"Bands: {figure_style.confidence(study)} bootstrap intervals over questions.{missing}"
 
 
-BOTH = {variant: style.VARIANTS[variant] for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH)}
+BOTH = {variant: figure_style.VARIANTS[variant] for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH)}

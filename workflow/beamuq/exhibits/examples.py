@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import grid, lettering, naming, style
-from beamuq.exhibits.candidates import Candidates
-from beamuq.exhibits.core import Figure, Inputs
-from beamuq.exhibits.scored import Scored
+from beamuq.exhibits import figure_style, lettering, study_grid, wording
+from beamuq.exhibits.candidate_measures import Candidates
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Figure
+from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ class Example:
 
 def needs(study: Study, dataset: str) -> list[Artifact]:
     """Candidates, questions, scores and quality of one cell of the main recipe."""
-    return grid.answer_needs(study, *grid.one_cell(study, MODEL, dataset, study.main.scorer))
+    return study_grid.answer_artifacts(study, *study_grid.one_cell(study, MODEL, dataset, study.main.scorer))
 
 
-def read(inputs: Inputs, files: Sequence[Artifact]) -> tuple[Candidates, Scored]:
+def read(inputs: Inputs, files: Sequence[Artifact]) -> tuple[Candidates, QuestionScores]:
     """What :func:`needs` names."""
     candidates, questions, scores, quality = files
-    return Candidates(inputs, candidates, questions), Scored(inputs, scores, quality, questions)
+    return Candidates(inputs, candidates, questions), QuestionScores(inputs, scores, quality, questions)
 
 
 def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) -> Figure:
@@ -58,8 +59,8 @@ def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) ->
     chosen, rule = _chosen(scored, study.quality.threshold, count)
     examples = [_example(study, dataset, candidates, scored, position) for position in chosen]
     model, name = study.models[files[0].model].title, study.datasets[dataset].title
-    title = naming.titled(study, f"Worked example{'s' if len(examples) > 1 else ''}, {name}, {model}")
-    caption = naming.caption(
+    title = wording.titled(study, f"Worked example{'s' if len(examples) > 1 else ''}, {name}, {model}")
+    caption = wording.caption(
         study,
         [
             f"Worked examples of {model} on {name}: the greedy answer, {study.main.num_candidates} multinomial samples "
@@ -68,16 +69,16 @@ def build(label: str, study: Study, inputs: Inputs, dataset: str, count: int) ->
             f"Chosen by rule, not by hand: {rule} "
             f"(right: {study.quality.title} > {study.quality.threshold:g}). Long texts are cut with an ellipsis; the "
             "CSV file has them whole.",
-            grid.shown_instead(study, [MODEL], [files[0].model]),
+            study_grid.shown_instead(study, [MODEL], [files[0].model]),
         ],
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(label, title, caption, _frame(examples), lambda: _draw(title, note, examples))
 
 
-def _chosen(scored: Scored, threshold: float, count: int) -> tuple[list[int], str]:
+def _chosen(scored: QuestionScores, threshold: float, count: int) -> tuple[list[int], str]:
     right = scored.quality > threshold
     wrongs, rights = np.flatnonzero(~right), np.flatnonzero(right)
     if count == 1:
@@ -91,7 +92,7 @@ def _chosen(scored: Scored, threshold: float, count: int) -> tuple[list[int], st
     return list(range(min(2, len(right)))), f"the first two questions in the study's order, no answer being {missing}"
 
 
-def _example(study: Study, dataset: str, candidates: Candidates, scored: Scored, position: int) -> Example:
+def _example(study: Study, dataset: str, candidates: Candidates, scored: QuestionScores, position: int) -> Example:
     key = scored.ids[position]
     asked = candidates.questions.loc[key]
     samples = candidates.of(study.main.sample, study.main.num_candidates)
@@ -105,8 +106,8 @@ def _example(study: Study, dataset: str, candidates: Candidates, scored: Scored,
         reference=asked["references"][0],
         samples=tuple(samples["text"]),
         beams=tuple(zip(beams["text"], np.exp(beams["logprob"].to_numpy()).tolist(), strict=True)),
-        multinomial=float(scored.scores(METHOD, naming.MULTINOMIAL)[position]),
-        beamsearch=float(scored.scores(METHOD, naming.BEAMSEARCH)[position]),
+        multinomial=float(scored.scores(METHOD, wording.MULTINOMIAL)[position]),
+        beamsearch=float(scored.scores(METHOD, wording.BEAMSEARCH)[position]),
     )
 
 
@@ -118,17 +119,17 @@ def _frame(examples: Sequence[Example]) -> pd.DataFrame:
             rows += [(example.id, part, None, text, None)] if text else []
         rows += [(example.id, "sample", rank, text, None) for rank, text in enumerate(example.samples)]
         rows += [(example.id, "beam", rank, text, p) for rank, (text, p) in enumerate(example.beams)]
-        rows.append((example.id, naming.method_title(METHOD), None, "", example.multinomial))
-        rows.append((example.id, naming.method_title(METHOD, naming.BEAMSEARCH), None, "", example.beamsearch))
+        rows.append((example.id, wording.method_title(METHOD), None, "", example.multinomial))
+        rows.append((example.id, wording.method_title(METHOD, wording.BEAMSEARCH), None, "", example.beamsearch))
     return pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
 
 
 def _draw(title: str, note: str, examples: Sequence[Example]) -> matplotlib.figure.Figure:
-    width = (style.WIDTH - 0.1) / len(examples) - 0.1
+    width = (figure_style.WIDTH - 0.1) / len(examples) - 0.1
     heads = [_head(example, width - 2 * INSET) for example in examples]
     lines = max(map(len, heads)) + max(max(len(e.samples), len(e.beams)) for e in examples) + 3
     height = lines * LINE + 3 * INSET + 0.1
-    figure = style.canvas(height, title, note)
+    figure = figure_style.canvas(height, title, note)
     panels = figure.subplots(1, len(examples), squeeze=False)[0]
     for axes, example, head in zip(panels, examples, heads, strict=True):
         axes.set_xlim(0, width)
@@ -136,7 +137,7 @@ def _draw(title: str, note: str, examples: Sequence[Example]) -> matplotlib.figu
         axes.set_xticks([])
         axes.set_yticks([])
         axes.spines[:].set_visible(True)
-        axes.spines[:].set_color(style.GREY)
+        axes.spines[:].set_color(figure_style.GREY)
         _panel(axes, example, head, width, max(map(len, heads)))
     return figure
 
@@ -168,7 +169,7 @@ def _panel(
         y += LINE
     y = INSET * 2 + rows * LINE
     middle = INSET + 0.42 * (width - 2 * INSET)
-    axes.hlines(y, INSET, width - INSET, color=style.BLACK, linewidth=0.6)
+    axes.hlines(y, INSET, width - INSET, color=figure_style.BLACK, linewidth=0.6)
     write(INSET, y + 0.03, "Samples", bold=True)
     write(middle + 0.06, y + 0.03, "Beams", bold=True)
     write(width - INSET, y + 0.03, "p", right=True)
@@ -183,11 +184,11 @@ def _panel(
             write(middle + 0.06, y, lettering.cut(text or "(empty)", room))
             write(width - INSET, y, f"{p:.3f}", right=True, grey=True)
         y += LINE
-    axes.vlines(middle, top - LINE, y, color=style.BLACK, linewidth=0.6)
-    axes.hlines(y + 0.02, INSET, width - INSET, color=style.BLACK, linewidth=0.6)
+    axes.vlines(middle, top - LINE, y, color=figure_style.BLACK, linewidth=0.6)
+    axes.hlines(y + 0.02, INSET, width - INSET, color=figure_style.BLACK, linewidth=0.6)
     for label, value in (
-        (naming.method_title(METHOD), example.multinomial),
-        (naming.method_title(METHOD, naming.BEAMSEARCH), example.beamsearch),
+        (wording.method_title(METHOD), example.multinomial),
+        (wording.method_title(METHOD, wording.BEAMSEARCH), example.beamsearch),
     ):
         write(INSET, y + 0.05, f"{label}:", bold=True)
         write(INSET + lettering.width(f"{label}:", bold=True) + GAP, y + 0.05, f"{value:.3f}")

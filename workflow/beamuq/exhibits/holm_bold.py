@@ -9,8 +9,8 @@ import numpy as np
 
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits import numbers
-from beamuq.exhibits.measured import Measured
+from beamuq.exhibits import number_format
+from beamuq.exhibits.evaluation_values import Measured
 
 LEVEL = 0.05
 
@@ -30,7 +30,7 @@ def verdicts(column: Sequence[Measured]) -> list[Verdict]:
     every other row of the column, at :data:`LEVEL`. A comparison that cannot be made counts as the least significant
     and its row is not bold. Among tied best values the first in the order of reading is compared with.
     """
-    marks = numbers.marks([row.value for row in column])
+    marks = number_format.marks([row.value for row in column])
     if "best" not in marks:
         return [Verdict(False) for _ in column]
     best = marks.index("best")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from beamuq.exhibits import style
+from beamuq.exhibits import figure_style
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -66,9 +66,9 @@ def writer(axes: matplotlib.axes.Axes) -> Callable[..., None]:
             text,
             ha="right" if right else "left",
             va="top",
-            fontsize=style.TEXT,
+            fontsize=figure_style.TEXT,
             fontweight="bold" if bold else "normal",
-            color="#555555" if grey else style.BLACK,
+            color="#555555" if grey else figure_style.BLACK,
             parse_math=False,
             in_layout=False,  # else the panel would shrink to make room for what is inside it
         )
@@ -80,7 +80,7 @@ def writer(axes: matplotlib.axes.Axes) -> Callable[..., None]:
 def _font(bold: bool) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=style.FAMILY, size=style.TEXT, weight="bold" if bold else "normal")
+    return FontProperties(family=figure_style.FAMILY, size=figure_style.TEXT, weight="bold" if bold else "normal")
 
 
 @cache

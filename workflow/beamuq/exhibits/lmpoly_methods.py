@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import naming
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
+from beamuq.exhibits import wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Exhibit, Grid, Row, Rule, Table
 from beamuq.methods.registry import resolve
 from beamuq.study import Study
 
@@ -48,10 +49,10 @@ def build(study: Study, inputs: Inputs) -> Table:
             body.append(Row(("" if position else category,), (Cell(title), Cell(known))))
             rows.append((f"tab:{LABEL}", "", "", "category", method, "", "", category, None, None, None, None))
     title = "Baseline uncertainty methods by category"
-    caption = naming.caption(study, [f"{title}, and whether this study scores them."])
+    caption = wording.caption(study, [f"{title}, and whether this study scores them."])
     grid = Grid(("Category",), (("Uncertainty quantification method", "In this study"),), tuple(body))
     values = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
-    return Table(LABEL, naming.titled(study, title), caption, values, grid)
+    return Table(LABEL, wording.titled(study, title), caption, values, grid)
 
 
 EXHIBIT = Exhibit(LABEL, "table", needs, build, __name__)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import grid, naming, ranked
-from beamuq.exhibits.core import Heading, Inputs, Rule, Table
-from beamuq.exhibits.measured import Key, Measured, Measurements, mean_over_datasets
-from beamuq.exhibits.ranked import Column, Line, Printed
+from beamuq.exhibits import ranked_table, study_grid, wording
+from beamuq.exhibits.evaluation_values import Key, Measured, Measurements, mean_over_datasets
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Heading, Rule, Table
+from beamuq.exhibits.ranked_table import Column, Line, Printed
 from beamuq.methods import registry
 from beamuq.study import Study
 
@@ -31,12 +32,12 @@ def needs(study: Study, cells: dict[str, list[str]], scorer: str) -> list[Artifa
 def main_body(study: Study) -> Body:
     """The study's methods in its order: baselines, then each consistency-based method in both forms."""
     found = [registry.resolve(name) for name in study.scoring[study.main.recipe].methods]
-    pairs = [m for m in found if len(m.variants) == 2 and m.name not in (*naming.BASELINES, "DegreeMatrix")]
-    baselines = [m for m in found if len(m.variants) == 1 or m.name in naming.BASELINES]
+    pairs = [m for m in found if len(m.variants) == 2 and m.name not in (*wording.BASELINES, "DegreeMatrix")]
+    baselines = [m for m in found if len(m.variants) == 1 or m.name in wording.BASELINES]
     body: Body = []
     if baselines:
         body += [Heading("Baseline UQ methods"), Rule()]
-        body += [Line((naming.method_title(m.name),), Printed(method=m.name)) for m in baselines]
+        body += [Line((wording.method_title(m.name),), Printed(method=m.name)) for m in baselines]
     if pairs:
         body += [Rule()] if baselines else []
         body += [Heading("Consistency-based UQ: multinomial vs. beamsearch versions")]
@@ -49,8 +50,8 @@ def pair_body(methods: Sequence[str], *, first_rule: bool = False) -> Body:
     body: Body = []
     for method in methods:
         body += [Rule()] if body or first_rule else []
-        for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH):
-            body.append(Line((naming.method_title(method, variant),), Printed(method=method, variant=variant)))
+        for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
+            body.append(Line((wording.method_title(method, variant),), Printed(method=method, variant=variant)))
     return body
 
 
@@ -91,25 +92,25 @@ def table(
     has_entropy = any(isinstance(i, Line) and i.key.method == "SemanticEntropy" and not i.key.variant for i in body)
 
     def caption(marks: str, spread: str) -> str:
-        return naming.caption(
+        return wording.caption(
             study,
             [
                 f"{what}.",
                 *sentences,
-                f"{marks}{'; ' + ranked.ARROW_SENTENCE if has_pairs else ''}.",
+                f"{marks}{'; ' + ranked_table.ARROW_SENTENCE if has_pairs else ''}.",
                 spread,
-                ranked.size_sentence(study, sizes),
+                ranked_table.size_sentence(study, sizes),
                 SEMANTIC_ENTROPY if has_entropy else "",
             ],
             scorers=[scorer],
             quality=True,
         )
 
-    return ranked.ranked_table(
+    return ranked_table.ranked_table(
         label,
-        title=naming.titled(study, what),
-        caption=caption(ranked.MARKS_SENTENCE, ranked.spread_sentence(study, shown)),
-        interval_caption=caption(ranked.bold_sentence(body), ranked.interval_sentence(study, shown, body)),
+        title=wording.titled(study, what),
+        caption=caption(ranked_table.MARKS_SENTENCE, ranked_table.spread_sentence(study, shown)),
+        interval_caption=caption(ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, shown, body)),
         metric=metric,
         stub=("Method",),
         columns=columns,
@@ -122,7 +123,7 @@ def by_model(
     label: str, study: Study, inputs: Inputs, *, what: str, answer_source: str = "greedy", sentences: Sequence[str] = ()
 ) -> Table:
     """Every method of the main recipe, a column a model: PRR, mean over the datasets."""
-    cells = grid.main_cells(study)
+    cells = study_grid.main_cells(study)
     return table(
         label,
         study,
@@ -171,5 +172,5 @@ def by_dataset(
 def one_model(study: Study, preferred: str) -> dict[str, list[str]]:
     """The paper's model, or its stand-in, with every dataset of the main recipe."""
     recipe = study.main.recipe
-    model = grid.first_model(study, preferred, lambda m: m in grid.models(study, recipe))
-    return grid.main_cells(study, [model])
+    model = study_grid.first_model(study, preferred, lambda m: m in study_grid.models(study, recipe))
+    return study_grid.main_cells(study, [model])

@@ -9,8 +9,9 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.data import prompt_template
-from beamuq.exhibits import naming
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
+from beamuq.exhibits import wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Exhibit, Grid, Row, Rule, Table
 from beamuq.study import PROMPTS, Dataset, Study
 
 LABEL = "prompts"
@@ -43,8 +44,8 @@ def build(study: Study, inputs: Inputs) -> Table:
             for style, text in shown.items()
         ]
     title = "Prompt templates"
-    used = naming.listing([f"{m.title} ({m.style})" for m in study.models.values()])
-    caption = naming.caption(
+    used = wording.listing([f"{m.title} ({m.style})" for m in study.models.values()])
+    caption = wording.caption(
         study,
         [
             f"{title} of each dataset for base and instruct models; <…> stands for what is put in at run time.",
@@ -56,7 +57,7 @@ def build(study: Study, inputs: Inputs) -> Table:
     )
     values = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
     grid = Grid(("Dataset",), (tuple(STYLES.values()),), tuple(body))
-    return Table(LABEL, naming.titled(study, title), caption, values, grid)
+    return Table(LABEL, wording.titled(study, title), caption, values, grid)
 
 
 def _shown(dataset: Dataset, style: str) -> str:

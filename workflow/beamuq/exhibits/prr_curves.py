@@ -9,9 +9,10 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits import grid, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
-from beamuq.exhibits.scored import Floats, Scored
+from beamuq.exhibits import figure_style, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
+from beamuq.exhibits.question_scores import Floats, QuestionScores
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -23,37 +24,37 @@ BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 
 def needs(study: Study) -> list[Artifact]:
     """Scores, quality and questions of one model on TriviaQA."""
-    return grid.score_needs(study, *grid.one_cell(study, MODEL, DATASET, study.main.scorer))
+    return study_grid.score_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET, study.main.scorer))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
     files = needs(study)
-    found = Scored(inputs, *files)
+    found = QuestionScores(inputs, *files)
     resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
     counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{LABEL} {files[0].model}")
     frames = []
-    for method in naming.GRAPH:
-        for variant in (naming.MULTINOMIAL, naming.BEAMSEARCH):
+    for method in wording.GRAPH:
+        for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
             scores = found.scores(method, variant)
             frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
     data = pd.concat(frames, ignore_index=True)
     model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-    title = naming.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
-    caption = naming.caption(
+    title = wording.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
+    caption = wording.caption(
         study,
         [
             f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
-            f"{naming.listing(naming.GRAPH)} over samples and beams, with the oracle and random orders. "
+            f"{wording.listing(wording.GRAPH)} over samples and beams, with the oracle and random orders. "
             f"{dataset}, {model}, n = {len(found.quality)} questions.",
             f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
-            f"Bands: {style.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
-            grid.shown_instead(study, [MODEL], [files[0].model]),
+            f"Bands: {figure_style.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
+            study_grid.shown_instead(study, [MODEL], [files[0].model]),
         ],
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(
         LABEL,
         title,
@@ -93,27 +94,32 @@ def _curves(
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, max_rejection: float, n: int) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.2, title, note, legend_rows=1)
-    panels = figure.subplots(1, len(naming.GRAPH), sharex=True, sharey=True)
-    for axes, method in zip(panels, naming.GRAPH, strict=True):
+    figure = figure_style.canvas(2.2, title, note, legend_rows=1)
+    panels = figure.subplots(1, len(wording.GRAPH), sharex=True, sharey=True)
+    for axes, method in zip(panels, wording.GRAPH, strict=True):
         part = data[data["method"] == method]
-        for variant, look in style.VARIANTS.items():
+        for variant, look in figure_style.VARIANTS.items():
             curve = part[part["variant"] == variant]
             axes.fill_between(
                 curve["rejected"], curve["low"], curve["high"], color=look.colour, alpha=0.18, linewidth=0
             )
             axes.plot(curve["rejected"], curve["quality"], color=look.colour, linestyle=look.line, label=look.title)
-        axes.plot(curve["rejected"], curve["oracle"], color=style.BLACK, linewidth=0.9, label="oracle")
+        axes.plot(curve["rejected"], curve["oracle"], color=figure_style.BLACK, linewidth=0.9, label="oracle")
         axes.plot(
-            curve["rejected"], curve["random"], color=style.GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random"
+            curve["rejected"],
+            curve["random"],
+            color=figure_style.GREY,
+            linestyle=(0, (5, 2)),
+            linewidth=0.9,
+            label="random",
         )
-        axes.axvline(max_rejection, color=style.BLACK, linestyle=":", linewidth=0.9, label="max rejection")
+        axes.axvline(max_rejection, color=figure_style.BLACK, linestyle=":", linewidth=0.9, label="max rejection")
         axes.set_title(f"{method}\nn = {n}")
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     panels[1].set_xlabel("Rejected share of answers")
     panels[0].set_ylabel("Mean quality of what is retained")
-    style.legend(figure, panels[0], 5)
+    figure_style.legend(figure, panels[0], 5)
     return figure
 
 

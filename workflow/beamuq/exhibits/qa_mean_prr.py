@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import grid, metric_tables
-from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.exhibits import metric_tables, study_grid
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Table
 from beamuq.study import Study
 
 LABEL = "qa_mean_prr"
@@ -12,7 +13,7 @@ LABEL = "qa_mean_prr"
 
 def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every model × dataset."""
-    return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
+    return metric_tables.needs(study, study_grid.main_cells(study), study.main.scorer)
 
 
 def build(study: Study, inputs: Inputs) -> Table:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import grid, metric_tables
-from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.exhibits import metric_tables, study_grid
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Table
 from beamuq.study import Study
 
 
 def needs(study: Study, *, model: str) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every dataset of one model."""
-    return metric_tables.needs(study, grid.main_cells(study, [model]), study.main.scorer)
+    return metric_tables.needs(study, study_grid.main_cells(study, [model]), study.main.scorer)
 
 
 def build(study: Study, inputs: Inputs, *, model: str) -> Table:
     """Values as evaluated; the mean's interval from the stored replicates."""
-    cells = grid.main_cells(study, [model])
+    cells = study_grid.main_cells(study, [model])
     return metric_tables.by_dataset(
         _label(study, model),
         study,

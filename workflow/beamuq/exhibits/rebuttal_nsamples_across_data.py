@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import curves, grid, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs, unique
-from beamuq.exhibits.scored import Scored
+from beamuq.exhibits import curves, figure_style, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
+from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.strategies import ablation
 from beamuq.study import Study
 
@@ -26,15 +27,15 @@ def needs(study: Study) -> list[Artifact]:
     """Scores, quality and questions of every panel."""
     found = []
     for model, dataset, recipe in _panels(study):
-        found += grid.score_needs(study, model, dataset, recipe)
-    return unique(found)
+        found += study_grid.score_artifacts(study, model, dataset, recipe)
+    return distinct(found)
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
     rows = []
     for model, dataset, recipe in _panels(study):
-        found = Scored(inputs, *grid.score_needs(study, model, dataset, recipe))
+        found = QuestionScores(inputs, *study_grid.score_artifacts(study, model, dataset, recipe))
         keys = [(v, m) for v in curves.BOTH for m in sorted(study.scoring[recipe].budgets)]
         members = np.arange(len(found.ids)) < MOST
         values = found.prr(study, members, f"first {MOST}", [(METHOD, v, ablation("M", m)) for v, m in keys])
@@ -44,8 +45,8 @@ def build(study: Study, inputs: Inputs) -> Figure:
         (model, dataset, f"{study.datasets[dataset].title}\n{study.models[model].title}")
         for model, dataset, _ in _panels(study)
     ]
-    title = naming.titled(study, f"PRR of {METHOD} by number of candidates across models and data")
-    caption = naming.caption(
+    title = wording.titled(study, f"PRR of {METHOD} by number of candidates across models and data")
+    caption = wording.caption(
         study,
         [
             f"PRR (higher is better) of {METHOD} against the number of candidates M: the first M samples, and a beam "
@@ -53,12 +54,12 @@ def build(study: Study, inputs: Inputs) -> Figure:
             "each panel.",
             curves.band_sentence(study, data),
             curves.undefined_sentence(data),
-            grid.shown_instead(study, MODELS, [model for model, _, _ in panels]),
+            study_grid.shown_instead(study, MODELS, [model for model, _, _ in panels]),
         ],
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = naming.footnote(study, [study.main.scorer], quality=True)
+    note = wording.footnote(study, [study.main.scorer], quality=True)
     return Figure(LABEL, title, caption, data, lambda: _draw(title, note, data, panels))
 
 
@@ -66,14 +67,14 @@ def _panels(study: Study) -> list[tuple[str, str, str]]:
     """Model, dataset, recipe: the paper's models first, others fill up to three; then one model on ARC."""
     on_main, on_other = curves.recipes(study, [METHOD], DATASET), curves.recipes(study, [METHOD], OTHER)
     models = sorted(on_main, key=lambda model: MODELS.index(model) if model in MODELS else len(MODELS))[: len(MODELS)]
-    last = grid.first_model(study, MODELS[0], lambda model: model in on_other)
+    last = study_grid.first_model(study, MODELS[0], lambda model: model in on_other)
     return [*((model, DATASET, on_main[model]) for model in models), (last, OTHER, on_other[last])]
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, panels: list[tuple[str, str, str]]) -> matplotlib.figure.Figure:
     across = 3 if len(panels) == 3 else 2
     rows = -(-len(panels) // across)
-    figure = style.canvas(1.9 * rows, title, note, legend_rows=1)
+    figure = figure_style.canvas(1.9 * rows, title, note, legend_rows=1)
     grid_of_axes = figure.subplots(rows, across, sharex=True, squeeze=False)
     for axes in grid_of_axes.flat[len(panels) :]:
         axes.set_axis_off()
@@ -87,7 +88,7 @@ def _draw(title: str, note: str, data: pd.DataFrame, panels: list[tuple[str, str
         axes.set_ylabel("PRR")
     for axes in grid_of_axes[-1]:
         axes.set_xlabel("Number of candidates M")
-    style.legend(figure, grid_of_axes[0, 0], 2)
+    figure_style.legend(figure, grid_of_axes[0, 0], 2)
     return figure
 
 

@@ -9,9 +9,10 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import intervals
-from beamuq.exhibits import grid, naming, numbers, style
-from beamuq.exhibits.candidates import Candidates, group_of, length_bins
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import figure_style, number_format, study_grid, wording
+from beamuq.exhibits.candidate_measures import Candidates, group_of, length_bins
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ LABEL, MODEL, DATASET = "redundancy", "gemma-3-4b-base", "triviaqa"
 
 def needs(study: Study) -> list[Artifact]:
     """Candidates of one model on TriviaQA, and its questions for the order and groups."""
-    return grid.candidate_needs(study, *grid.one_cell(study, MODEL, DATASET))
+    return study_grid.candidate_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET))
 
 
 def build(study: Study, inputs: Inputs) -> Figure:
@@ -43,31 +44,31 @@ def build(study: Study, inputs: Inputs) -> Figure:
         rows.append((title, float(values[members].mean()), low, high, int(members.sum())))
     data = pd.DataFrame(rows, columns=["length", "redundancy", "low", "high", "n"])
     model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-    title = naming.titled(study, f"Redundant samples, {dataset}, {model}")
-    caption = naming.caption(
+    title = wording.titled(study, f"Redundant samples, {dataset}, {model}")
+    caption = wording.caption(
         study,
         [
             f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
             f"samples, averaged over the questions of that length. {dataset}, {model}, n = {len(values)} questions.",
             "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
-            f"Bars: {style.confidence(study)} {numbers.MEAN_INTERVALS}.",
-            grid.shown_instead(study, [MODEL], [files[0].model]),
+            f"Bars: {figure_style.confidence(study)} {number_format.MEAN_INTERVALS}.",
+            study_grid.shown_instead(study, [MODEL], [files[0].model]),
         ],
     )
     return Figure(LABEL, title, caption, data, lambda: _draw(title, data))
 
 
 def _draw(title: str, data: pd.DataFrame) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.3, title)
+    figure = figure_style.canvas(2.3, title)
     axes = figure.subplots()
-    places = style.bar_places(len(data))
+    places = figure_style.bar_places(len(data))
     heights = 100 * data["redundancy"].to_numpy()
-    errors = style.error_lengths(heights, 100 * data["low"].to_numpy(), 100 * data["high"].to_numpy())
-    colours = [style.BLUE] * (len(data) - 1) + [style.GREY]
-    axes.bar(places, heights, 0.7, color=colours, yerr=errors, **style.ERROR_BARS)
-    axes.set_ylim(0, style.percent_top(heights + np.nan_to_num(errors[1])))
+    errors = figure_style.error_lengths(heights, 100 * data["low"].to_numpy(), 100 * data["high"].to_numpy())
+    colours = [figure_style.BLUE] * (len(data) - 1) + [figure_style.GREY]
+    axes.bar(places, heights, 0.7, color=colours, yerr=errors, **figure_style.ERROR_BARS)
+    axes.set_ylim(0, figure_style.percent_top(heights + np.nan_to_num(errors[1])))
     axes.set_ylabel("Redundant samples (%)")
-    style.length_axis(axes, places, data["length"], data["n"])
+    figure_style.length_axis(axes, places, data["length"], data["n"])
     return figure
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from beamuq import html_pages
 from beamuq.exhibits import escape
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 
 ARROW = "↑"
 _NUMBER = re.compile(r"-?[\d.]+")

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from beamuq.artifacts import Artifact
-from beamuq.exhibits import examples, grid, lettering, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import examples, figure_style, lettering, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -52,22 +53,22 @@ def build(study: Study, inputs: Inputs) -> Figure:
     )
     data.insert(0, "id", key)
     asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
-    scores = {v: float(scored.scores(METHOD, v)[position]) for v in style.VARIANTS}
+    scores = {v: float(scored.scores(METHOD, v)[position]) for v in figure_style.VARIANTS}
     model = study.models[files[0].model].title
-    title = naming.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
+    title = wording.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
     rule = "among the questions with a repeated sample" if len(repeated) else "among all questions, no sample repeating"
-    caption = naming.caption(
+    caption = wording.caption(
         study,
         [
             f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
             f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams with their sequence "
-            f"probability, {naming.BEAM_ORDER}.",
+            f"probability, {wording.BEAM_ORDER}.",
             f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
-            grid.shown_instead(study, [examples.MODEL], [files[0].model]),
+            study_grid.shown_instead(study, [examples.MODEL], [files[0].model]),
         ],
         scorers=[study.main.scorer],
     )
-    note = naming.footnote(study, [study.main.scorer])
+    note = wording.footnote(study, [study.main.scorer])
     return Figure(LABEL, title, caption, data, lambda: _draw(title, note, asked, greedy, data, scores))
 
 
@@ -75,15 +76,15 @@ def _draw(
     title: str, note: str, asked: str, greedy: str, data: pd.DataFrame, scores: dict[str, float]
 ) -> matplotlib.figure.Figure:
     heading = [
-        *lettering.wrap(f"Question: {asked}", style.WIDTH - 0.2, 3),
-        lettering.cut(f"Greedy answer: {greedy or '(empty)'}", style.WIDTH - 0.2),
+        *lettering.wrap(f"Question: {asked}", figure_style.WIDTH - 0.2, 3),
+        lettering.cut(f"Greedy answer: {greedy or '(empty)'}", figure_style.WIDTH - 0.2),
     ]
     rows = int(data["rank"].max())
-    figure = style.canvas(0.17 * rows + 0.75, title, note, heading=heading)
+    figure = figure_style.canvas(0.17 * rows + 0.75, title, note, heading=heading)
     panels = figure.subplots(1, 2, sharex=True)
     for axes, (name, variant) in zip(panels, (("samples", "multinomial"), ("beams", "beamsearch")), strict=True):
-        part, look = data[data["set"] == name], style.VARIANTS[variant]
-        axes.barh(part["rank"], part["share"], 0.7, color=look.colour, hatch=look.hatch, edgecolor=style.BLACK)
+        part, look = data[data["set"] == name], figure_style.VARIANTS[variant]
+        axes.barh(part["rank"], part["share"], 0.7, color=look.colour, hatch=look.hatch, edgecolor=figure_style.BLACK)
         axes.set_yticks(part["rank"], [lettering.cut(text or "(empty)", 1.2) for text in part["text"]])
         for label in axes.get_yticklabels():
             label.set_parse_math(False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from beamuq.exhibits import curves, naming, style
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits import curves, figure_style, wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 LABEL = "sement_different_nsamples"
 LOOKS = {
-    ("SemanticEntropy", naming.MULTINOMIAL): style.Look("Semantic Entropy", style.GREEN, ":", "^"),
+    ("SemanticEntropy", wording.MULTINOMIAL): figure_style.SeriesStyle(
+        "Semantic Entropy", figure_style.GREEN, ":", "^"
+    ),
     **{
         ("Dissimilarity", variant): replace(look, title=f"Dissimilarity, {look.title}")
         for variant, look in curves.BOTH.items()
@@ -40,7 +43,7 @@ def build(study: Study, inputs: Inputs) -> Figure:
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figure.Figure:
-    figure = style.canvas(2.3, title, note)
+    figure = figure_style.canvas(2.3, title, note)
     axes, beside = figure.subplots(1, 2, width_ratios=[3, 2])
     curves.draw(axes, data, LOOKS)
     axes.set_xlabel("Number of candidates M")

@@ -8,8 +8,9 @@ import pandas as pd
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import naming
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Exhibit, Grid, Inputs, Row, Rule, Table
+from beamuq.exhibits import wording
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Exhibit, Grid, Row, Rule, Table
 from beamuq.study import Study
 
 LABEL = "test_datasets"
@@ -52,11 +53,11 @@ def build(study: Study, inputs: Inputs) -> Table:
         if study.datasets[d].adapter == "coqa"
     ]
     title = "Test datasets: settings and sizes"
-    caption = naming.caption(
+    caption = wording.caption(
         study,
         [
             f"{title}, as used in this study.",
-            f"Of these, {naming.listing(stories)}; each is asked with all preceding turns." if stories else "",
+            f"Of these, {wording.listing(stories)}; each is asked with all preceding turns." if stories else "",
         ],
     )
     header = (
@@ -64,7 +65,7 @@ def build(study: Study, inputs: Inputs) -> Table:
         tuple(study.datasets[d].title for d in datasets),
     )
     frame = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
-    return Table(LABEL, naming.titled(study, title), caption, frame, Grid(("",), header, tuple(body)))
+    return Table(LABEL, wording.titled(study, title), caption, frame, Grid(("",), header, tuple(body)))
 
 
 def _asked(study: Study) -> list[str]:

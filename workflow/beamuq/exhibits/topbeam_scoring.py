@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import grid, metric_tables
-from beamuq.exhibits.core import Exhibit, Inputs, Table
+from beamuq.exhibits import metric_tables, study_grid
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Table
 from beamuq.study import Study
 
 LABEL = "topbeam_scoring"
@@ -15,7 +16,7 @@ def needs(study: Study) -> list[Artifact]:
     """Evaluation and replicates of the main recipe, every model × dataset, scored for the top beam too."""
     if "top_beam" not in study.answer_source:
         raise BeamUQError("needs the top beam scored; add top_beam to answer_source")
-    return metric_tables.needs(study, grid.main_cells(study), study.main.scorer)
+    return metric_tables.needs(study, study_grid.main_cells(study), study.main.scorer)
 
 
 def build(study: Study, inputs: Inputs) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from beamuq.artifacts import Artifact
 from beamuq.exhibits import examples
-from beamuq.exhibits.core import Exhibit, Figure, Inputs
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import Exhibit, Figure
 from beamuq.study import Study
 
 LABEL, DATASET, PANELS = "webq-gemma4b", "webquestions", 2

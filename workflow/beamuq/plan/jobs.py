@@ -24,7 +24,7 @@ from beamuq.comparison.needed_files import needed_files
 from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.split_file import source_of
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import core as exhibits
+from beamuq.exhibits import specifications
 from beamuq.judged_answer import strategy_of
 from beamuq.machine import Machine, load_machine
 from beamuq.methods.registry import STATISTICS, resolve
@@ -207,7 +207,7 @@ class Plan:
         return dataset.source.startswith("hub:") and self.machine.data_root is None
 
     def exhibits(self, kind: str) -> list[str]:
-        return [name for name in self.study.exhibits if exhibits.exhibit(name, self.study).kind == kind]
+        return [name for name in self.study.exhibits if specifications.exhibit(name, self.study).kind == kind]
 
     def tables(self) -> list[str]:
         return [f"{self.results}/tables/{name}.csv" for name in self.exhibits("table")]
@@ -361,7 +361,7 @@ class Plan:
         }
 
     def exhibit_inputs(self, wildcards: Wildcards) -> list[str]:
-        return [self.file(need) for need in exhibits.exhibit(wildcards.name, self.study).artifacts(self.study)]
+        return [self.file(need) for need in specifications.exhibit(wildcards.name, self.study).artifacts(self.study)]
 
     @property
     def overview_inputs(self) -> dict[str, list[str]]:
@@ -426,7 +426,7 @@ class Plan:
 
     def exhibit_code(self, wildcards: Wildcards) -> list[str]:
         """The step's package files, the exhibit's own, and what else it reads of the project (prompt templates)."""
-        exhibit = exhibits.exhibit(wildcards.name, self.study)
+        exhibit = specifications.exhibit(wildcards.name, self.study)
         return step_sources(exhibit.kind, exhibit.module) + [
             os.path.relpath(file) for file in exhibit.files(self.study)
         ]
@@ -591,7 +591,7 @@ class Plan:
             "scorer": _either(study.scorers),
             "metric": _either([file_name(study.quality.metric)]),
             "style": "base|instruct",
-            "name": _either(exhibits.names(study)),
+            "name": _either(specifications.labels(study)),
             "folder": r"[\w.-]+",
             "split": r"\w+",
             "shard": r"\d+-of-\d+",
@@ -690,7 +690,7 @@ class Plan:
     def _check_exhibits(self) -> None:
         for position, name in enumerate(self.study.exhibits):
             try:
-                exhibits.exhibit(name, self.study).artifacts(self.study)
+                specifications.exhibit(name, self.study).artifacts(self.study)
             except BeamUQError as error:
                 raise BeamUQError(f"{self.path}: exhibits[{position}]: {json.dumps(name)}: {error}") from error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from beamuq import artifacts
 from beamuq.comparison import comparison_page, paired_forest_plot
 from beamuq.comparison.compare_with_print import compare_with_print
-from beamuq.exhibits import core, style
+from beamuq.exhibits import exhibit_inputs, figure_style
 from beamuq.steps.entry import run
 
 FOREST = ("pdf", "svg", "png", "csv", "caption")
@@ -27,10 +27,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--forest-{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
-    study = core.study_given(options.study)
+    study = exhibit_inputs.read_study(options.study)
     found = compare_with_print(study, options.study, options.results, partial=options.partial)
     figure = paired_forest_plot.figure(study, found.differences, found.rules)
-    style.save(figure, **{kind: getattr(options, f"forest_{kind}") for kind in FOREST})
+    figure_style.save(figure, **{kind: getattr(options, f"forest_{kind}") for kind in FOREST})
     for name, content in comparison_page.contents(found, options.forest_svg.read_text(encoding="utf-8")).items():
         with artifacts.atomic(getattr(options, name)) as temporary:
             temporary.write_text(content, encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import core, style
+from beamuq.exhibits import exhibit_inputs, exhibit_types, figure_style, specifications
 from beamuq.steps.entry import run
 
 
@@ -20,13 +20,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
-    study = core.study_given(options.study)
-    item = core.exhibit(options.name, study)
-    built = item.build(study, core.Inputs.read(options.study.parent, item.artifacts(study)))
-    if not isinstance(built, core.Figure):
+    study = exhibit_inputs.read_study(options.study)
+    item = specifications.exhibit(options.name, study)
+    built = item.build(study, exhibit_inputs.Inputs.read(options.study.parent, item.artifacts(study)))
+    if not isinstance(built, exhibit_types.Figure):
         raise BeamUQError(f"--name: {options.name!r} is a table; use beamuq.steps.table")
     paths = {kind: getattr(options, kind) for kind in ("pdf", "svg", "png", "csv", "caption")}
-    style.save(built, **paths)
+    figure_style.save(built, **paths)
 
 
 if __name__ == "__main__":

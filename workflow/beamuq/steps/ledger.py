@@ -13,8 +13,8 @@ from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.cost import measured_costs
 from beamuq.cost.measured_costs import Job
-from beamuq.exhibits import naming
-from beamuq.exhibits.core import study_given
+from beamuq.exhibits import wording
+from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import DASH, PageSection, sections_page
 from beamuq.steps.entry import run
 
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", type=Path, required=True)
     parser.add_argument("--html", type=Path, required=True)
     options = parser.parse_args(argv)
-    study, results = study_given(options.study), options.csv.parent
+    study, results = read_study(options.study), options.csv.parent
     made = {str(path.relative_to(results)) for path in options.tables}
     jobs = [job for job in measured_costs.measured(results) if Artifact(job.rule, **job.cell).path in made]
     rows = lines(jobs, Counter(path.split("/")[0] for path in made))
@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         pd.DataFrame(rows).to_csv(temporary, index=False, lineterminator="\n")
     with artifacts.atomic(options.markdown) as temporary:
         temporary.write_text(markdown(rows), encoding="utf-8")
-    opening = [naming.DEMO_WARNING] if study.demo else []
+    opening = [wording.DEMO_WARNING] if study.demo else []
     section = PageSection("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
-    title = naming.titled(study, f"{study.title}: what it cost")
+    title = wording.titled(study, f"{study.title}: what it cost")
     with artifacts.atomic(options.html) as temporary:
         temporary.write_text(sections_page(title, opening, [section]), encoding="utf-8")
 

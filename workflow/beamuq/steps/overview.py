@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import artifacts
-from beamuq.exhibits import naming
-from beamuq.exhibits.core import study_given
+from beamuq.exhibits import wording
+from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.overview.table_footers import footers
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--listed", type=Path, required=True, help="the questions with such an answer")
     options = parser.parse_args(argv)
 
-    study = study_given(options.study)
+    study = read_study(options.study)
     questions = [artifacts.read(path, "questions") for path in options.questions]
     candidates = [artifacts.read(path, "candidates") for path in options.candidates]
     made = footers([*options.questions, *options.candidates, *options.tables])
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         PageSection("Prompt templates", overview_tables.prompts(study, made), folded=True),
         PageSection("Versions", overview_tables.versions(made), VERSIONS),
     ]
-    opening = [naming.DEMO_WARNING] if study.demo else []
+    opening = [wording.DEMO_WARNING] if study.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
     with artifacts.atomic(options.html) as temporary:
-        page = sections_page(naming.titled(study, study.title), [*opening, hashes], sections)
+        page = sections_page(wording.titled(study, study.title), [*opening, hashes], sections)
         temporary.write_text(page, encoding="utf-8")
     for path, frame in ((options.csv, counts), (options.listed, listed)):
         with artifacts.atomic(path) as temporary:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import core, render_table
+from beamuq.exhibits import exhibit_inputs, exhibit_types, render_table, specifications
 from beamuq.steps.entry import run
 
 
@@ -21,13 +21,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{kind}", required=True, type=Path)
     options = parser.parse_args(argv)
 
-    study = core.study_given(options.study)
-    item = core.exhibit(options.name, study)
-    built = item.build(study, core.Inputs.read(options.study.parent, item.artifacts(study)))
-    if not isinstance(built, core.Table):
+    study = exhibit_inputs.read_study(options.study)
+    item = specifications.exhibit(options.name, study)
+    built = item.build(study, exhibit_inputs.Inputs.read(options.study.parent, item.artifacts(study)))
+    if not isinstance(built, exhibit_types.Table):
         raise BeamUQError(f"--name: {options.name!r} is a figure; use beamuq.steps.figure")
     intervals = built.with_intervals()
-    outputs: list[tuple[Path, Callable[[core.Table], str], core.Table]] = [
+    outputs: list[tuple[Path, Callable[[exhibit_types.Table], str], exhibit_types.Table]] = [
         (options.csv, render_table.csv, built),
         (options.tex, render_table.latex, built),
         (options.markdown, render_table.markdown, built),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
 from beamuq.study import Study
 

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits.candidates import group_of
-from beamuq.exhibits.core import Inputs
-from beamuq.exhibits.measured import Measured
+from beamuq.exhibits.candidate_measures import group_of
+from beamuq.exhibits.evaluation_values import Measured
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
 from beamuq.study import Study
 
 Floats = NDArray[np.float64]
 
 
-class Scored:
+class QuestionScores:
     """``ids``, ``groups``, ``quality`` [N] and ``scores`` [N], all in the order of the questions file.
 
     Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beamuq.exhibits.core import Cell
+from beamuq.exhibits.exhibit_types import Cell
 
 TIE = 1e-12
 MEAN_INTERVALS = "t intervals over questions, cut at 0 and 1; none below five questions or where all are equal"

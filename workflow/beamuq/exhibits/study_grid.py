@@ -91,12 +91,12 @@ def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
     return first_model(study, model, lambda m: covers(study, recipe, m, dataset, scorer)), dataset
 
 
-def candidate_needs(study: Study, model: str, dataset: str) -> list[Artifact]:
+def candidate_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
     """Candidates of the main recipe, and the questions for their order and groups."""
     return [Artifact("candidates", dataset, model, study.main.recipe), Artifact("questions", dataset)]
 
 
-def score_needs(study: Study, model: str, dataset: str, recipe: str = "") -> list[Artifact]:
+def score_artifacts(study: Study, model: str, dataset: str, recipe: str = "") -> list[Artifact]:
     """Scores under the main scorer and quality, of the main recipe unless told, and the questions."""
     recipe = recipe or study.main.recipe
     return [
@@ -106,9 +106,9 @@ def score_needs(study: Study, model: str, dataset: str, recipe: str = "") -> lis
     ]
 
 
-def answer_needs(study: Study, model: str, dataset: str) -> list[Artifact]:
+def answer_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
     """Candidates, questions, scores and quality of the main recipe."""
-    return [*candidate_needs(study, model, dataset), *score_needs(study, model, dataset)[:2]]
+    return [*candidate_artifacts(study, model, dataset), *score_artifacts(study, model, dataset)[:2]]
 
 
 def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str] = ()) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq import artifacts
-from beamuq.exhibits.core import Figure
+from beamuq.exhibits.exhibit_types import Figure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ ERROR_BARS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """How a variant is drawn, told apart without colour by line and marker."""
 
     title: str
@@ -74,8 +74,8 @@ class Look:
 
 
 VARIANTS = {
-    "multinomial": Look("multinomial", BLUE, "--", "o"),
-    "beamsearch": Look("beam search", VERMILLION, "-", "s", "////"),
+    "multinomial": SeriesStyle("multinomial", BLUE, "--", "o"),
+    "beamsearch": SeriesStyle("beam search", VERMILLION, "-", "s", "////"),
 }
 
 

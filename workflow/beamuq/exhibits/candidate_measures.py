@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.core import Inputs
+from beamuq.exhibits.exhibit_inputs import Inputs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

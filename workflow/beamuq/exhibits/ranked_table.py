@@ -8,9 +8,9 @@ from typing import Literal, cast
 
 import pandas as pd
 
-from beamuq.exhibits import holm_bold, naming, numbers, style
-from beamuq.exhibits.core import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
-from beamuq.exhibits.measured import Measured
+from beamuq.exhibits import figure_style, holm_bold, number_format, wording
+from beamuq.exhibits.evaluation_values import Measured
+from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
 from beamuq.study import Study
 
 
@@ -80,7 +80,7 @@ def ranked_table(
     cells: dict[Printed, Cell] = {}
     for column in columns:
         keys = [line.key | column.key for line in lines]
-        marks = numbers.marks([measured[key].value for key in keys])
+        marks = number_format.marks([measured[key].value for key in keys])
         verdicts = holm_bold.verdicts([measured[key] for key in keys])
         for key, mark, verdict in zip(keys, marks, verdicts, strict=True):
             cell = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
@@ -127,15 +127,15 @@ def _cell(
 ) -> Cell:
     found = measured[key]
     if found.value is None:
-        return numbers.undefined(found.note)
+        return number_format.undefined(found.note)
     other = None
-    if arrows and key.variant == naming.BEAMSEARCH:
-        other = measured.get(Printed(key.model, key.dataset, key.method, naming.MULTINOMIAL, key.setting))
+    if arrows and key.variant == wording.BEAMSEARCH:
+        other = measured.get(Printed(key.model, key.dataset, key.method, wording.MULTINOMIAL, key.setting))
     return Cell(
-        numbers.decimal(found.value),
-        spread=f"± {numbers.decimal(found.std)}" if spread and found.std is not None else "",
+        number_format.decimal(found.value),
+        spread=f"± {number_format.decimal(found.std)}" if spread and found.std is not None else "",
         mark=mark,
-        better=other is not None and numbers.better(found.value, other.value),
+        better=other is not None and number_format.better(found.value, other.value),
         note=found.note if spread else "",
     )
 
@@ -146,7 +146,7 @@ def _interval_cell(cell: Cell, found: Measured, verdict: holm_bold.Verdict) -> C
     return replace(
         cell,
         spread="",
-        interval=f"[{numbers.decimal(found.low)}, {numbers.decimal(found.high)}]"
+        interval=f"[{number_format.decimal(found.low)}, {number_format.decimal(found.high)}]"
         if found.low is not None and found.high is not None
         else "",
         mark="best" if verdict.bold else "",
@@ -169,7 +169,9 @@ def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
         else f" {resamples} resamples are too few to distinguish any value from the best: p is at least "
         f"{smallest:.2g}, corrected over {others} comparisons {min(1.0, smallest * others):.2g}."
     )
-    return f"In brackets: {style.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
+    return (
+        f"In brackets: {figure_style.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
+    )
 
 
 def bold_sentence(body: Body) -> str:
@@ -190,7 +192,7 @@ def _resamples(study: Study, datasets: Sequence[str]) -> str:
     stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
     return (
         f"{study.evaluation.resamples} bootstrap resamples of the questions"
-        + (f" (of whole stories for {naming.listing(stories)})" if stories else "")
+        + (f" (of whole stories for {wording.listing(stories)})" if stories else "")
         + (", each dataset resampled on its own" if len(datasets) > 1 else "")
     )
 
