@@ -103,7 +103,7 @@ def random_failures(count: int, seed: int) -> tuple[int, int]:
         size = int(random.integers(2, 12))
         p = np.sort(random.dirichlet(np.full(size, random.choice([0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = random.random(size) if random.random() < 0.5 else random.integers(0, 2, size).astype(float)
-        law = theorem.Law(p, dissimilarity, np.arange(size) < random.integers(1, size))
+        law = theorem.Outcomes(p, dissimilarity, np.arange(size) < random.integers(1, size))
         beam, monte_carlo = theorem.squared_errors(law, M)
         if beam > monte_carlo + 1e-12:
             failures[0] += law.mass > theorem.printed_threshold(M)

@@ -671,7 +671,7 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = Counterexample(kind="counterexample")
     found = "mass 0.86 > 0.842 and squared error 0.0196 of beams against 0.0120"
     judged(measure, evidence(), "not supported", found)
-    harmless = theorem.Law(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
+    harmless = theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
     monkeypatch.setattr(theorem, "COUNTEREXAMPLE", harmless)
     judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and squared error 0.0025 of beams against 0.0047")
 

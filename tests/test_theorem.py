@@ -8,7 +8,7 @@ import pytest
 from beamuq.theorem import (
     COUNTEREXAMPLE,
     COUNTEREXAMPLE_M,
-    Law,
+    Outcomes,
     corrected_threshold,
     covered_mass,
     general_condition,
@@ -17,15 +17,15 @@ from beamuq.theorem import (
 )
 
 
-def random_laws(count: int) -> list[tuple[Law, int]]:
+def random_outcomes(count: int) -> list[tuple[Outcomes, int]]:
     rng = np.random.default_rng(0)
-    laws = []
+    found = []
     for _ in range(count):
         Y, M = int(rng.integers(2, 12)), int(rng.integers(1, 16))
         p = np.sort(rng.dirichlet(np.full(Y, rng.choice([0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = rng.random(Y) if rng.random() < 0.5 else rng.integers(0, 2, Y).astype(float)
-        laws.append((Law(p, dissimilarity, np.arange(Y) < min(M, int(rng.integers(1, Y + 1)))), M))
-    return laws
+        found.append((Outcomes(p, dissimilarity, np.arange(Y) < min(M, int(rng.integers(1, Y + 1)))), M))
+    return found
 
 
 def test_the_printed_threshold_of_ten_candidates_is_that_of_the_paper() -> None:
@@ -42,28 +42,36 @@ def test_the_counterexample_passes_the_printed_condition_and_loses() -> None:
 
 
 def test_the_general_condition_tells_which_estimator_errs_less() -> None:
-    for law, M in random_laws(2000):
-        beam, monte_carlo = squared_errors(law, M)
+    for outcomes, M in random_outcomes(2000):
+        beam, monte_carlo = squared_errors(outcomes, M)
         if abs(beam - monte_carlo) > 1e-12:
-            assert general_condition(law, M) == (beam < monte_carlo)
+            assert general_condition(outcomes, M) == (beam < monte_carlo)
 
 
 def test_mass_above_the_corrected_threshold_suffices() -> None:
-    met = [(law, M) for law, M in random_laws(5000) if law.mass > corrected_threshold(M) and law.variance > 1e-12]
+    met = [
+        (outcomes, M)
+        for outcomes, M in random_outcomes(5000)
+        if outcomes.mass > corrected_threshold(M) and outcomes.variance > 1e-12
+    ]
     assert len(met) > 500
-    assert all(general_condition(law, M) for law, M in met)
+    assert all(general_condition(outcomes, M) for outcomes, M in met)
 
 
 def test_no_smaller_threshold_suffices() -> None:
     for M in (2, 10):
         mass = corrected_threshold(M) - 1e-6
-        assert not general_condition(Law(np.array([mass, 1 - mass]), np.array([0.0, 1.0]), np.array([True, False])), M)
+        assert not general_condition(
+            Outcomes(np.array([mass, 1 - mass]), np.array([0.0, 1.0]), np.array([True, False])), M
+        )
 
 
 def test_the_squared_error_of_monte_carlo_is_what_drawing_shows() -> None:
-    law, M = Law(np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.9, 0.4]), np.array([True, True, False])), 5
-    drawn = np.random.default_rng(1).choice(law.dissimilarity, p=law.probability, size=(200_000, M)).mean(axis=1)
-    assert np.mean((drawn - law.mean) ** 2) == pytest.approx(squared_errors(law, M)[1], rel=0.02)
+    outcomes, M = Outcomes(np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.9, 0.4]), np.array([True, True, False])), 5
+    drawn = (
+        np.random.default_rng(1).choice(outcomes.dissimilarity, p=outcomes.probability, size=(200_000, M)).mean(axis=1)
+    )
+    assert np.mean((drawn - outcomes.mean) ** 2) == pytest.approx(squared_errors(outcomes, M)[1], rel=0.02)
 
 
 def test_covered_mass_adds_the_candidates_and_not_the_padding() -> None:

@@ -56,7 +56,7 @@ def options_of(name: str) -> argparse.ArgumentParser:
 def _add_options(
     parser: argparse.ArgumentParser, function: Callable[..., Any], options: dict[str, tuple[str | Sequence[str], str]]
 ) -> None:
-    """Options for parameters of ``function``, with their defaults; by name: the metavar or the choices, and the help."""
+    """Options for parameters of ``function``, with their defaults; by name the metavar or choices, and the help."""
     parameters = inspect.signature(function).parameters
     for name, (values, told) in options.items():
         default = parameters[name].default

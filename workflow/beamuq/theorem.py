@@ -1,6 +1,6 @@
 """When the beam-weighted estimator beats Monte Carlo (Theorem 1), with its distribution-free condition put right (D20).
 
-Notation: a law p over outcomes, the dissimilarity 1 − s in [0, 1] of each to the produced answer, a beam set B of
+Notation: outcomes of probability p, the dissimilarity 1 − s in [0, 1] of each to the produced answer, a beam set B of
 covered mass m_B, and M samples. The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is an equivalence.
 The printed distribution-free one, m_B > 1 − 1/(2√M), rests on σ² ≤ 1/4 where a lower bound on σ is needed. By the law
 of total variance σ² ≥ m_B(1 − m_B)(μ_B − μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators
@@ -32,8 +32,8 @@ def covered_mass(logprob: Array, mask: Mask) -> Array:
 
 
 @dataclass(frozen=True)
-class Law:
-    """A law over outcomes [Y]: probability, summing to 1; dissimilarity in [0, 1]; inside: which the beam set holds."""
+class Outcomes:
+    """Outcomes [Y]: probability, summing to 1; dissimilarity in [0, 1]; inside: which the beam set holds."""
 
     probability: Array
     dissimilarity: Array
@@ -68,16 +68,16 @@ class Law:
         return float(self.probability[chosen] @ self.dissimilarity[chosen] / self.probability[chosen].sum())
 
 
-def squared_errors(law: Law, M: int) -> tuple[float, float]:
+def squared_errors(outcomes: Outcomes, M: int) -> tuple[float, float]:
     """Squared error of the beam-weighted estimate, and expected squared error of Monte Carlo with M samples."""
-    return (law.inside_mean - law.mean) ** 2, law.variance / M
+    return (outcomes.inside_mean - outcomes.mean) ** 2, outcomes.variance / M
 
 
-def general_condition(law: Law, M: int) -> bool:
+def general_condition(outcomes: Outcomes, M: int) -> bool:
     """Whether (1 − m_B)|μ_B − μ_out| < σ/√M (eq. general_condition)."""
-    return bool((1.0 - law.mass) * law.gap < np.sqrt(law.variance / M))
+    return bool((1.0 - outcomes.mass) * outcomes.gap < np.sqrt(outcomes.variance / M))
 
 
 COUNTEREXAMPLE_M = 10
-COUNTEREXAMPLE = Law(np.array([0.86, 0.14]), np.array([0.0, 1.0]), np.array([True, False]))
+COUNTEREXAMPLE = Outcomes(np.array([0.86, 0.14]), np.array([0.0, 1.0]), np.array([True, False]))
 """Covered mass 0.86 > 0.842 and yet the beam's squared error is 0.0196 against 0.0120."""

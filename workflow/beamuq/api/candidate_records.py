@@ -99,7 +99,7 @@ class AnswerRecord(CandidateRecord):
     ] = None
     token_entropies: Annotated[
         list[Annotated[float, Field(ge=0)]] | None,
-        Field(min_length=1, description="entropy of the next-token law before each token, in nats"),
+        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats"),
     ] = None
     p_true_logprob: Annotated[
         LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')

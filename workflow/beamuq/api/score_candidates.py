@@ -48,12 +48,12 @@ REASONS = {
 
 
 class CandidateScores(NamedTuple):
-    """One method in one form on some questions: a value each, or the reason why there is none."""
+    """One method in one form on N questions: values [N], or NaN and the reason why there are none."""
 
     method: str
     variant: str
     setting: str
-    values: Array | None
+    values: Array
     reason: str
 
 
@@ -95,8 +95,8 @@ def score(
     Returns
     -------
     A frame with columns id, method, variant (``multinomial`` over samples, ``beamsearch`` over beams, "" for a method
-    in one form), setting (a reading of the method, mostly ""), value (missing where there is none), range, direction,
-    similarity and reason (why there is no value). Questions in the order given.
+    in one form), setting (a further formulation of the method, mostly ""), value (missing where there is none), range,
+    direction, similarity and reason (why there is no value). Questions in the order given.
 
     Raises
     ------
@@ -113,14 +113,14 @@ def score(
     if not 0 <= epsilon <= 1:
         raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
     chosen = _chosen(methods)
-    given = read_records(rows)
+    records = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     strategy = f"{SAMPLE} T={float(temperature)}"
-    candidates = pa.Table.from_pylist([row for item in given for row in _candidates(item, strategy)], CANDIDATES)
+    candidates = pa.Table.from_pylist([row for item in records for row in _candidates(item, strategy)], CANDIDATES)
     pairs = _similarities(candidates, scorer)
     threshold = equivalence_threshold if pairs.column("neutral").null_count else None
-    found: dict[str, list[CandidateScores]] = {}
-    for members in _alike(given):
+    found: dict[str, list[tuple[Any, ...]]] = {item.id: [] for item in records}
+    for members in _alike(records):
         ids = pa.array([item.id for item in members])
         cell = CellTables(
             pa.table({"id": ids}),
@@ -129,13 +129,11 @@ def score(
             equivalence_threshold=threshold,
             sar_similarity="scorer",
         )
-        scored = list(_scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)))
-        for position, item in enumerate(members):
-            found[item.id] = [
-                each._replace(values=None if each.values is None else each.values[position : position + 1])
-                for each in scored
-            ]
-    return _frame({item.id: found[item.id] for item in given}, scorer.name)
+        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)):
+            facts = range_of(each.method, each.setting), DIRECTION, scorer.name, each.reason
+            for item, value in zip(members, each.values, strict=True):
+                found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *facts))
+    return pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
@@ -172,10 +170,10 @@ def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
     return similarity_table(needed, scores)
 
 
-def _alike(given: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
+def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
     """The questions in groups of which the same things are known, so that a group is scored as arrays."""
     groups: dict[tuple[bool, ...], list[QuestionRecord]] = {}
-    for item in given:
+    for item in records:
         answer = item.answer
         pattern = (
             answer.total is None,
@@ -225,30 +223,12 @@ def _evidence(
 
 def _scores(methods: Sequence[Method], known: Mapping[str, Evidence]) -> Iterator[CandidateScores]:
     """Every method in every form; over samples in its further formulations too, as a study's main line has them."""
+    nothing = np.full(len(known["answer"].mask), np.nan)
     for method in methods:
         for variant in method.variants:
             about = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
             for setting in ("", *method.formulations) if about == "samples" else ("",):
                 missing = missing_part(method.formulation(setting).needs, known[about]) if about in known else about
                 reason = "" if missing is None else REASONS.get(missing, f"needs {missing}, which only a study holds")
-                values = None if missing else compute(method, known[about], setting)
+                values = nothing if missing else compute(method, known[about], setting)
                 yield CandidateScores(method.name, variant, setting, values, reason)
-
-
-def _frame(found: Mapping[str, Sequence[CandidateScores]], similarity: str) -> pd.DataFrame:
-    rows = [
-        (
-            key,
-            each.method,
-            each.variant,
-            each.setting,
-            np.nan if each.values is None else float(each.values[0]),
-            range_of(each.method, each.setting),
-            DIRECTION,
-            similarity,
-            each.reason,
-        )
-        for key, scored in found.items()
-        for each in scored
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))

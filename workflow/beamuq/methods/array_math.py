@@ -1,4 +1,4 @@
-"""The two array types of this room, and arithmetic in log space that never meets a NaN."""
+"""The array types of the methods, and arithmetic in log space that never meets a NaN."""
 
 from __future__ import annotations
 

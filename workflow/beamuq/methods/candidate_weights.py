@@ -37,7 +37,7 @@ def temperature(logprob: Array, mask: Mask, T: float) -> Array:
 
 
 def importance(logprob: Array, policy_logprob: Array, mask: Mask) -> Array:
-    """Self-normalised p / p_T, with p_T the law the candidate was really drawn from (D14)."""
+    """Self-normalised p / p_T, with p_T what the candidate was really drawn from (D14, exact weights)."""
     return _normalized(logprob - policy_logprob, mask)
 
 

@@ -26,7 +26,7 @@ def perplexity(logprob: Array, length: Index) -> Array:
 
 
 def mean_token_entropy(entropies: Array, mask: Mask) -> Array:
-    """MTE, the mean over tokens of the entropy of the next-token law (eq. entropy).
+    """MTE, the mean over tokens of the entropy of the next-token distribution (eq. entropy).
 
     entropies [N, L] in nats, mask [N, L] (False: padding) → [N] in [0, log |V|].
     """
