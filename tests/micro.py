@@ -112,7 +112,7 @@ class Workplace:
 
     def parts(self) -> list[Path]:
         """The finished batches of a candidates job."""
-        return sorted(self.folder.glob("results/micro/candidates/**/part-*.parquet"))
+        return sorted(self.folder.glob("results/micro/candidates/**/batch-*.parquet"))
 
     def process_of(self, step: str) -> int | None:
         """The Python process that runs a step here."""

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from beamuq import artifacts
+from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.plan.jobs import Plan
 from beamuq.steps import candidates
@@ -133,17 +134,17 @@ def test_a_memo_cut_short_is_named_and_deleting_it_mends_the_study(place: Workpl
     assert whole(place, clean)
 
 
-def test_a_wave_of_another_model_is_refused(
+def test_a_batch_of_another_model_is_refused(
     place: Workplace, clean: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beamuq.decoding.discard_parts", lambda _: None)
+    monkeypatch.setattr(FinishedBatches, "discard", lambda _: None)
     other = build_tiny_model("llama", tmp_path / "llama", seed=1)
     shutil.copy(clean.folder.parent / "models/llama/config.json", other)
     output, foreign = tmp_path / "own/main.parquet", tmp_path / "foreign/main.parquet"
     options = command(place, output, monkeypatch)
     candidates.main(options)
     candidates.main(command(place, foreign, monkeypatch, other / "config.json"))
-    own_parts, foreign_parts = (sorted(path.parent.glob("main.parts/*/part-*")) for path in (output, foreign))
+    own_parts, foreign_parts = (sorted(path.parent.glob("main.batches/*/batch-*")) for path in (output, foreign))
     assert own_parts[0].parent.name != foreign_parts[0].parent.name
     shutil.copy(foreign_parts[3], own_parts[3])
     with pytest.raises(BeamUQError, match=rf"{own_parts[3]}: belongs to another run"):
@@ -154,17 +155,17 @@ def test_a_wave_of_another_model_is_refused(
     assert output.read_bytes() == (clean.folder / CANDIDATES).read_bytes()
 
 
-def test_sigterm_keeps_the_wave_and_the_retry_goes_on(
+def test_sigterm_keeps_the_batch_and_the_retry_goes_on(
     place: Workplace, clean: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "main.parquet"
     options = command(place, output, monkeypatch)
     process = started(options)
-    wait_for(lambda: list(tmp_path.glob("main.parts/*/part-00001.parquet")))
+    wait_for(lambda: list(tmp_path.glob("main.batches/*/batch-00001.parquet")))
     process.terminate()
     told = process.communicate(timeout=60)[0]
     assert process.returncode == 143, told
-    kept = len(list(tmp_path.glob("main.parts/*/part-*.parquet")))
+    kept = len(list(tmp_path.glob("main.batches/*/batch-*.parquet")))
     assert 2 <= kept < 20
     assert not output.exists()
     again = started(options)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from beamuq.decoding.beam_search import Beam, DiverseBeam
 from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.decode_batch import decode, next_token_logprobs
-from beamuq.decoding.finished_batches import discard_parts
 from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
@@ -35,7 +34,6 @@ __all__ = [
     "candidate_text",
     "compose_batches",
     "decode",
-    "discard_parts",
     "next_token_logprobs",
     "run_batches",
     "stop_tokens",

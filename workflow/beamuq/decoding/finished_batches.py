@@ -1,4 +1,11 @@
-"""Finished batches on disk: one Parquet file each, under a manifest that says what run they belong to."""
+"""Finished batches of questions on disk: what a killed run goes on from, and what several workers fill together.
+
+Each finished batch is one Parquet file, written at once or not at all, in a folder named by the hash of everything that
+decides its rows. So batches of different runs (another model, recipe, seed, dtype, composition, engine) never meet. A
+cell that is spread over several cards has a worker for each share of its batches, all with the same folder; a worker
+that is done leaves a *marker*, a table without rows whose footer names the run. Whoever writes the whole table deletes
+the folder.
+"""
 
 from __future__ import annotations
 
@@ -7,134 +14,172 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
 
-_NAME = re.compile(r"part-(\d{5})\.parquet")
-_MANIFEST, _LOCK = "manifest.json", ".lock"
+FORMAT = 3
+"""Raised by hand whenever the engine's numbers or the batches' files change: what an older one left is then unused."""
+
+_NAME = re.compile(r"batch-(\d{5})\.parquet")
+_SHARE = re.compile(r"(\d+)-of-(\d+)")
+WHOLE = "1-of-1"
 
 Json = Any
 
 
-class Parts:
-    """The parts of one run in ``folder``. Use inside `locked`; open with `open_parts`."""
+class FinishedBatches:
+    """The finished batches of one run, ``count`` when complete, as tables of ``kind``.
 
-    def __init__(self, folder: Path, kind: str, identity: str, batches: int) -> None:
-        self._folder = folder
+    Parameters
+    ----------
+    folder
+        Holds one folder a run, which is called like the first letters of its hash.
+    run
+        The hash of everything that decides the rows (`run_hash`).
+    """
+
+    def __init__(self, folder: Path, kind: str, run: str, count: int) -> None:
+        self.parent = folder
+        self.folder = folder / run[:16]
+        self.run = run
+        self.count = count
         self._kind = kind
-        self._identity = identity
-        self._waves = batches
 
-    def finished(self) -> dict[int, artifacts.Loaded]:
-        """The parts of finished batches by number, every one of them checked.
+    @contextmanager
+    def locked(self, share: str = WHOLE) -> Iterator[None]:
+        """The folder, for a worker with its share of the batches, or for one that needs all of them.
 
         Raises
         ------
         BeamUQError
-            For a file that is not a part of this run, or not whole: foreign, truncated, altered, of another manifest.
+            If another process is at work on this share or, with the whole, on any.
         """
-        found = {}
-        for path in sorted(self._folder.iterdir()):
-            if path.name in (_MANIFEST, _LOCK):
-                continue
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as locks:
+            if share == WHOLE:
+                locks.enter_context(_lock(self.folder / ".lock", fcntl.LOCK_EX))
+            else:
+                locks.enter_context(_lock(self.folder / ".lock", fcntl.LOCK_SH))
+                locks.enter_context(_lock(self.folder / f".lock-{share}", fcntl.LOCK_EX))
+            yield
+
+    def finished(self) -> set[int]:
+        """The numbers of the batches that are there.
+
+        Raises
+        ------
+        BeamUQError
+            If the folder holds a file that is no batch of this run.
+        """
+        found = set()
+        for path in sorted(self.folder.glob("[!.]*")):
             match = _NAME.fullmatch(path.name)
-            if not match or int(match[1]) >= self._waves:
-                raise BeamUQError(f"{path}: not a part of this run; move it out of the folder of parts")
-            found[int(match[1])] = self._checked(path, int(match[1]))
+            if not match or int(match[1]) >= self.count:
+                raise BeamUQError(f"{path}: not a batch of this run; move it out of the folder")
+            found.add(int(match[1]))
         return found
 
-    def write(self, batch: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> artifacts.Loaded:
-        """Write the part of ``batch`` (temporary name, fsync, rename) and return it as read back."""
-        path = self._folder / f"part-{batch:05}.parquet"
-        table = pa.Table.from_pylist(rows, schema=artifacts.SCHEMAS[self._kind])
-        provenance = {"manifest": self._identity, "batch": batch, "content": _content(table), "note": dict(note)}
-        artifacts.write(path, self._kind, table, provenance=provenance)
-        return self._checked(path, batch)
+    def write(self, number: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> None:
+        """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say beside them."""
+        path = self._path(number)
+        for leftover in self.folder.glob(f".{path.name}.*.tmp"):  # of a worker that was killed while it wrote
+            leftover.unlink()
+        artifacts.write(path, self._kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
 
-    def _checked(self, path: Path, batch: int) -> artifacts.Loaded:
-        part = artifacts.read(path, self._kind)
-        said = part.provenance
-        if said.get("manifest") != self._identity:
+    def read(self, number: int) -> artifacts.Loaded:
+        """One batch; its provenance holds the ``note``.
+
+        Raises
+        ------
+        BeamUQError
+            If the file is not whole, of another run or another batch.
+        """
+        path = self._path(number)
+        loaded = artifacts.read(path, self._kind)
+        if loaded.provenance.get("run") != self.run:
             raise BeamUQError(
                 f"{path}: belongs to another run (another model, prompts, recipe, seed or engine); "
-                f"delete {self._folder} to start over"
+                f"delete {self.folder} to start over"
             )
-        if said.get("batch") != batch or said.get("content") != _content(part.table):
-            raise BeamUQError(f"{path}: its content is not what was written; delete it and run again")
-        return part
+        if loaded.provenance.get("batch") != number:
+            raise BeamUQError(f"{path}: holds another batch than its name says; delete it and run again")
+        return loaded
+
+    def collected(self) -> tuple[pa.Table, dict[int, dict[str, Json]]]:
+        """The rows of all batches in their order, and the notes that are not empty, by batch."""
+        loaded = [self.read(number) for number in range(self.count)]
+        nothing = artifacts.SCHEMAS[self._kind].empty_table()
+        table = pa.concat_tables([nothing, *(batch.table for batch in loaded)])
+        return table, {n: batch.provenance["note"] for n, batch in enumerate(loaded) if batch.provenance["note"]}
+
+    def discard(self) -> None:
+        """Remove the folder, with what other runs left in it: the output is written."""
+        shutil.rmtree(self.parent, ignore_errors=True)
+
+    def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
+        """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
+        made = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
+        artifacts.write(path, self._kind, [], provenance=made)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"batch-{number:05}.parquet"
 
 
-@contextmanager
-def open_parts(folder: Path, kind: str, manifest: Mapping[str, Json], batches: int) -> Iterator[Parts]:
-    """The parts in ``folder`` of the run that ``manifest`` describes, with the folder locked for this process.
+def run_hash(described: Mapping[str, Json], composition: Json) -> str:
+    """The hash of everything that decides a run's rows: ``described``, which prompts each batch holds, the engine."""
+    text = json.dumps([described, composition, FORMAT], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def share_of(share: str, count: int) -> list[int]:
+    """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones.
 
     Raises
     ------
     BeamUQError
-        If another process holds the folder, or it belongs to another run: the message names what differs.
+        If that is no share.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a") as lock:
+    match = _SHARE.fullmatch(share)
+    number, shares = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= shares:
+        raise BeamUQError(f"shard {share!r}: not a shard; write 1-of-4, 2-of-4, … 4-of-4")
+    return list(range(count))[number - 1 :: shares]
+
+
+def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
+    """The batches that the workers of these markers finished, and the provenance of the table to be made of them.
+
+    Raises
+    ------
+    BeamUQError
+        If the markers are not of all shares of one run, each once.
+    """
+    said = [artifacts.read(marker, kind).provenance for marker in markers]
+    found, wanted = [each.get("share") for each in said], [f"{n}-of-{len(said)}" for n in range(1, len(said) + 1)]
+    if sorted(map(str, found)) != sorted(wanted):
+        raise BeamUQError(f"{markers[0].parent}: holds the shards {sorted(map(str, found))}, not {sorted(wanted)}")
+    for marker, each in zip(markers, said, strict=True):
+        if each["run"] != said[0]["run"]:
+            ours, theirs = said[0]["provenance"], each["provenance"]
+            differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)) or ["prompts"]
+            raise BeamUQError(f"{marker}: differs from {markers[0].name} in {', '.join(differing)}; delete both")
+    return FinishedBatches(folder, kind, said[0]["run"], said[0]["count"]), said[0]["provenance"]
+
+
+@contextmanager
+def _lock(path: Path, how: int) -> Iterator[None]:
+    with path.open("a") as file:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BeamUQError(f"{folder}: another process is writing parts here; wait for it or stop it") from error
-        for leftover in folder.glob(".*.tmp"):
-            leftover.unlink()
-        described = json.loads(json.dumps(manifest))
-        _compare(folder, described)
-        text = json.dumps(described, sort_keys=True, ensure_ascii=False, indent=1)
-        with artifacts.atomic(folder / _MANIFEST) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
-        yield Parts(folder, kind, hashlib.sha256(text.encode()).hexdigest(), batches)
-
-
-def discard_parts(folder: Path) -> None:
-    """Remove the parts of a run whose output is written."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _compare(folder: Path, manifest: dict[str, Json]) -> None:
-    path = folder / _MANIFEST
-    if not path.exists():
-        return
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        differing = sorted(key for key in {*before, *manifest} if before.get(key) != manifest.get(key))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BeamUQError(f"{path}: not a manifest; delete {folder} to start over") from error
-    if differing:
-        raise BeamUQError(
-            f"{path}: belongs to another run, which differs in {', '.join(differing)}; delete {folder} to start over"
-        )
-
-
-def _content(table: pa.Table) -> str:
-    digest = hashlib.sha256()
-    for column in table.columns:
-        _digest(pa.concat_arrays(column.chunks or [pa.array([], column.type)]), digest)
-    return digest.hexdigest()
-
-
-def _digest(values: pa.Array, digest: Any) -> None:
-    """Add the values to the digest, however Arrow lays them out: nulls and offsets differ between equal tables."""
-    there = values.is_valid().to_numpy(zero_copy_only=False)
-    digest.update(len(there).to_bytes(8, "little") + np.packbits(there).tobytes())
-    values = values.drop_null()
-    if pa.types.is_list(values.type):
-        digest.update(pc.list_value_length(values).to_numpy().tobytes())
-        _digest(values.flatten(), digest)
-    elif pa.types.is_string(values.type):
-        digest.update(pc.binary_length(values).to_numpy().tobytes())
-        digest.update("".join(values.to_pylist()).encode())
-    else:
-        digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+            raise BeamUQError(
+                f"{path.parent}: another process is decoding batches here; wait for it or stop it"
+            ) from error
+        yield

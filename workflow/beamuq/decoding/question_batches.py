@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import signal
 import sys
 import threading
@@ -15,15 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pyarrow as pa
 from tqdm import tqdm
 
-from beamuq import artifacts
-from beamuq.decoding.finished_batches import open_parts
+from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, run_hash, share_of
 from beamuq.decoding.search_state import Prompt
 
-FORMAT = 2
-"""Raised by hand whenever the engine's numbers or its parts change: parts of an older engine are then refused."""
 TERMINATED = 143
 
 Json = Any
@@ -31,7 +25,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The rows of a batch, the tokens that were run for it, and what the part should say about it."""
+    """The rows of a batch, the tokens that were run for it, and what its file should say beside them."""
 
     rows: list[dict[str, Any]]
     tokens: int
@@ -53,43 +47,36 @@ def run_batches(
     *,
     folder: Path,
     kind: str,
-    manifest: Mapping[str, Json],
-) -> tuple[pa.Table, list[dict[str, Json]]]:
-    """The rows of all batches, in their order, as a table of ``kind``, and the batches' notes.
+    described: Mapping[str, Json],
+    share: str = WHOLE,
+) -> FinishedBatches:
+    """Run a share of the batches, all by default, but for those that ``folder`` holds already.
 
-    Batches that ``folder`` holds are not run again.
-
-    ``manifest`` says what else decides the rows: model revision, tokenizer, recipe, seed, dtype, … The composition of
-    the batches, their prompts' tokens and the engine's format are added to it. Parts stay until `discard_parts`. On
+    ``described`` says what decides the rows beside the prompts: model revision, tokenizer, recipe, seed, dtype, … On
     SIGTERM the batch at hand is finished and kept, then the process exits with status 143.
 
     Raises
     ------
     BeamUQError
-        If the folder is in use, or holds anything but whole parts of this very run.
+        If another process is at work on this share, or the folder of this run holds anything but whole batches of it.
     """
     composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
-    described = {
-        **manifest,
-        "engine format": FORMAT,
-        "batches": [len(batch) for batch in batches],
-        "prompts": hashlib.sha256(json.dumps(composition).encode()).hexdigest(),
-    }
-    with open_parts(folder, kind, described, len(batches)) as parts, _patient() as asked_to_stop:
-        done = parts.finished()
-        with _progress(batches, set(done)) as report:
-            for number, batch in enumerate(batches):
+    kept = FinishedBatches(folder, kind, run_hash(described, composition), len(batches))
+    numbers = share_of(share, len(batches))
+    with kept.locked(share), _patient() as asked_to_stop:
+        done = kept.finished() & set(numbers)
+        for number in done:
+            kept.read(number)  # told now if it is damaged, not after hours of decoding
+        with _progress({number: len(batches[number]) for number in numbers}, done) as report:
+            for number in numbers:
                 if number not in done:
-                    result = run(batch)
-                    done[number] = parts.write(number, result.rows, result.note)
+                    result = run(batches[number])
+                    kept.write(number, result.rows, result.note)
                     report(number, result.tokens)
                     if asked_to_stop.is_set():
                         print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
                         raise SystemExit(TERMINATED)
-    nothing = artifacts.SCHEMAS[kind].empty_table()
-    parts_in_order = [done[number] for number in range(len(batches))]
-    table = pa.concat_tables([nothing, *(part.table for part in parts_in_order)])
-    return table, [part.provenance["note"] for part in parts_in_order]
+    return kept
 
 
 @contextmanager
@@ -111,9 +98,9 @@ def _patient() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress(batches: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[Callable[[int, int], None]]:
-    """Tell of every batch: a bar on a terminal, a line in a log."""
-    total, kept = sum(len(batch) for batch in batches), sum(len(batches[number]) for number in done)
+def _progress(sizes: Mapping[int, int], done: set[int]) -> Iterator[Callable[[int, int], None]]:
+    """Tell of every batch, by its number and questions: a bar on a terminal, a line in a log."""
+    total, kept = sum(sizes.values()), sum(sizes[number] for number in done)
     started, questions, tokens = time.monotonic(), 0, 0
     bar = tqdm(total=total, initial=kept, unit="question", disable=not sys.stderr.isatty())
     if kept and bar.disable:
@@ -121,15 +108,16 @@ def _progress(batches: Sequence[Sequence[Prompt]], done: set[int]) -> Iterator[C
 
     def report(number: int, fresh: int) -> None:
         nonlocal questions, tokens
-        questions, tokens = questions + len(batches[number]), tokens + fresh
+        questions, tokens = questions + sizes[number], tokens + fresh
         seconds = time.monotonic() - started
         rate = f"{tokens / seconds:.0f} tokens/s"
         bar.set_postfix_str(rate, refresh=False)
-        bar.update(len(batches[number]))
+        bar.update(sizes[number])
         if bar.disable:
             left = (total - kept - questions) * seconds / questions
             print(
-                f"batch {number + 1} of {len(batches)}: {kept + questions} of {total} questions, {rate}, "
+                f"batch {list(sizes).index(number) + 1} of {len(sizes)}: "
+                f"{kept + questions} of {total} questions, {rate}, "
                 f"{int(left) // 60} min {int(left) % 60} s left",
                 file=sys.stderr,
                 flush=True,

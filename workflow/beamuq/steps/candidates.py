@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from beamuq import artifacts, plugins
-from beamuq.decoding import shards
+from beamuq.decoding import finished_batches
+from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.steps.entry import run
 from beamuq.strategies import GREEDY, parse
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--candidates", type=Path, required=True, help="table to write")
-    parser.add_argument("--shard", help="decode only this share of the batches: 2-of-4")
-    parser.add_argument("--shards", type=Path, nargs="+", help="decode nothing, put these tables together")
+    parser.add_argument("--shard", help="decode this share of the batches only, 2-of-4, and write its marker")
+    parser.add_argument("--shards", type=Path, nargs="+", help="markers of all shares: put their batches together")
     options = parser.parse_args(argv)
     settings: dict[str, Any] = json.loads(options.settings)
     cell: dict[str, str] = settings["cell"]
@@ -45,11 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     if len(asked) < settings["questions"]:
         raise BeamUQError(f"{options.prompts}: holds {len(asked)} prompts, {settings['questions']} are asked for")
 
+    kept = options.candidates.with_suffix(".batches")
     if options.shards:
-        ids = [row["id"] for row in asked]
-        table, made = shards.merged(options.shards, ids)
-        artifacts.write(options.candidates, "candidates", _in_order_of(table, ids), cell=cell, provenance=made)
-        return
+        batches, made = finished_batches.marked(kept, "candidates", options.shards)
+        with batches.locked():
+            complete = len(batches.finished()) == batches.count
+        if complete:  # neither model nor card is needed
+            _write(options.candidates, batches, [row["id"] for row in asked], cell, made)
+            return
+        print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
+    elif options.shard:
+        kept = options.candidates.parent.with_suffix(".batches")
 
     from beamuq import decoding
     from beamuq.models import causal_lm, devices
@@ -86,27 +92,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
-    parts = options.candidates.with_suffix(".parts")
-    batches = decoding.compose_batches(
-        [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
-    )
-    numbers: Sequence[int] = range(len(batches))
-    if options.shard:
-        numbers = shards.batches_of(options.shard, numbers)
-    table, notes = decoding.run_batches(
-        [batches[number] for number in numbers],
+    batches = decoding.run_batches(
+        decoding.compose_batches(
+            [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
+        ),
         run_batch,
-        folder=parts / hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16],
+        folder=kept,
         kind="candidates",
-        manifest=made,
+        described=made,
+        share=options.shard or finished_batches.WHOLE,
     )
-    table = _in_order_of(table, list(tokens))
-    made |= shards.memory_cuts(
-        {"batch": n, "pieces": note["pieces"]} for n, note in zip(numbers, notes, strict=True) if note
-    )
-    part = {"shard": options.shard} if options.shard else {}
-    artifacts.write(options.candidates, "candidates", table, cell=cell, provenance=made | part)
-    decoding.discard_parts(parts)
+    if options.shard:
+        batches.write_marker(options.candidates, options.shard, made)
+    else:
+        _write(options.candidates, batches, list(tokens), cell, made)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
@@ -149,11 +148,24 @@ def _custom(custom: CustomStrategy) -> Any:
     return policy
 
 
-def _in_order_of(table: pa.Table, ids: list[str]) -> pa.Table:
-    """Rows of the batches in the order of the prompts; the order within a question stays."""
+def _write(
+    path: Path, batches: FinishedBatches, ids: list[str], cell: dict[str, str], provenance: dict[str, Any]
+) -> None:
+    """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
+
+    Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
+    ``batch`` and its ``pieces``, pairs of questions and rows at once.
+    """
+    table, notes = batches.collected()
+    held = table.column("id").to_pylist()
+    if set(held) != set(ids):
+        raise BeamUQError(f"{batches.folder}: does not hold the questions asked for; delete it and run again")
+    cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
-    places = np.array([place[key] for key in table.column("id").to_pylist()])
-    return table.take(np.argsort(places, kind="stable"))
+    table = table.take(np.argsort([place[key] for key in held], kind="stable"))
+    made = provenance | ({"memory_cuts": cuts} if cuts else {})
+    artifacts.write(path, "candidates", table, cell=cell, provenance=made)
+    batches.discard()
 
 
 def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:

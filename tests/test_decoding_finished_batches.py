@@ -1,0 +1,289 @@
+"""Finished batches: a run that is killed, or shared by workers, gives the same bytes; those of other runs stay out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from beamuq import artifacts
+from beamuq.decoding import BatchResult, Prompt, compose_batches, finished_batches, run_batches
+from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, marked, share_of
+from beamuq.errors import BeamUQError
+
+PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]
+BATCHES = compose_batches(PROMPTS, 2)
+DESCRIBED = {"model": "abc", "seed": 1}
+Run = Callable[[Sequence[Prompt]], BatchResult]
+
+
+def decoded(batch: Sequence[Prompt]) -> BatchResult:
+    rows = [{"id": p.id, "answer_source": "greedy", "value": sum(p.token_ids) / 3} for p in batch]
+    return BatchResult(rows, 10, {"pieces": [len(batch)]} if len(batch) == 1 else {})
+
+
+def run(folder: Path, run: Run = decoded, share: str = WHOLE, **described: object) -> FinishedBatches:
+    return run_batches(BATCHES, run, folder=folder, kind="quality", described=DESCRIBED | described, share=share)
+
+
+def whole(folder: Path, **described: object) -> pa.Table:
+    return run(folder, **described).collected()[0]  # type: ignore[arg-type]
+
+
+def fails_at(folder: Path, number: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+    seen: list[int] = []
+
+    def failing(batch: Sequence[Prompt]) -> BatchResult:
+        seen.append(len(batch))
+        if len(seen) > number:
+            raise error
+        return decoded(batch)
+
+    with pytest.raises(error):
+        run(folder, failing)
+
+
+def never(_: Sequence[Prompt]) -> BatchResult:
+    raise AssertionError("every batch is there")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*/batch-*")}
+
+
+def test_batches_do_not_depend_on_the_order_of_the_prompts() -> None:
+    assert compose_batches(PROMPTS[::-1], 2) == BATCHES
+    assert [len(batch) for batch in BATCHES] == [2, 2, 2, 1]
+    assert sorted(p.id for batch in BATCHES for p in batch) == [p.id for p in PROMPTS]
+    assert [p.token_ids[1] for batch in BATCHES for p in batch] == sorted(p.token_ids[1] for p in PROMPTS)
+
+
+def test_finished_batches_are_not_run_again_and_come_in_order(tmp_path: Path) -> None:
+    fails_at(tmp_path, 3)
+    calls: list[int] = []
+
+    def counted(batch: Sequence[Prompt]) -> BatchResult:
+        calls.append(len(batch))
+        return decoded(batch)
+
+    table, notes = run(tmp_path, counted).collected()
+    assert calls == [1]
+    assert table.column("id").to_pylist() == [p.id for batch in BATCHES for p in batch]
+    assert table.equals(whole(tmp_path / "undisturbed"))
+    assert run(tmp_path, never).collected()[1] == notes == {3: {"pieces": [1]}}  # what happened then is not lost
+    run(tmp_path, never).discard()
+    assert not tmp_path.exists()
+
+
+@pytest.mark.parametrize(("count", "number"), [(1, 1), (4, 7), (5, 3)])
+def test_every_batch_is_in_one_share(count: int, number: int) -> None:
+    cut = [share_of(f"{share}-of-{count}", number) for share in range(1, count + 1)]
+    assert sorted(batch for part in cut for batch in part) == list(range(number))
+    assert max(map(len, cut)) - min(map(len, cut)) <= 1
+
+
+@pytest.mark.parametrize("share", ["0-of-2", "3-of-2", "1-of-0", "1/2", "", "-1-of-2"])
+def test_no_share_is_told(share: str) -> None:
+    with pytest.raises(BeamUQError, match="not a shard"):
+        share_of(share, 1)
+
+
+def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_path: Path) -> None:
+    whole(tmp_path / "whole")
+    fails_at(tmp_path / "shared", 1)  # alone at first, then on two cards, then on three of which one is empty
+    run(tmp_path / "shared", share="2-of-2")
+    markers = []
+    for share in ("3-of-3", "1-of-3", "2-of-3"):
+        kept = run(tmp_path / "shared", share=share)
+        markers.append(tmp_path / f"{share}.parquet")
+        kept.write_marker(markers[-1], share, DESCRIBED)
+    assert files(tmp_path / "shared") == files(tmp_path / "whole")
+    joined, made = marked(tmp_path / "shared", "quality", markers)
+    assert made == DESCRIBED
+    assert joined.finished() == {0, 1, 2, 3}
+    assert joined.collected()[0].equals(whole(tmp_path / "whole"))
+
+
+def test_markers_that_are_not_those_of_one_run_are_refused(tmp_path: Path) -> None:
+    def marker(name: str, share: str, **described: object) -> Path:
+        run(tmp_path / "batches", share=share, **described).write_marker(tmp_path / name, share, DESCRIBED | described)
+        return tmp_path / name
+
+    first, second = marker("1", "1-of-2"), marker("2", "2-of-2")
+    other = marker("other", "2-of-2", seed=2)
+    for markers, told in [
+        ([first, other], "other: differs from 1 in seed"),
+        ([first, first], "holds the shards"),
+        ([first], "holds the shards"),
+    ]:
+        with pytest.raises(BeamUQError, match=told):
+            marked(tmp_path / "batches", "quality", markers)
+    assert marked(tmp_path / "batches", "quality", [second, first])[0].count == 4
+
+
+@pytest.mark.parametrize("change", ["seed", "dtype", "composition", "prompts", "engine"])
+def test_batches_of_another_run_are_never_taken(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = run(tmp_path)
+    described, batches = dict[str, object](DESCRIBED), BATCHES
+    if change == "engine":
+        monkeypatch.setattr(finished_batches, "FORMAT", finished_batches.FORMAT + 1)
+    elif change == "composition":
+        batches = compose_batches(PROMPTS, 3)
+    elif change == "prompts":
+        batches = compose_batches([*PROMPTS[:-1], Prompt("q6", (1, 0, 99))], 2)
+    else:
+        described[change] = 2
+    other = run_batches(batches, decoded, folder=tmp_path, kind="quality", described=described)
+    assert other.folder != kept.folder
+    assert other.collected()[0].num_rows == len(PROMPTS)
+
+
+def _cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _renamed(path: Path, _: Path) -> None:
+    path.write_bytes(path.with_name("batch-00000.parquet").read_bytes())
+
+
+def _of_another_run(path: Path, other: Path) -> None:
+    path.write_bytes((other / path.name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (_cut, r"batch-00001\.parquet: not a readable Parquet file"),
+        (_renamed, r"batch-00001\.parquet: holds another batch"),
+        (_of_another_run, r"batch-00001\.parquet: belongs to another run"),
+    ],
+)
+def test_a_damaged_batch_is_refused_by_name_before_anything_is_decoded(
+    damage: Callable[[Path, Path], None], told: str, tmp_path: Path
+) -> None:
+    kept, other = run(tmp_path), run(tmp_path, seed=2)
+    (kept.folder / "batch-00003.parquet").unlink()
+    damage(kept.folder / "batch-00001.parquet", other.folder)
+    with pytest.raises(BeamUQError, match=told):
+        run(tmp_path, never)
+    (kept.folder / "batch-00001.parquet").unlink()
+    assert whole(tmp_path).equals(whole(tmp_path / "undisturbed"))
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "batch-00004.parquet", "batch-1.parquet"])
+def test_a_foreign_file_among_the_batches_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    (run(tmp_path).folder / name).write_text("something")
+    with pytest.raises(BeamUQError, match=rf"{name}: not a batch of this run"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("at_work", "comes", "refused"),
+    [
+        (WHOLE, WHOLE, True),
+        (WHOLE, "1-of-2", True),
+        ("1-of-2", "1-of-2", True),
+        ("1-of-2", WHOLE, True),
+        ("1-of-2", "2-of-2", False),
+    ],
+)
+def test_two_processes_never_do_the_same_work(tmp_path: Path, at_work: str, comes: str, refused: bool) -> None:
+    def at_once(batch: Sequence[Prompt]) -> BatchResult:
+        if refused:
+            with pytest.raises(BeamUQError, match="another process is decoding batches here"):
+                run(tmp_path, share=comes)
+        else:
+            run(tmp_path, share=comes)
+        return decoded(batch)
+
+    run(tmp_path, at_once, share=at_work)
+    run(tmp_path, share=comes)
+
+
+def test_a_half_written_file_of_a_killed_run_is_swept(tmp_path: Path) -> None:
+    fails_at(tmp_path, 1)
+    (folder,) = tmp_path.iterdir()
+    (folder / ".batch-00001.parquet.abc.tmp").write_text("half")
+    run(tmp_path)
+    assert not list(folder.glob(".*.tmp"))
+
+
+def test_a_batch_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artifacts.pq, "write_table", full)
+    with pytest.raises(BeamUQError, match=r"batch-00000\.parquet: cannot be written \(No space left on device\)"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.glob("*/*")] == [".lock"]
+
+
+def test_a_log_gets_a_line_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fails_at(tmp_path, 1)
+    capsys.readouterr()
+    run(tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "2 of 7 questions are there from an earlier run"
+    assert len(lines) == 4
+    assert lines[1].startswith("batch 2 of 4: 4 of 7 questions, ")
+    assert lines[-1].endswith("0 min 0 s left")
+
+
+def _slow(folder: Path) -> multiprocessing.process.BaseProcess:
+    """A run in a process of its own, slowed down so that it can be killed within a batch."""
+    folder.mkdir(exist_ok=True)
+    (folder / "begun").write_text("")
+
+    def slowly(batch: Sequence[Prompt]) -> BatchResult:
+        with (folder / "begun").open("a") as file:
+            file.write("one more\n")
+        time.sleep(0.1)
+        return decoded(batch)
+
+    def work() -> None:
+        with Path(os.devnull).open("w") as sys.stderr:
+            kept = run(folder / "batches", slowly)
+            artifacts.write(folder / "out.parquet", "quality", kept.collected()[0])
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    return process
+
+
+def _begun(folder: Path, batches: int) -> None:
+    until = time.monotonic() + 60
+    while len((folder / "begun").read_text().splitlines()) < batches:
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def test_a_run_killed_twice_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    _slow(tmp_path / "whole").join(60)
+    for kept in (1, 2):
+        killed = _slow(tmp_path / "killed")
+        _begun(tmp_path / "killed", 2)
+        killed.kill()
+        killed.join(60)
+        assert killed.exitcode == -signal.SIGKILL
+        assert len(files(tmp_path / "killed/batches")) == kept
+        assert not (tmp_path / "killed/out.parquet").exists()
+    _slow(tmp_path / "killed").join(60)
+    assert (tmp_path / "killed/out.parquet").read_bytes() == (tmp_path / "whole/out.parquet").read_bytes()
+    assert files(tmp_path / "killed/batches") == files(tmp_path / "whole/batches")
+
+
+def test_sigterm_finishes_the_batch_and_exits_with_143(tmp_path: Path) -> None:
+    process = _slow(tmp_path)
+    _begun(tmp_path, 2)
+    process.terminate()
+    process.join(60)
+    assert process.exitcode == 143
+    assert len(files(tmp_path / "batches")) == 2
+    assert not (tmp_path / "out.parquet").exists()
