@@ -12,21 +12,10 @@ import pandas as pd
 from beamuq.comparison import beam_minus_multinomial, compare_numbers
 from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.exhibits import escape, wording
+from beamuq.html_pages import PageSection, sections_page
 from beamuq.study import Study
 
-_STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#111}
-h1{font-size:1.3rem}h2{font-size:1.1rem;margin-top:2.2rem}
-table{border-collapse:collapse;border-top:2px solid #111;border-bottom:2px solid #111;margin:.8rem 0}
-th,td{padding:.2rem .55rem;text-align:left;vertical-align:top}
-td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-thead{border-bottom:1px solid #111}
-.scroll{overflow-x:auto}
-.agrees,.supported,.yes{background:#d9f0e3}.differs,.not-supported{background:#f6d9c9}
-.errata,.partly,.undecided{background:#fbeec2}.not-run,.not-comparable{color:#555}
-summary{cursor:pointer;padding:.25rem 0}
-svg{width:46rem;max-width:100%;height:auto}
-small{color:#444}"""
-_DECIMALS = {"z": 2, "p": 4, "adjusted": 4}
+OUTPUTS = ("csv", "formulations", "claims", "summary", "markdown", "html")
 
 
 @dataclass(frozen=True)
@@ -44,24 +33,11 @@ class Comparison:
     provenance: dict[str, Any]
 
 
-OUTPUTS = ("csv", "formulations", "claims", "summary", "markdown", "html")
-
-
 def contents(found: Comparison, forest: str) -> dict[str, str]:
     """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
-    return {
-        "csv": csv(found.cells),
-        "formulations": csv(found.formulations),
-        "claims": csv(found.claims),
-        "summary": summary(found),
-        "markdown": markdown(found),
-        "html": html(found, forest),
-    }
-
-
-def csv(frame: pd.DataFrame) -> str:
-    """Unrounded; what does not exist is empty."""
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    frames = {"csv": found.cells, "formulations": found.formulations, "claims": found.claims}
+    unrounded = {name: str(frame.to_csv(index=False, lineterminator="\n")) for name, frame in frames.items()}
+    return unrounded | {"summary": summary(found), "markdown": markdown(found), "html": html(found, forest)}
 
 
 def summary(found: Comparison) -> str:
@@ -71,7 +47,7 @@ def summary(found: Comparison) -> str:
         "study": found.study.title,
         "demo": found.study.demo,
         "rows": len(found.cells),
-        "statuses": _counts(found.cells, compare_numbers.STATUSES),
+        "statuses": _counts(found.cells),
         "held_against_print": decided,
         "expected_to_differ_by_chance": round(chance, 1),
         "claims": {str(k): int(v) for k, v in found.claims["status"].value_counts().sort_index().items()},
@@ -85,45 +61,26 @@ def summary(found: Comparison) -> str:
 
 def markdown(found: Comparison) -> str:
     """The summary: counts, differing cells, claims, wins and losses, errata."""
-    lines = [f"# {_title(found)}", "", *(f"{sentence}\n" for sentence in _opening(found))]
-    lines += _markdown_table(_by_table(found.cells))
     differing = found.cells[found.cells["status"] == "differs"]
+    sections = [_by_table(found.cells), *_sections(found, "")]
     if len(differing):
-        lines += ["", "## Cells that differ", "", *_markdown_table(_shown_cells(differing))]
-    for heading, sentences, frame in _sections(found):
-        lines += ["", f"## {heading}", "", *(f"{sentence}\n" for sentence in sentences), *_markdown_table(frame)]
-    return "\n".join([*lines, "", *(f"- {key}: `{value}`" for key, value in _hashes(found)), ""])
+        sections.insert(1, _section("Cells that differ", [], _shown_cells(differing)))
+    lines = [f"# {_title(found)}", "", *(f"{sentence}\n" for sentence in _opening(found))]
+    for section in sections:
+        lines += [f"## {section.heading}", ""] if section.heading else []
+        lines += [*(f"{sentence}\n" for sentence in section.sentences), *_markdown_table(section), ""]
+    return "\n".join([*lines, *(f"- {name}: `{value}`" for name, value in _hashes(found)), ""])
 
 
 def html(found: Comparison, forest: str) -> str:
-    """One page, nothing loaded: the summary, ``forest`` (an SVG document) and all 1,958 rows, folded by table."""
-    lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>{escape.page(_title(found))}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape.page(_title(found))}</h1>",
-        *(f"<p>{escape.page(sentence)}</p>" for sentence in _opening(found)),
-        _html_table(_by_table(found.cells)),
+    """One page, nothing loaded: the summary, ``forest`` (an SVG document) and every printed number, folded by table."""
+    folded = [
+        _section("", [], _shown_cells(part.drop(columns="table")), folded=True, summary=f"{table}: {_told(part)}")
+        for table, part in found.cells.groupby("table", sort=False)
     ]
-    for heading, sentences, frame in _sections(found):
-        lines.append(f"<h2>{escape.page(heading)}</h2>")
-        lines += [f"<p>{escape.page(sentence)}</p>" for sentence in sentences]
-        if heading == _PAIRED and len(found.differences):
-            lines.append(_inline(forest))
-        lines.append(_html_table(frame))
-    lines.append("<h2>Every printed number</h2>")
-    for table, part in found.cells.groupby("table", sort=False):
-        counts = ", ".join(
-            f"{count} {status}" for status, count in _counts(part, compare_numbers.STATUSES).items() if count
-        )
-        lines.append(f"<details><summary>{escape.page(str(table))}: {escape.page(counts)}</summary>")
-        lines += [_html_table(_shown_cells(part.drop(columns="table"))), "</details>"]
-    lines.append("<h2>Provenance</h2><ul>")
-    lines += [f"<li><small>{escape.page(key)}: {escape.page(value)}</small></li>" for key, value in _hashes(found)]
-    return "\n".join([*lines, "</ul></body></html>", ""])
-
-
-_PAIRED = "Beam minus multinomial, paired"
+    provenance = PageSection("Provenance", notes=[f"{name}: {value}" for name, value in _hashes(found)])
+    sections = [_by_table(found.cells), *_sections(found, forest), PageSection("Every printed number"), *folded]
+    return sections_page(_title(found), _opening(found), [*sections, provenance])
 
 
 def _title(found: Comparison) -> str:
@@ -138,9 +95,10 @@ def _opening(found: Comparison) -> list[str]:
             "machinery works; other models on other questions say nothing about the paper."
         ]
     decided, chance = compare_numbers.expected_to_differ(found.cells, found.rules)
-    counts = _counts(found.cells, compare_numbers.STATUSES)
     return [
-        f"{len(found.cells):,} printed numbers: " + ", ".join(f"{n:,} {status}" for status, n in counts.items()) + ".",
+        f"{len(found.cells):,} printed numbers: "
+        + ", ".join(f"{count:,} {status}" for status, count in _counts(found.cells).items())
+        + ".",
         f"Of the {decided:,} held against print, chance alone would on average call at most {chance:.0f} different; "
         "cells share questions, so that count scatters more than that of independent ones.",
         f"A cell agrees if |z| < {rules.z:g}, z = difference / √(our s² + printed s²). A printed ± that is absent or "
@@ -151,73 +109,56 @@ def _opening(found: Comparison) -> list[str]:
     ]
 
 
-def _sections(found: Comparison) -> list[tuple[str, list[str], pd.DataFrame]]:
-    """Heading, sentences and table of every section behind the counts."""
+def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **options: Any) -> PageSection:
+    decimals = {"z": 2, "p": 4, "adjusted": 4}
+    return PageSection(heading, frame, sentences, decimals=3, column_decimals=decimals, **options)
+
+
+def _sections(found: Comparison, forest: str) -> list[PageSection]:
+    """Every section behind the counts."""
     sections = []
     if len(found.nearer):
         nearest = found.nearer[found.nearer["model"] == "all"]["nearer"].iloc[0]
-        sections.append(
-            (
-                "Which produced answer our greedy rows resemble",
-                [
-                    "Mean distance of our means with the greedy answer to the main table (tab:qa_mean_prr) and to the "
-                    f"one with the top beam as the answer (tab:topbeam_scoring): nearer the {nearest} table over all.",
-                ],
-                found.nearer,
-            )
+        sentence = (
+            "Mean distance of our means with the greedy answer to the main table (tab:qa_mean_prr) and to the one with "
+            f"the top beam as the answer (tab:topbeam_scoring): nearer the {nearest} table over all."
         )
+        sections.append(_section("Which produced answer our greedy rows resemble", [sentence], found.nearer))
     read = found.formulations
     counted = read.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
     decided = read[read["status"].isin(["agrees", "differs"])]
     closest = decided.assign(distance=decided["difference"].abs()).groupby("formulation")["distance"].mean()
-    counted = counted.assign(mean_distance=counted["formulation"].map(closest))
-    sections.append(
-        (
+    headline, cells = (
+        beam_minus_multinomial.tally(found.differences, family)
+        for family in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
+    )
+    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
+    means = means[["model", *means.columns.drop(["family", "model", "dataset", "std", "resamples"])]]
+    sections += [
+        _section(
             "Semantic Entropy in its three forms",
             [
                 "Print defines the sampled form in one way, the official code in another; every printed value is held "
                 "against all three."
             ],
-            counted,
-        )
-    )
-    headline, cells = (
-        beam_minus_multinomial.tally(found.differences, f)
-        for f in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
-    )
-    sections.append(
-        (
-            _PAIRED,
-            [
-                _families(found),
-                beam_minus_multinomial.resamples_sentence(found.differences, found.rules),
-            ],
+            counted.assign(mean_distance=counted["formulation"].map(closest)),
+        ),
+        _section(
+            "Beam minus multinomial, paired",
+            [_families(found), beam_minus_multinomial.resamples_sentence(found.differences, found.rules)],
             pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
-        )
-    )
-    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
-    shown = [
-        "model",
-        "method",
-        "beamsearch",
-        "multinomial",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "adjusted",
-        "significant",
-        "n",
-    ]
-    sections.append(("Means over datasets, beam minus multinomial", [], means[[*shown, "note"]]))
-    sections.append(("Claims", [] if found.study.demo else [_claims(found)], found.claims))
-    sections.append(
-        (
+            svg=forest if len(found.differences) else "",
+        ),
+        _section(
+            "Means over datasets, beam minus multinomial", [], means[["model", *shown[shown.index("model") + 1 :]]]
+        ),
+        _section("Claims", [] if found.study.demo else [_claims(found)], found.claims),
+        _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
             found.errata,
-        )
-    )
+        ),
+    ]
     return sections
 
 
@@ -243,16 +184,19 @@ def _claims(found: Comparison) -> str:
     )
 
 
-def _counts(frame: pd.DataFrame, statuses: Sequence[str]) -> dict[str, int]:
-    return {status: int((frame["status"] == status).sum()) for status in statuses}
+def _counts(cells: pd.DataFrame) -> dict[str, int]:
+    return {status: int((cells["status"] == status).sum()) for status in compare_numbers.STATUSES}
 
 
-def _by_table(cells: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        {"table": table, "rows": len(part), **_counts(part, compare_numbers.STATUSES)}
-        for table, part in cells.groupby("table", sort=False)
-    ]
-    return pd.DataFrame([*rows, {"table": "all", "rows": len(cells), **_counts(cells, compare_numbers.STATUSES)}])
+def _told(cells: pd.DataFrame) -> str:
+    """``80 agrees, 40 differs``."""
+    return ", ".join(f"{count} {status}" for status, count in _counts(cells).items() if count)
+
+
+def _by_table(cells: pd.DataFrame) -> PageSection:
+    parts = [*cells.groupby("table", sort=False), ("total", cells)]
+    rows = [{"table": table, "rows": len(part), **_counts(part)} for table, part in parts]
+    return _section("", [], pd.DataFrame(rows))
 
 
 def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
@@ -261,59 +205,22 @@ def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
     ]
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
     before = [name for name in compare_numbers.COLUMNS[:7] if name in part and (part[name] != "").any()]
-    behind = ["n", "difference", "z", "detectable"]
     shown = part[[*before, "printed", "value"]].assign(interval=interval)
-    return pd.concat([shown, part[behind].assign(status=status)], axis=1)
+    behind = part[["n", "difference", "z", "detectable"]].assign(status=status, errata=part["errata"])
+    return pd.concat([shown, behind], axis=1)
 
 
 def _hashes(found: Comparison) -> list[tuple[str, str]]:
-    lines = [("study", str(found.provenance["study"]))]
+    named = [("study", found.provenance["study"])]
     for part in ("declared", "versions"):
-        lines += [(name, str(value)) for name, value in found.provenance[part].items()]
-    return lines
+        named += found.provenance[part].items()
+    return [(name, str(value)) for name, value in named]
 
 
-def _text(column: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None or pd.isna(value):
-        return ""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        return "yes" if value else "no"
-    return f"{value:.{_DECIMALS.get(column, 3)}f}" if isinstance(value, float) else f"{value}"
-
-
-def _markdown_table(frame: pd.DataFrame) -> list[str]:
-    heads = [str(column).replace("_", " ") for column in frame.columns]
-    lines = ["| " + " | ".join(map(escape.markdown, heads)) + " |", "|" + " --- |" * len(heads)]
-    for row in frame.itertuples(index=False):
-        texts = [_text(str(column), value) for column, value in zip(frame.columns, row, strict=True)]
-        cells = [escape.markdown(t) if isinstance(v, str) else t for t, v in zip(texts, row, strict=True)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def _html_table(frame: pd.DataFrame) -> str:
-    number = {str(c): pd.api.types.is_numeric_dtype(frame[c]) and frame[c].dtype != bool for c in frame.columns}
-    heads = "".join(
-        f'<th scope="col"{_class("number" if number[str(c)] else "")}>{escape.page(str(c).replace("_", " "))}</th>'
-        for c in frame.columns
-    )
-    lines = [f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>']
-    for row in frame.itertuples(index=False):
-        cells = []
-        for column, value in zip(map(str, frame.columns), row, strict=True):
-            text = _text(column, value)
-            name = "number" if number[column] else text.split(":")[0].replace(" ", "-") if column == "status" else ""
-            cells.append(f"<td{_class(name)}>{escape.page(text)}</td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return "\n".join([*lines, "</tbody></table></div>"])
-
-
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
-
-
-def _inline(svg: str) -> str:
-    """The drawing without its XML declaration and document type."""
-    return svg[svg.index("<svg") :]
+def _markdown_table(section: PageSection) -> list[str]:
+    """The table of a section for GitHub; only numbers are left as they are."""
+    rows = [
+        [cell.text if cell.kind == "number" else escape.markdown(cell.text) for cell in row] for row in section.rows
+    ]
+    heads = [escape.markdown(head.text) for head in section.heads]
+    return ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows)]
