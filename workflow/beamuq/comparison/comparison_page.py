@@ -149,9 +149,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
             svg=forest if len(found.differences) else "",
         ),
-        _section(
-            "Means over datasets, beam minus multinomial", [], means[["model", *shown[shown.index("model") + 1 :]]]
-        ),
+        _section("Means over datasets, beam minus multinomial", [], means),
         _section("Claims", [] if found.study.demo else [_claims(found)], found.claims),
         _section(
             "Print against itself",
