@@ -83,10 +83,9 @@ def test_the_chosen_token_entails_wherever_it_stands_and_is_never_asked_about() 
     turned = answer((3, [" the", "Rome", "paris.", " Paris"]))
     assert ccp_labels([turned], judge, None) == [[["neutral", "neutral", "entail", "entail"]]]
     assert ("Paris", "Paris") not in judge.asked
-
-
-def test_another_spelling_of_the_chosen_word_gets_the_scorers_own_label() -> None:
-    assert ccp_labels([answer((0, [" Paris", "Paris"]))], Judge(), None) == [[["entail", "contradict"]]]
+    assert ccp_labels([answer((0, [" Paris"]))], judge, None) == [[["entail"]]]
+    # another spelling of the chosen word gets the scorer's own label
+    assert ccp_labels([answer((0, [" Paris", "Paris"]))], judge, None) == [[["entail", "contradict"]]]
 
 
 def test_each_pair_of_words_is_asked_once_over_the_whole_file() -> None:
@@ -96,21 +95,14 @@ def test_each_pair_of_words_is_asked_once_over_the_whole_file() -> None:
     assert len(judge.asked) == len(set(judge.asked)) == 8
 
 
-def test_a_step_with_a_single_alternative_needs_no_pair() -> None:
-    assert ccp_labels([answer((0, [" Paris"]))], Judge(), None) == [[["entail"]]]
-
-
 def test_the_most_probable_class_wins_and_a_tie_claims_nothing() -> None:
     values = np.array([(0.4, 0.3, 0.3), (0.4, 0.4, 0.2), (0.2, 0.4, 0.4), (0.4, 0.2, 0.4)]).T
     assert pair_labels(PairScores(*values), None) == ["entail", "neutral", "neutral", "contradict"]
 
 
-def test_a_scorer_without_classes_entails_from_the_threshold_on() -> None:
+def test_a_threshold_goes_with_a_scorer_without_classes_only() -> None:
     scores = PairScores(np.array([0.81, 0.8, 0.79, 0.0]))
     assert pair_labels(scores, 0.8) == ["entail", "entail", "contradict", "contradict"]
-
-
-def test_a_threshold_goes_with_a_scorer_without_classes_only() -> None:
     with pytest.raises(BeamUQError, match="set it to null"):
         pair_labels(PairScores(*np.ones((3, 1))), 0.8)
     with pytest.raises(BeamUQError, match="needs equivalence_threshold"):

@@ -56,16 +56,16 @@ def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
     assert render_prompt(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
 
 
-def test_braces_in_a_question_are_just_braces() -> None:
-    assert render_prompt(SHORT, question("What is {answer}?"), "{options}").startswith("Q What is {answer}?\nA {op")
-
-
 def test_the_projects_own_prompt_asks_about_the_answer_and_ends_without_a_space() -> None:
     prompt = render_prompt(PARTS, question("How many?"), "six")
     assert "How many?" in prompt
     assert "six" in prompt
     assert "True" in prompt
     assert prompt == prompt.strip()
+
+
+def test_braces_in_a_question_are_just_braces() -> None:
+    assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,7 @@ def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
     assert spaced != bare
     assert ask(style="base")[1].true_token() == spaced  # behind "Verdict:"
     assert ask(style="instruct")[1].true_token() == bare  # behind the template's "assistant\n"
-
-
-def test_behind_a_special_token_true_has_no_space() -> None:
-    _, tokenizer = tiny_model("llama")
     turn = tokenizer.convert_tokens_to_ids("<start_of_turn>")
-    bare = tokenizer("True", add_special_tokens=False).input_ids[0]
     assert true_token(tokenizer, [*tokenizer("so", add_special_tokens=False).input_ids, turn]) == bare
 
 
@@ -156,14 +151,10 @@ def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(seen) == ["q1", "q2", "q3"]
 
 
-def test_a_value_that_is_not_finite_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "next_token_logprobs", lambda _, prompts, __: np.full((len(prompts), 1), np.nan))
-    model, query = ask()
-    with pytest.raises(BeamUQError, match="q1"):
-        p_true_logprobs(model, query, ASKED[:1])
-
-
-def test_a_prompt_beyond_the_context_is_refused_by_the_answers_name() -> None:
+def test_what_cannot_be_asked_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:
     model, query = ask()
     with pytest.raises(BeamUQError, match="long one"):
         p_true_logprobs(model, query, [("long one", question("why " * 1000), "so")])
+    monkeypatch.setattr(decoding, "next_token_logprobs", lambda _, prompts, __: np.full((len(prompts), 1), np.nan))
+    with pytest.raises(BeamUQError, match="q1"):
+        p_true_logprobs(model, query, ASKED[:1])

@@ -117,20 +117,21 @@ def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> N
     assert best.tolist() == [each[1], max(each)]
 
 
-@pytest.mark.parametrize("head", ["tri_layer.weight", "reg_layer.weight"])
-def test_a_checkpoint_without_a_head_is_refused(head: str, checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("tri_layer.weight", "tri_layer has shape None"),
+        ("reg_layer.weight", "reg_layer has shape None"),
+        ("base_model.pooler.dense.weight", r"does not fit the backbone .*pooler\.dense\.weight"),
+    ],
+)
+def test_a_checkpoint_that_lacks_a_part_is_refused(
+    key: str, told: str, checkpoint: tuple[Path, Path], tmp_path: Path
+) -> None:
     stored = torch.load(checkpoint[0], weights_only=True)
-    del stored["state_dict"][head]
+    del stored["state_dict"][key]
     torch.save(stored, tmp_path / "other.ckpt")
-    with pytest.raises(BeamUQError, match=f"{head.partition('.')[0]} has shape None"):
-        AlignScore(tmp_path, checkpoint[1], **CPU)
-
-
-def test_a_checkpoint_that_lacks_a_layer_is_refused(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
-    stored = torch.load(checkpoint[0], weights_only=True)
-    del stored["state_dict"]["base_model.pooler.dense.weight"]
-    torch.save(stored, tmp_path / "other.ckpt")
-    with pytest.raises(BeamUQError, match=r"does not fit the backbone .*pooler\.dense\.weight"):
+    with pytest.raises(BeamUQError, match=told):
         AlignScore(tmp_path, checkpoint[1], **CPU)
 
 
@@ -173,16 +174,20 @@ def test_two_checkpoints_in_a_folder_are_one_too_many(checkpoint: tuple[Path, Pa
         AlignScore(tmp_path, checkpoint[1], **CPU)
 
 
-def test_an_answer_without_reference_is_refused() -> None:
-    with pytest.raises(BeamUQError, match="has no reference"):
-        quality_values("answer_f1", ["Paris"], [[]], "squad")
-
-
-def test_an_unknown_metric_or_normalizer_is_refused() -> None:
-    with pytest.raises(BeamUQError, match="unknown name 'bleu'; known: answer_f1, exact_match, alignscore"):
-        quality_values("bleu", [], [], "squad")
-    with pytest.raises(BeamUQError, match="known: squad, triviaqa, coqa"):
-        quality_values("answer_f1", [], [], "none")
+@pytest.mark.parametrize(
+    ("metric", "references", "normalizer", "told"),
+    [
+        ("answer_f1", [[]], "squad", "answer 0 has no reference"),
+        ("bleu", [["x"]], "squad", "'bleu'; known: answer_f1, exact_match, alignscore"),
+        ("answer_f1", [["x"]], "none", "'none'; known: squad, triviaqa, coqa"),
+        ("alignscore", [["x"]], "squad", "needs --model"),
+    ],
+)
+def test_quality_that_cannot_be_measured_is_refused(
+    metric: str, references: list[list[str]], normalizer: str, told: str
+) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        quality_values(metric, ["Paris"], references, normalizer)
 
 
 def write_inputs(folder: Path) -> tuple[Path, Path]:
@@ -224,11 +229,6 @@ def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path
     assert len(values) == 4
     assert ((values > 0) & (values < 1)).all()
     assert set(loaded.provenance["models"]) == {"model", "backbone"}
-
-
-def test_alignscore_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="needs --model"):
-        run_step(tmp_path, {"metric": "alignscore"})
 
 
 def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:

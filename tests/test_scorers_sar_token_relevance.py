@@ -65,16 +65,11 @@ def test_there_is_one_relevance_a_token_and_0_at_the_terminator_only() -> None:
     assert min(cut) > 0
 
 
-def test_an_answer_of_one_token_is_compared_with_the_bare_question() -> None:
+def test_an_answer_of_one_token_is_compared_with_the_bare_question_and_an_empty_one_with_nothing() -> None:
     judge = Counting()
     assert relevances(candidate([*ids_of("x"), END]), scorer=judge) == [[pytest.approx(2 / 14), 0.0]]
-    assert judge.asked == [("Which river? x", "Which river?")]
-
-
-def test_an_empty_answer_has_a_terminator_without_relevance_and_asks_nothing() -> None:
-    judge = Counting()
     assert relevances(candidate([END]), scorer=judge) == [[0.0]]
-    assert judge.asked == []
+    assert judge.asked == [("Which river? x", "Which river?")]
 
 
 def test_a_stop_that_ends_a_sentence_keeps_its_full_stop_and_has_no_relevance() -> None:

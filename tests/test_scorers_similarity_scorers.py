@@ -1,4 +1,4 @@
-"""The real loading and scoring code on tiny random checkpoints of the real classes."""
+"""Scorers, their encoder and their cache: the real code on tiny random checkpoints of the real classes."""
 
 from __future__ import annotations
 
@@ -84,23 +84,7 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
     np.testing.assert_allclose(scorer.score(PAIRS).entail, wide, atol=1e-5)
 
 
-def test_no_cache_is_used_where_a_rows_place_in_the_batch_matters(tmp_path: Path) -> None:
-    def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
-        place = torch.arange(len(ids)).unsqueeze(1)
-        return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
-
-    options: dict[str, Any] = {"pad": 0, "width": 1, "device": torch.device("cpu")}
-    rows = [encoder_model.EncoderInput((number, 7)) for number in range(1, 40)]
-    alone, _ = encoder_model.run(rows, forward, **options)
-    cache = ScoredPairCache(tmp_path)
-    encoder_model.run(rows[20:], forward, **options, cache=cache)
-    remembered, counts = encoder_model.run(rows, forward, **options, cache=cache)
-    assert remembered.tolist() == alone.tolist()
-    assert counts.scored == len(rows)
-    assert cache.find([row.key() for row in rows]) == {}
-
-
-def test_the_cache_still_serves_lengths_whose_places_are_alike(tmp_path: Path) -> None:
+def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_path: Path) -> None:
     def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
         place = torch.arange(len(ids)).unsqueeze(1) * (ids.shape[1] == 8)
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
@@ -114,6 +98,7 @@ def test_the_cache_still_serves_lengths_whose_places_are_alike(tmp_path: Path) -
     remembered, counts = encoder_model.run(short + long, forward, **options, cache=ScoredPairCache(tmp_path))
     assert remembered.tolist() == alone.tolist()
     assert counts.scored == len(short) + 9
+    assert ScoredPairCache(tmp_path).find([row.key() for row in short]) == {}
 
 
 def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +188,6 @@ def test_unnamed_classes_are_refused(labels: tuple[str, ...], tmp_path: Path) ->
         load_scorer("nli", folder, **CPU)
 
 
-def test_a_classifier_is_no_cross_encoder(folders: dict[str, Path]) -> None:
-    with pytest.raises(BeamUQError, match="a cross-encoder has one output, this has 3"):
-        load_scorer("cross_encoder", folders["nli"], **CPU)
-
-
 def test_an_identical_pair_gets_the_scorers_own_value(folders: dict[str, Path]) -> None:
     identical = [(text, text) for text in TEXTS]
     for kind in ("nli", "cross_encoder"):
@@ -216,14 +196,12 @@ def test_an_identical_pair_gets_the_scorers_own_value(folders: dict[str, Path]) 
         assert (own < 0.999).any()
 
 
-def test_a_cosine_has_no_direction(folders: dict[str, Path]) -> None:
+def test_a_cosine_has_no_direction_and_is_never_negative(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     scorer = load_scorer("embedding", folders["embedding"], **CPU)
     back = scorer.score([(b, a) for a, b in PAIRS])
     assert scorer.score(PAIRS).entail.tolist() == back.entail.tolist()
-
-
-def test_a_cosine_is_never_negative(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = load_scorer("embedding", folders["embedding"], **CPU)
     monkeypatch.setattr(scorer, "embed", lambda texts: np.array([[1.0, 0.0], [-0.6, 0.8]])[: len(texts)])
     assert scorer.score([("a", "b"), ("a", "a")]).entail.tolist() == [0.0, 1.0]
 
@@ -270,18 +248,6 @@ def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str
     assert torch.isfinite(scorer.forward({"input_ids": 5 * mask, "attention_mask": mask})).all()
 
 
-def test_a_missing_head_is_refused_not_drawn_at_random(folders: dict[str, Path]) -> None:
-    with pytest.raises(BeamUQError, match=r"its weights lack classifier"):
-        load_scorer("cross_encoder", folders["embedding"], **CPU)
-
-
-def test_a_scorer_folder_without_tokenizer_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    for name in ("config.json", "model.safetensors"):
-        (tmp_path / name).symlink_to(folders["nli"] / name)
-    with pytest.raises(BeamUQError, match="no tokenizer"):
-        load_scorer("nli", tmp_path, **CPU)
-
-
 def test_disagreeing_label_maps_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     for file in folders["nli"].iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -292,31 +258,31 @@ def test_disagreeing_label_maps_are_refused(folders: dict[str, Path], tmp_path: 
         load_scorer("nli", tmp_path, **CPU)
 
 
+@pytest.mark.parametrize(
+    ("kind", "folder", "told"),
+    [
+        ("cross_encoder", "embedding", "its weights lack classifier"),  # refused, not drawn at random
+        ("cross_encoder", "nli", "a cross-encoder has one output, this has 3"),
+        ("nli", "", "needs --model"),
+        ("bleu", "", "'bleu'; known: nli, cross_encoder, embedding, lexical"),
+    ],
+)
+def test_a_scorer_that_cannot_be_is_refused(kind: str, folder: str, told: str, folders: dict[str, Path]) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        load_scorer(kind, folders.get(folder), **CPU)
+
+
 def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:
     exact = load_scorer("embedding", folders["embedding"], **CPU).score(PAIRS).entail
     coarse = load_scorer("embedding", folders["embedding"], dtype=torch.bfloat16, device=torch.device("cpu"))
     np.testing.assert_allclose(coarse.score(PAIRS).entail, exact, atol=0.1)
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(BeamUQError, match="unknown name 'bleu'; known: nli, cross_encoder, embedding, lexical"):
-        load_scorer("bleu")
-
-
-def test_a_kind_without_its_model_is_refused() -> None:
-    with pytest.raises(BeamUQError, match="needs --model"):
-        load_scorer("nli")
-
-
 @pytest.mark.parametrize(("one", "other", "expected"), [("", "", 1), ("the cats", "the cat", 1), ("a b", "b c", 0.5)])
 def test_lexical_is_rouge_l(one: str, other: str, expected: float) -> None:
-    assert load_scorer("lexical").score([(one, other)]).entail.tolist() == [pytest.approx(expected)]
-
-
-def test_a_scorer_without_classes_names_none() -> None:
-    scores = load_scorer("lexical").score([("a", "b")])
-    assert scores.neutral is None
-    assert scores.contradict is None
+    scores = load_scorer("lexical").score([(one, other)])
+    assert scores.entail.tolist() == [pytest.approx(expected)]
+    assert scores.neutral is scores.contradict is None
 
 
 @pytest.mark.packaged
