@@ -23,11 +23,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from beamuq import artifacts, cli, machine, study, theorem
-from beamuq.api import candidate_records, score_ranges
+from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
 from beamuq.methods import candidate_weights, consistency, information, rouge, semantic, spectral
 from beamuq.methods.declared_inputs import DERIVED, PARTS
-from beamuq.methods.registry import METHODS, Method
+from beamuq.methods.registry import DIRECTION, METHODS, Method
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Prob": (information.prob,),
@@ -115,10 +115,7 @@ def command(parser: argparse.ArgumentParser) -> str:
 def methods_table() -> str:
     """One line a method."""
     rows = ["| method | looks at | range |", "| --- | --- | --- |"]
-    rows += [
-        f"| [{name}](#{name.lower()}) | {SCOPES[m.scope]} | {score_ranges.FACTS[name].range} |"
-        for name, m in METHODS.items()
-    ]
+    rows += [f"| [{name}](#{name.lower()}) | {SCOPES[m.scope]} | {m.range} |" for name, m in METHODS.items()]
     return "\n".join(rows)
 
 
@@ -128,12 +125,11 @@ def methods() -> str:
 
 
 def _method(name: str, method: Method) -> str:
-    fact = score_ranges.FACTS[name]
-    lines = [f"### {name}", "", fact.limits, ""]
-    lines += [f"- looks at: {SCOPES[method.scope]}", f"- range: {fact.range}, {score_ranges.DIRECTION}"]
+    lines = [f"### {name}", "", method.limits, ""]
+    lines += [f"- looks at: {SCOPES[method.scope]}", f"- range: {method.range}, {DIRECTION}"]
     lines += [f"- needs: {_needs(method)}"]
     lines += [
-        f"- further formulation as setting `{setting}`, range {score_ranges.range_of(name, setting)}; "
+        f"- further formulation as setting `{setting}`, range {method.formulation(setting).range}; "
         f"needs: {_needs(method, setting)}"
         for setting in method.formulations
     ]

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.api.score_ranges import DIRECTION, range_of
 from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
@@ -26,7 +25,7 @@ from beamuq.methods.array_math import Array
 from beamuq.methods.declared_inputs import missing_part
 from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.methods.method_inputs import UNKNOWN, Evidence
-from beamuq.methods.registry import METHODS, Method, compute, resolve
+from beamuq.methods.registry import DIRECTION, METHODS, Method, compute, resolve
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")
@@ -53,6 +52,7 @@ class CandidateScores(NamedTuple):
     method: str
     variant: str
     setting: str
+    range: str
     values: Array
     reason: str
 
@@ -130,9 +130,9 @@ def score(
             sar_similarity="scorer",
         )
         for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)):
-            facts = range_of(each.method, each.setting), DIRECTION, scorer.name, each.reason
+            told = each.range, DIRECTION, scorer.name, each.reason
             for item, value in zip(members, each.values, strict=True):
-                found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *facts))
+                found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *told))
     return pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
 
 
@@ -228,7 +228,8 @@ def _scores(methods: Sequence[Method], known: Mapping[str, Evidence]) -> Iterato
         for variant in method.variants:
             about = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
             for setting in ("", *method.formulations) if about == "samples" else ("",):
-                missing = missing_part(method.formulation(setting).needs, known[about]) if about in known else about
+                formulation = method.formulation(setting)
+                missing = missing_part(formulation.needs, known[about]) if about in known else about
                 reason = "" if missing is None else REASONS.get(missing, f"needs {missing}, which only a study holds")
                 values = nothing if missing else compute(method, known[about], setting)
-                yield CandidateScores(method.name, variant, setting, values, reason)
+                yield CandidateScores(method.name, variant, setting, formulation.range, values, reason)

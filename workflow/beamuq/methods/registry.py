@@ -22,14 +22,16 @@ from beamuq.methods.method_inputs import Evidence
 
 Score = Callable[[Evidence], Array]
 DECIMALS = 12
+DIRECTION = "higher = more uncertain"
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """One way to write a method down: a function of the evidence, and the parts of it that the function reads."""
+    """One way to write a method down: a function of the evidence, the parts of it that it reads, its scores' range."""
 
     score: Score
     needs: tuple[str, ...]
+    range: str = "not stated"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ class Method:
         All parts of the evidence that the function reads, by the names of
         ``beamuq.methods.declared_inputs.PARTS``, such as ``answer.logprob``; no other can be read.
     formulations
-        Other formulations of the method over samples, by setting (D12).
+        Other formulations of the method over samples, by setting (D12, three Semantic Entropies).
+    range
+        In which its scores lie, closed at square brackets; M is the number of candidates.
+    limits
+        Where its scores mislead, in a sentence or two.
 
     Raises BeamUQError if a name in ``needs`` is no part of the evidence.
     """
@@ -57,6 +63,8 @@ class Method:
     scope: Literal["answer", "samples", "candidates"]
     needs: tuple[str, ...] = ()
     formulations: Mapping[str, Formulation] = field(default_factory=dict)
+    range: str = "not stated"
+    limits: str = ""
 
     def __post_init__(self) -> None:
         for setting in ("", *self.formulations):
@@ -69,7 +77,7 @@ class Method:
 
     def formulation(self, setting: str = "") -> Formulation:
         """The formulation under a setting; "" is the method as the paper uses it."""
-        return self.formulations[setting] if setting else Formulation(self.score, self.needs)
+        return self.formulations[setting] if setting else Formulation(self.score, self.needs, self.range)
 
 
 METHODS: dict[str, Method] = {}
@@ -144,77 +152,149 @@ def _dissimilarity(e: Evidence) -> Array:
 
 
 SIMILARITY_AND_WEIGHTS = ("pairs.similarity", "weights")
+MEANINGS_AND_WEIGHTS = ("pairs.same", "weights")
 
 for _method in (
-    Method("Prob", _prob, "answer", ("answer.logprob",)),
-    Method("MTE", lambda e: e.answer.mean_entropy, "answer", ("answer.mean_entropy",)),
-    Method("Perplexity", _perplexity, "answer", ("answer.logprob", "answer.length")),
-    Method("CCP", lambda e: e.answer.ccp, "answer", ("answer.ccp",)),
-    Method("PTrue", lambda e: information.p_true(e.answer.p_true_logprob), "answer", ("answer.p_true_logprob",)),
+    Method(
+        "Prob",
+        _prob,
+        "answer",
+        ("answer.logprob",),
+        range="[0, ∞)",
+        limits="Grows with length: a long answer looks uncertain. Blind to other ways to say the same.",
+    ),
+    Method(
+        "MTE",
+        lambda e: e.answer.mean_entropy,
+        "answer",
+        ("answer.mean_entropy",),
+        range="[0, ∞)",
+        limits="At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty.",
+    ),
+    Method(
+        "Perplexity",
+        _perplexity,
+        "answer",
+        ("answer.logprob", "answer.length"),
+        range="[0, ∞)",
+        limits="A mean over tokens: one doubtful token in a long answer is diluted.",
+    ),
+    Method(
+        "CCP",
+        lambda e: e.answer.ccp,
+        "answer",
+        ("answer.ccp",),
+        range="[0, 1]",
+        limits="Needs an NLI label of every alternative token: made by a study's statistics, not from texts.",
+    ),
+    Method(
+        "PTrue",
+        lambda e: information.p_true(e.answer.p_true_logprob),
+        "answer",
+        ("answer.p_true_logprob",),
+        range="[0, ∞)",
+        limits="Asks the model about itself; a small model says 'True' to nearly anything.",
+    ),
     Method(
         "SemanticEntropy",
         lambda e: semantic.semantic_entropy(e.pairs.clusters, e.weights),
         "candidates",
-        ("pairs.same", "weights"),
+        MEANINGS_AND_WEIGHTS,
         {
             "printed": Formulation(
-                lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights), ("pairs.same", "weights")
+                lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights),
+                MEANINGS_AND_WEIGHTS,
+                "[0, ∞)",
             ),
             "likelihood-summed": Formulation(
                 lambda e: semantic.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
                 ("pairs.same", "logprob"),
+                "(-∞, ∞)",
             ),
         },
+        range="[0, log M]",
+        limits="Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same meaning: "
+        "on the scorer's classes or its threshold.",
     ),
     Method(
         "SAR",
         lambda e: semantic.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask),
         "candidates",
         ("token_sar", "sentence_similarity", "weights"),
+        range="(-∞, ∞)",
+        limits="Needs the relevance of every token of every candidate, which a study's statistics hold.",
     ),
     Method(
         "LexicalSimilarity",
         lambda e: rouge.lexical_similarity(rouge.rouge_matrix(e.texts[:, 1:], e.mask), e.mask),
         "samples",
         ("texts",),
+        range="[0, 1]",
+        limits="Counts shared words: paraphrases look like disagreement, negations do not.",
     ),
-    Method("EigValLaplacian", lambda e: spectral.eigval_laplacian(e.among, e.mask), "samples", ("pairs.similarity",)),
+    Method(
+        "EigValLaplacian",
+        lambda e: spectral.eigval_laplacian(e.among, e.mask),
+        "samples",
+        ("pairs.similarity",),
+        range="[1, M]",
+        limits="Of the question, not of this answer. Noisy with few candidates.",
+    ),
     Method(
         "NumSemSets",
         lambda e: spectral.num_sem_sets(e.pairs.linked, e.mask),
         "samples",
         ("pairs.similarity", "pairs.contradiction"),
+        range="[1, M]",
+        limits="Whole numbers, so many ties; one wrong entailment joins two sets.",
     ),
-    Method("Dissimilarity", _dissimilarity, "candidates", SIMILARITY_AND_WEIGHTS),
+    Method(
+        "Dissimilarity",
+        _dissimilarity,
+        "candidates",
+        SIMILARITY_AND_WEIGHTS,
+        range="[0, 1]",
+        limits="As good as the similarity. With beams: blind to what lies outside the beam set.",
+    ),
     Method(
         "Eccentricity",
         lambda e: spectral.eccentricity(e.pairs.spectrum[1], e.retained, e.weights),
         "candidates",
         SIMILARITY_AND_WEIGHTS,
+        range="[0, 2]",
+        limits="A jump where an eigenvalue crosses alpha; needs several distinct texts to say much.",
     ),
     Method(
         "EigVecDissimilarity",
         lambda e: spectral.eigvec_dissimilarity(e.pairs.spectrum[1], e.retained, e.weights),
         "candidates",
         SIMILARITY_AND_WEIGHTS,
+        range="[0, 2]",
+        limits="As Eccentricity; never less than it, since it adds the candidates' spread.",
     ),
     Method(
         "CocoaMSP",
         lambda e: consistency.cocoa(_prob(e), _dissimilarity(e)),
         "candidates",
         ("answer.logprob", *SIMILARITY_AND_WEIGHTS),
+        range="[0, ∞)",
+        limits="A product: 0 where the candidates agree, however improbable the answer.",
     ),
     Method(
         "CocoaPPL",
         lambda e: consistency.cocoa(_perplexity(e), _dissimilarity(e)),
         "candidates",
         ("answer.logprob", "answer.length", *SIMILARITY_AND_WEIGHTS),
+        range="[0, ∞)",
+        limits="As CocoaMSP, with the log-probability per token.",
     ),
     Method(
         "DegreeMatrix",
         lambda e: consistency.degree_matrix(e.among, e.weights),
         "candidates",
         SIMILARITY_AND_WEIGHTS,
+        range="[0, 1]",
+        limits="Of the question, not of this answer: it never looks at the produced answer.",
     ),
 ):
     register(_method)
