@@ -147,7 +147,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
 def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison) -> None:
     read = replication.formulations
     assert {str(k): int(v) for k, v in read["formulation"].value_counts().items()} == dict.fromkeys(
-        compare_numbers.FORMULATION_TITLES.values(), 69
+        compare_numbers.FORMULATIONS.values(), 69
     )
     agree = read[read["status"] == "agrees"]["formulation"].value_counts()
     assert agree["entropy of counts"] > 60

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import Field
 
 from beamuq import theorem
@@ -28,7 +29,7 @@ from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import study_grid
-from beamuq.exhibits.candidate_measures import Candidates, length_bins
+from beamuq.exhibits.candidate_measures import Candidates, group_of, length_bins
 from beamuq.exhibits.evaluation_values import Key
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
@@ -40,7 +41,7 @@ BEAM, SAMPLES = "beamsearch", "multinomial"
 Lengths = Annotated[list[int | None], Field(min_length=2, max_length=2, description="from, to; null: no upper end")]
 Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
 Floats = prr_and_auc.Array
-Truths = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Truths = NDArray[np.bool_]
 
 
 class Measure(StrictModel):
@@ -83,47 +84,34 @@ class MeanByLength(OfCandidates):
     other_lengths: Lengths | None = None
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found = evidence.candidates(self.model, self.dataset)
-        members = _of_length(found, self.lengths)
-        values = self._values(evidence, found)
-        mean, std = mean_and_std(values[members], _chosen(found.groups, members))
-        text = f"{self.quantity}: {mean:.1%} ± {std:.1%}, {len(members)} questions"
-        text += self._corrected(evidence, found, members)
-        z = evidence.rules.agreement.z
+        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
+        members, added = self._of_length(found, self.lengths), ""
+        if self.quantity == "repeated samples":
+            values = found.redundancy(main.sample, main.num_candidates)
+        else:
+            mass = found.mass(main.beam, main.num_candidates)
+            values = (mass > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
+            corrected = (mass[members] > theorem.corrected_threshold(main.num_candidates)).mean()
+            added = f"; {corrected:.1%} meet the corrected one"
+        mean, std = mean_and_std(values[members], group_of(found.groups, members))
+        text, z = (
+            f"{self.quantity}: {mean:.1%} ± {std:.1%}, {members.sum()} questions{added}",
+            evidence.rules.agreement.z,
+        )
         if self.printed is not None:
             return ClaimVerdict("-", within(mean, std, self.printed, z), "-", text)
-        others = _of_length(found, self.other_lengths or [1, None])
-        other, other_std = mean_and_std(values[others], _chosen(found.groups, others))
+        others = self._of_length(found, self.other_lengths or [1, None])
+        other, other_std = mean_and_std(values[others], group_of(found.groups, others))
         clear: Part = "yes" if mean - other > z * float(np.hypot(std, other_std)) else "no"
         return ClaimVerdict("yes" if mean > other else "no", "-", clear, f"{text}, against {other:.1%}")
 
-    def _values(self, evidence: ClaimEvidence, found: Candidates) -> Floats:
-        """[N] the quantity of each question."""
-        main = evidence.study.main
-        if self.quantity == "repeated samples":
-            return found.redundancy(main.sample, main.num_candidates)
-        mass = found.mass(main.beam, main.num_candidates)
-        return (mass > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
-
-    def _corrected(self, evidence: ClaimEvidence, found: Candidates, members: prr_and_auc.Counts) -> str:
-        if self.quantity == "repeated samples":
-            return ""
-        main = evidence.study.main
-        mass = found.mass(main.beam, main.num_candidates)[members]
-        return f"; {(mass > theorem.corrected_threshold(main.num_candidates)).mean():.1%} meet the corrected one"
-
-
-def _of_length(found: Candidates, lengths: Sequence[int | None]) -> prr_and_auc.Counts:
-    """Positions of the questions whose greedy answer has these lengths."""
-    counted, (shortest, longest) = found.lengths(), lengths
-    members = np.flatnonzero((counted >= (shortest or 0)) & (counted <= (longest or np.inf)))
-    if not len(members):
-        raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
-    return members
-
-
-def _chosen(groups: Sequence[str], members: prr_and_auc.Counts) -> list[str]:
-    return [groups[i] for i in members]
+    def _of_length(self, found: Candidates, lengths: Sequence[int | None]) -> Truths:
+        """[N] which questions have a greedy answer of these lengths."""
+        counted, (shortest, longest) = found.lengths(), lengths
+        members = (counted >= (shortest or 0)) & (counted <= (longest or np.inf))
+        if not members.any():
+            raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
+        return np.asarray(members)
 
 
 class CoveredMass(OfCandidates):
@@ -360,42 +348,29 @@ class LengthGain(Measure):
         ]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        gains: dict[bool, list[bootstrap.Difference]] = {True: [], False: []}
+        gains: dict[str, list[bootstrap.Difference]] = {"below": [], "from": []}
         texts = []
         for dataset in self.datasets:
             scored, found = evidence.scored(self.model, dataset), evidence.candidates(self.model, dataset)
             lengths = dict(zip(found.ids, found.lengths(), strict=True))
             short = np.array([lengths[key] < self.short_below for key in scored.ids])
-            for chosen in (True, False):
-                gain = _gain_within(evidence, scored, short == chosen, self.method)
-                gains[chosen].append(gain)
-                where = "below" if chosen else "from"
-                texts.append(f"{_shown(gain)} {where} {self.short_below} tokens on {dataset}")
-        rising = share_as(share_rising(gains[True]))
-        size = all_as([negligible(d, evidence.rules.claims.negligible) for d in gains[False]])
-        tested = evidence.tested(gains[True])
+            for where, members in (("below", short), ("from", ~short)):
+                gain = self._gain(evidence, scored, members)
+                gains[where].append(gain)
+                around = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
+                texts.append(f"{gain.value:+.3f}{around} {where} {self.short_below} tokens on {dataset}")
+        rising, tested = share_as(share_rising(gains["below"])), evidence.tested(gains["below"])
+        size = all_as([negligible(gain, evidence.rules.claims.negligible) for gain in gains["from"]])
         return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
 
-
-def _shown(found: bootstrap.Difference) -> str:
-    around = "" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"{found.value:+.3f}{around}"
-
-
-def _gain_within(
-    evidence: ClaimEvidence, scored: QuestionScores, members: np.ndarray[tuple[int], np.dtype[np.bool_]], method: str
-) -> bootstrap.Difference:
-    study, quality = evidence.study, scored.quality[members]
-    limits = {"max_rejection": study.evaluation.max_rejection, "threshold": study.quality.threshold}
-    why = prr_and_auc.why_undefined("PRR", quality, **limits) if len(quality) else "no questions"
-    if why:
-        raise NotRunError(f"{scored.path}: {why}")
-    groups = [group for group, member in zip(scored.groups, members, strict=True) if member]
-    drawn = bootstrap.resample_counts(groups, study.evaluation.resamples, study.seed, f"{scored.path} by length")
-    counts = np.concatenate([np.ones((len(quality), 1), dtype=np.int64), drawn], axis=1)
-    evaluator = prr_and_auc.Evaluator(quality, counts, **limits)
-    a, b = (evaluator.measure(scored.scores(method, v)[members], ["PRR"])["PRR"] for v in (BEAM, SAMPLES))
-    return bootstrap.difference(float(a[0]), float(b[0]), a[1:], b[1:], study.evaluation.confidence)
+    def _gain(self, evidence: ClaimEvidence, scored: QuestionScores, members: Truths) -> bootstrap.Difference:
+        """Beam minus multinomial over some of the questions, paired."""
+        keys = [(self.method, variant, "") for variant in (BEAM, SAMPLES)]
+        beam, samples = scored.prr(evidence.study, members, "by length", keys)
+        if beam.value is None or samples.value is None or beam.replicates is None or samples.replicates is None:
+            raise NotRunError(f"{scored.path}: {beam.note or samples.note}")
+        confidence = evidence.study.evaluation.confidence
+        return bootstrap.difference(beam.value, samples.value, beam.replicates, samples.replicates, confidence)
 
 
 class Curves(OneCell):
@@ -422,7 +397,7 @@ class Curves(OneCell):
 class AblationSettings(Measure):
     """Settings of an ablation in the paper's own rows of ``table``: a column is a cell (model, dataset) and a method.
 
-    ``expect``: "ahead", the setting ``better`` is above all others that start with one of ``worse``; "robust", all of
+    ``expect``: "ahead", the one of ``settings`` is above all others that start with one of ``worse``; "robust", all of
     ``settings`` come within ``margin`` of the best in every column, and the last of them, the default, is above the
     best that starts with one of ``worse``; "none dominates", every setting is significantly behind another one in some
     column (one that is the best of all in every column denies it; anything else leaves it open).

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,8 @@ from beamuq.exhibits.evaluation_values import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
-FORMULATIONS = ("", "printed", "likelihood-summed")
-FORMULATION_TITLES = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+NOT_COMPARABLE = "not comparable"
 COLUMNS = [
     *RowKey._fields,
     *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
@@ -41,18 +42,9 @@ def compare(
 ) -> pd.DataFrame:
     """One row a printed number, in print's order; the columns are ``COLUMNS``."""
     wrong, spread = errata_of(ledger, values, "value"), errata_of(ledger, values, "std")
-    ours = [_ours(results, rules, row.key) for row in values]
-    frame = _numbers(ours, values, set(spread), rules)
     notes = [[*wrong.get(row.key, []), *spread.get(row.key, [])] for row in values]
-    found = [
-        _status(results.study.demo, our, row.key in wrong, wrong.get(row.key, []), z, rules)
-        for our, row, z in zip(ours, values, frame["z"], strict=True)
-    ]
-    return frame.assign(
-        status=[status for status, _ in found],
-        reason=[reason for _, reason in found],
-        errata=["; ".join(ids) for ids in notes],
-    )[COLUMNS]
+    frame = _held_against_print(results, values, set(spread), rules, wrong=wrong)
+    return frame.assign(errata=["; ".join(ids) for ids in notes])[COLUMNS]
 
 
 def formulations(
@@ -61,18 +53,10 @@ def formulations(
     """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
     rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
     spread = set(errata_of(ledger, values, "std"))
-    parts = []
-    for formulation in FORMULATIONS:
-        ours = [_ours(results, rules, row.key, formulation) for row in rows]
-        frame = _numbers(ours, rows, spread, rules)
-        found = [_status(results.study.demo, our, False, [], z, rules) for our, z in zip(ours, frame["z"], strict=True)]
-        parts.append(
-            frame.assign(
-                formulation=FORMULATION_TITLES[formulation],
-                status=[s for s, _ in found],
-                reason=[reason for _, reason in found],
-            )
-        )
+    parts = [
+        _held_against_print(results, rows, spread, rules, formulation=name).assign(formulation=title)
+        for name, title in FORMULATIONS.items()
+    ]
     columns = [column for column in COLUMNS if column != "errata"]
     return pd.concat(parts, ignore_index=True)[[*columns[:7], "formulation", *columns[7:]]]
 
@@ -86,33 +70,45 @@ def expected_to_differ(frame: pd.DataFrame, rules: ComparisonRules) -> tuple[int
     return decided, decided * detectable_difference.differing_by_chance(rules.agreement.z)
 
 
-def nearer(results: MeasuredResults, values: Sequence[PrintedNumber], rules: ComparisonRules) -> pd.DataFrame:
+def nearer(cells: pd.DataFrame) -> pd.DataFrame:
     """Whether our means with the greedy answer lie nearer the table of greedy answers or that of top beams.
 
     One row a model and one over all: mean |difference| to either table over the rows both print, and how many of our
-    values are nearer each. Empty where nothing was run.
+    values are nearer each. Empty where nothing is comparable. ``cells``: what :func:`compare` gives.
     """
-    columns = ["model", "rows", "to_greedy", "to_top_beam", "rows_nearer_greedy", "rows_nearer_top_beam", "nearer"]
-    printed = {row.key: row.value for row in values}
-    distances: dict[str, list[tuple[float, float]]] = {}
-    for key, value in printed.items():
-        beam = key._replace(table="tab:topbeam_scoring")
-        if key.table != "tab:qa_mean_prr" or beam not in printed:
-            continue
-        ours = _ours(results, rules, key)
-        if not ours.reason and ours.measured is not None and ours.measured.value is not None:
-            pair = abs(ours.measured.value - value), abs(ours.measured.value - printed[beam])
-            distances.setdefault(key.model, []).append(pair)
-    if distances and not results.study.demo:
-        distances["all"] = [pair for pairs in distances.values() for pair in pairs]
+    names = [*RowKey._fields[1:]]
+    top_beam = cells[cells["table"] == "tab:topbeam_scoring"][[*names, "printed"]]
+    held = cells[(cells["table"] == "tab:qa_mean_prr") & cells["status"].isin(["agrees", "differs"])]
+    held = held.merge(top_beam, on=names, suffixes=("", "_top_beam"))
+    parts = [*held.groupby("model", sort=False), *([("all", held)] if len(held) else [])]
     rows = []
-    for model, pairs in distances.items():
-        greedy, top_beam = np.array(pairs).T
-        to_greedy, to_top_beam = float(greedy.mean()), float(top_beam.mean())
-        nearest = "greedy" if to_greedy < to_top_beam else "top beam"
+    for model, part in parts:
+        greedy, top_beam = ((part["value"] - part[name]).abs() for name in ("printed", "printed_top_beam"))
         counts = int((greedy < top_beam).sum()), int((top_beam < greedy).sum())
-        rows.append((model, len(pairs), to_greedy, to_top_beam, *counts, nearest))
-    return pd.DataFrame([] if results.study.demo else rows, columns=columns)
+        nearest = "greedy" if greedy.mean() < top_beam.mean() else "top beam"
+        rows.append((model, len(part), float(greedy.mean()), float(top_beam.mean()), *counts, nearest))
+    columns = ["model", "rows", "to_greedy", "to_top_beam", "rows_nearer_greedy", "rows_nearer_top_beam", "nearer"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _held_against_print(
+    results: MeasuredResults,
+    rows: Sequence[PrintedNumber],
+    spread: set[RowKey],
+    rules: ComparisonRules,
+    *,
+    formulation: str = "",
+    wrong: Mapping[RowKey, Sequence[str]] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """Numbers side by side with their status; ``spread``: rows whose ± is doubted, ``wrong``: errata of a value."""
+    ours = [_ours(results, rules, row.key, formulation) for row in rows]
+    frame = _numbers(ours, rows, spread, rules)
+    demo = results.study.demo
+    statuses = [
+        (NOT_COMPARABLE, DEMO) if demo else _status(our, wrong.get(row.key, ()), z, rules)
+        for our, row, z in zip(ours, rows, frame["z"], strict=True)
+    ]
+    return frame.assign(status=[status for status, _ in statuses], reason=[reason for _, reason in statuses])
 
 
 def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
@@ -208,20 +204,16 @@ def _numbers(
     )
 
 
-def _status(
-    demo: bool, ours: OurMeasurement, wrong: bool, errata: Sequence[str], z: float, rules: ComparisonRules
-) -> tuple[str, str]:
+def _status(ours: OurMeasurement, errata: Sequence[str], z: float, rules: ComparisonRules) -> tuple[str, str]:
     """The first that matches, and why."""
-    if demo:
-        return "not comparable", DEMO
     if ours.measured is None:
         return "not run", ours.reason
-    if wrong:
+    if errata:
         return "errata", ", ".join(errata)
     if ours.reason:
-        return "not comparable", ours.reason
+        return NOT_COMPARABLE, ours.reason
     if ours.measured.value is None:
-        return "not comparable", ours.measured.note or "undefined"
+        return NOT_COMPARABLE, ours.measured.note or "undefined"
     if np.isnan(z):
-        return "not comparable", ours.measured.note or "no standard deviation of ours"
+        return NOT_COMPARABLE, ours.measured.note or "no standard deviation of ours"
     return ("agrees", "") if abs(z) < rules.agreement.z else ("differs", "")

@@ -44,12 +44,13 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
     """The comparison of results that have been read, with the declared files."""
     rules = read_rules()
     printed, ledger = read_printed_numbers(rules), errata.read_ledger()
+    cells = compare_numbers.compare(found, printed, ledger, rules)
     return Comparison(
         study=found.study,
         rules=rules,
-        cells=compare_numbers.compare(found, printed, ledger, rules),
+        cells=cells,
         formulations=compare_numbers.formulations(found, printed, ledger, rules),
-        nearer=compare_numbers.nearer(found, printed, rules),
+        nearer=compare_numbers.nearer(cells),
         differences=beam_minus_multinomial.differences(found, rules),
         claims=claims.judge(claims.read_claims(), ClaimEvidence(found, printed, rules)),
         errata=errata.ledger_table(ledger, printed),

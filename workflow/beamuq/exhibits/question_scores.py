@@ -77,7 +77,7 @@ class QuestionScores:
         )
         found = []
         for key in keys:
-            value, *replicates = evaluator.measure(self.scores(*key)[members], ["PRR"])["PRR"]
-            spread = bootstrap.interval(replicates, study.evaluation.confidence)
-            found.append(Measured(float(value), spread.low, spread.high, spread.std, n, spread.note))
+            values = evaluator.measure(self.scores(*key)[members], ["PRR"])["PRR"]
+            spread = bootstrap.interval(values[1:], study.evaluation.confidence)
+            found.append(Measured(float(values[0]), spread.low, spread.high, spread.std, n, spread.note, values[1:]))
         return found
