@@ -31,7 +31,7 @@ from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.tree_attention import (
     Padded,
     Pass,
-    PromptSpan,
+    Span,
     TreeCache,
     node_spans,
     padded_nodes,
@@ -227,7 +227,7 @@ def test_padded_prompts_attend_like_unpadded_ones(window: int | None) -> None:
         (6, 2, 3),
     ]
     for question, start, end in starts:
-        spans.append(PromptSpan(question, rows, rows + end - start, end, np.arange(start, end)))
+        spans.append(Span.of_prompt(question, rows, start, end))
         rows += end - start
     cache = TreeCache(np.full(8, 40), 48, True)
     padded = padded_prompts(spans, torch.device("cpu"))
@@ -271,10 +271,10 @@ def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_prompts_that_share_a_beginning_are_attended_to_in_one_call_each_layer() -> None:
-    spans = [PromptSpan(0, 0, 100, 100, np.arange(100))]
+    spans = [Span.of_prompt(0, 0, 0, 100)]
     for question in range(60):
         first, own = spans[-1].last, 2 if question % 10 else 16
-        spans.append(PromptSpan(question, first, first + own, 100 + own, np.arange(100, 100 + own)))
+        spans.append(Span.of_prompt(question, first, 100, 100 + own))
     root, leaves = padded_prompts(spans, torch.device("cpu"))
     assert root.size == (1, 100, 100)
     assert leaves.size == (60, 16, 116)
@@ -284,7 +284,7 @@ def test_padding_of_very_unequal_prompts_is_bounded() -> None:
     lengths = [2000, 1900, 300, 290, *range(20, 100), *[20] * 300, *[3] * 200]
     spans, first = [], 0
     for question, own in enumerate(lengths):
-        spans.append(PromptSpan(question, first, first + own, 50 + own, np.arange(50, 50 + own)))
+        spans.append(Span.of_prompt(question, first, 50, 50 + own))
         first += own
     pieces = padded_prompts(spans, torch.device("cpu"))
     assert len(pieces) < 60

@@ -17,7 +17,7 @@ from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.token_trie import TokenTrie
 from beamuq.decoding.tree_attention import (
     Pass,
-    PromptSpan,
+    Span,
     TreeCache,
     node_spans,
     padded_nodes,
@@ -103,7 +103,7 @@ class BatchRunner:
             for smaller in cut_into_passes(edges, self._work.rows_at_once):
                 self._prefill(smaller)
             return
-        spans: list[PromptSpan] = []
+        spans: list[Span] = []
         tokens: list[int] = []
         positions: list[int] = []
         target: list[int] = []
@@ -112,7 +112,7 @@ class BatchRunner:
         for edge in edges:
             first, last = len(tokens), len(tokens) + len(edge.tokens)
             end = edge.start + len(edge.tokens)
-            spans.append(PromptSpan(edge.members[0], first, last, end, np.arange(edge.start, end)))
+            spans.append(Span.of_prompt(edge.members[0], first, edge.start, end))
             tokens.extend(edge.tokens)
             positions.extend(range(edge.start, end))
             for member in edge.members:

@@ -12,7 +12,6 @@ through a transformers cache.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -34,10 +33,11 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass
-class Span(ABC):
+class Span:
     """Rows ``first`` … ``last`` - 1 of a pass, all of one question, that see some of the first ``keys`` keys.
 
-    ``positions`` (rows,) are the rows' positions in their text.
+    ``positions`` (rows,) are the rows' positions in their text. A row sees its ``prompts`` (rows,) first keys and those
+    of its own path, ``visible`` (rows, depth).
     """
 
     question: int
@@ -45,7 +45,15 @@ class Span(ABC):
     last: int
     keys: int
     positions: Ints
+    prompts: Ints
+    visible: Ints
     _masks: dict[int | None, tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def of_prompt(cls, question: int, first: int, start: int, end: int) -> Span:
+        """The tokens ``start`` … ``end`` - 1 of a question's prompt, in the rows from ``first`` on."""
+        own = np.arange(start, end)
+        return cls(question, first, first + end - start, end, own, own + 1, own[:, None])
 
     @property
     def rows(self) -> slice:
@@ -55,7 +63,7 @@ class Span(ABC):
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
     ) -> torch.Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
-        low, mask = self.mask(window, query)
+        low, mask = self._mask(window, query)
         key, value = (buffer[self.question, low : self.keys].transpose(0, 1)[None] for buffer in (keys, values))
         result = functional.scaled_dot_product_attention(
             query[:, :, self.rows],
@@ -68,48 +76,23 @@ class Span(ABC):
         )
         return result[0].transpose(0, 1)
 
-    def mask(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+    def _mask(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
         """The first key worth reading, and what to add to the scores of the keys from there on (None: causal)."""
         if window not in self._masks:
-            low = 0 if window is None else max(0, int(self.positions.min()) - window + 1)
-            low, seen = self.seen(low, window)
-            bias = None if seen is None else np.where(seen, np.float32(0), np.float32(-np.inf))
-            mask = None if bias is None else torch.from_numpy(bias).to(like.device, like.dtype)
-            self._masks[window] = low, mask
+            self._masks[window] = 0, None
+            if self.positions[0] > 0 or (window is not None and len(self.positions) > window):
+                low = 0 if window is None else max(0, int(self.positions.min()) - window + 1)
+                low = min(low, int(self.prompts.min()))  # nodes lie behind the prompt in the order they were run
+                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, window)[:, low:]
+                bias = np.where(seen, np.float32(0), np.float32(-np.inf))
+                self._masks[window] = low, torch.from_numpy(bias).to(like.device, like.dtype)
         return self._masks[window]
 
-    @abstractmethod
-    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
-        """The first key to read, at most ``low``, and which keys from there on a row sees (None: plainly causal)."""
 
-
-@dataclass
-class PromptSpan(Span):
-    """Consecutive tokens of a prompt; the last one is the last key."""
-
-    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
-        if self.positions[0] == 0 and (window is None or len(self.positions) <= window):
-            return 0, None
-        gap = self.positions[:, None] - np.arange(low, self.keys)
-        return low, (gap >= 0) & (gap < (self.keys if window is None else window))
-
-
-@dataclass
-class NodeSpan(Span):
-    """Nodes of a trie: they see the ``prompt`` first keys and those of their own paths, ``visible`` (rows, depth)."""
-
-    prompt: int
-    visible: Ints
-
-    def seen(self, low: int, window: int | None) -> tuple[int, Bools | None]:
-        low = min(low, self.prompt)
-        return low, seen_by_nodes(self.keys, self.prompt, self.positions, self.visible, window)[:, low:]
-
-
-def seen_by_nodes(keys: int, prompt: Ints | int, positions: Ints, visible: Ints, window: int | None) -> Bools:
-    """Which of ``keys`` keys each node sees: its prompt's and its path's, as far back as the window: (nodes, keys)."""
+def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, window: int | None) -> Bools:
+    """Which of ``keys`` keys each row sees: its prompt's and its path's, as far back as the window: (rows, keys)."""
     places = np.arange(keys)
-    seen = np.broadcast_to(places < np.reshape(prompt, (-1, 1)), (len(positions), keys)).copy()
+    seen = places < prompts[:, None]
     if window is not None:
         seen &= places > positions[:, None] - window
         # Within a short window even a row's own first tokens fall out of sight.
@@ -224,7 +207,7 @@ class Padded:
         prompts, positions, visible = self._seen
         # The kernel copies masks whose rows do not begin at multiples of eight.
         spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
-        spread[self._lane, self._rank, : self._keys] = seen_by_nodes(self._keys, prompts, positions, visible, window)
+        spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, window)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
         bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
         return bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
@@ -237,34 +220,25 @@ def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints,
     return Padded(rows, spans, found, prompts, positions, visible, causal=False, device=device)
 
 
-def padded_prompts(spans: Sequence[PromptSpan], device: torch.device) -> list[Padded]:
+def padded_prompts(spans: Sequence[Span], device: torch.device) -> list[Padded]:
     """Spans of prompts in as few pieces as keep padding below the real work and masks within bounds."""
     pieces = []
     for causal in (True, False):
         for alike in _alike([span for span in spans if (span.positions[0] == 0) == causal]):
             alike.sort(key=lambda span: span.question)
             rows = np.concatenate([np.arange(span.first, span.last) for span in alike])
-            positions = np.concatenate([span.positions for span in alike])
             numbers = np.repeat(np.arange(len(alike)), [span.last - span.first for span in alike])
             questions = np.array([span.question for span in alike])
-            pieces.append(
-                Padded(
-                    rows,
-                    numbers,
-                    questions,
-                    positions + 1,
-                    positions,
-                    positions[:, None],
-                    causal=causal,
-                    device=device,
-                )
+            shape = (
+                np.concatenate([getattr(span, name) for span in alike]) for name in ("prompts", "positions", "visible")
             )
+            pieces.append(Padded(rows, numbers, questions, *shape, causal=causal, device=device))
     return pieces
 
 
-def _alike(spans: Sequence[PromptSpan]) -> Iterator[list[PromptSpan]]:
+def _alike(spans: Sequence[Span]) -> Iterator[list[Span]]:
     """Spans put together, longest first, while at least half of their padded rows times keys are real."""
-    alike: list[PromptSpan] = []
+    alike: list[Span] = []
     real = height = keys = 0
     for span in sorted(spans, key=lambda span: span.first - span.last):
         # A kernel takes sixteen rows at once, whether they are there or not.
@@ -290,13 +264,13 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
     found, firsts = np.unique(questions, return_index=True)
     lasts = [*firsts[1:].tolist(), len(questions)]
     return [
-        NodeSpan(
+        Span(
             question,
             first,
             last,
             int(visible[first:last].max()) + 1,
             positions[first:last],
-            int(lengths[question]),
+            np.full(last - first, lengths[question]),
             visible[first:last],
         )
         for question, first, last in zip(found.tolist(), firsts.tolist(), lasts, strict=True)
