@@ -1,16 +1,19 @@
-"""What every test shares: the project's folder, a clean environment, and the rule that nothing skips in CI."""
+"""What every test shares: the project's folder, a clean environment, a study run once; and that nothing skips in CI."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from beamuq.models.offline_and_secrets import FETCHING, SWITCHES, TELEMETRY
+from micro import Workplace, build_models, micro_study
 
 ROOT = Path(__file__).resolve().parents[1]
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +28,43 @@ def hub_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*SWITCHES, FETCHING, TELEMETRY):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """``once(name, fill)``: a folder that the first worker fills and all others find filled; not to be changed."""
+    parallel = "PYTEST_XDIST_WORKER" in os.environ
+    base = tmp_path_factory.getbasetemp().parent if parallel else tmp_path_factory.getbasetemp()
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        path = base / "once" / name
+        path.parent.mkdir(exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.with_suffix(".done").exists():
+                path.mkdir()
+                fill(path)
+                path.with_suffix(".done").touch()
+        return path
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_models(once: Once) -> Path:
+    """A folder with the two models of the micro study."""
+    return once("models", build_models)
+
+
+@pytest.fixture(scope="session")
+def finished(once: Once, tiny_models: Path) -> Workplace:
+    """The micro study, run; a test that changes anything takes a copy."""
+    return Workplace(once("finished", lambda folder: Workplace(folder, micro_study(tiny_models)).run()))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,28 +5,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow.parquet as pq
 import yaml
 
 from beamuq.study import ROOT, STUDIES
+from run_snakemake import ENVIRONMENT, SNAKEMAKE, snakemake
 from tiny import build_tiny_model
 from tiny_scorers import build_nli
 
-SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
-ENVIRONMENT = os.environ | {
-    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-}
 CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
 SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
 SCORES = "results/micro/scores/nli/tiny/triviaqa/main.parquet"
@@ -62,29 +56,31 @@ def micro_study(models: Path) -> dict[str, Any]:
 
 
 class Workplace:
-    """A folder with the micro study and a config.yaml, as a user's own would be."""
+    """A folder with a study, ``micro.yaml``, and a config.yaml, as a user's own would be."""
 
-    def __init__(self, folder: Path, models: Path) -> None:
+    def __init__(self, folder: Path, study: dict[str, Any] | None = None) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "micro.yaml").write_text(yaml.safe_dump(micro_study(models), sort_keys=False))
-        shutil.copy(ROOT / "config.yaml", folder)
+        if study is not None:
+            (folder / "micro.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+            shutil.copy(ROOT / "config.yaml", folder)
 
-    @classmethod
-    def copy_of(cls, other: Workplace, folder: Path) -> Workplace:
-        """Another folder with everything that ``other`` holds, time stamps included."""
-        shutil.copytree(other.folder, folder)
-        place = cls.__new__(cls)
-        place.folder = folder
-        return place
+    def copy(self, folder: Path) -> Workplace:
+        """Another folder with everything that this one holds, time stamps included."""
+        shutil.copytree(self.folder, folder)
+        return Workplace(folder)
+
+    def run(self, *arguments: str, settings: tuple[str, ...] = (), fails: bool = False) -> str:
+        """What Snakemake and the logs of its jobs say."""
+        done = snakemake(self.folder, *self._words(arguments, settings))
+        output = done.stdout + done.stderr + self.logs()
+        assert (done.returncode != 0) == fails, output
+        return output
 
     def start(self, *arguments: str, settings: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """Snakemake, in a process group of its own."""
-        command = [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *arguments]
-        if not any("profile" in argument for argument in arguments):
-            command += ["--cores", "2", "--max-checksum-file-size", str(2**30)]
         return subprocess.Popen(
-            [*command, "--config", "study=micro.yaml", "device=cpu", *settings],
+            [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *self._words(arguments, settings)],
             cwd=self.folder,
             env=ENVIRONMENT,
             text=True,
@@ -93,13 +89,18 @@ class Workplace:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str, settings: tuple[str, ...] = (), fails: bool = False) -> str:
-        """What Snakemake and the logs of its jobs say."""
-        process = self.start(*arguments, settings=settings)
-        output = process.communicate(timeout=400)[0]
-        logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("logs/**/*.log")))
-        assert (process.returncode != 0) == fails, output + logs
-        return output + logs
+    def _words(self, arguments: tuple[str, ...], settings: tuple[str, ...]) -> list[str]:
+        profiled = any("profile" in argument for argument in arguments)
+        usual = () if profiled else ("--cores", "2", "--max-checksum-file-size", str(2**30))
+        return [*arguments, *usual, "--config", "study=micro.yaml", "device=cpu", *settings]
+
+    def logs(self) -> str:
+        """What the jobs said."""
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob("logs/**/*.log")))
+
+    def frame(self, path: str) -> pd.DataFrame:
+        """A Parquet file of the study."""
+        return pq.read_table(self.folder / path).to_pandas()
 
     def hashes(self) -> dict[str, str]:
         """Every result by its content; how long jobs took is none."""
@@ -123,12 +124,6 @@ class Workplace:
                 if here and words[1:3] == ["-m", f"beamuq.steps.{step}"]:
                     return int(folder.name)
         return None
-
-    def kill(self, step: str, number: signal.Signals, *, when: Callable[[], object] = lambda: True) -> None:
-        """Send a signal to a step as soon as it runs and ``when`` holds."""
-        process = wait_for(lambda: self.process_of(step))
-        wait_for(when)
-        os.kill(process, number)
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:

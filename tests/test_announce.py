@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import run_snakemake
 from beamuq.cost import measured_costs, run_messages
 from beamuq.cost.downloads import Downloads, downloads, holdings
 from beamuq.errors import BeamUQError
@@ -22,29 +23,20 @@ from beamuq.models.packaged_weights import PACKAGED
 from beamuq.plan.jobs import Plan
 from beamuq.steps import fetched
 from beamuq.study import ROOT
-from micro import ENVIRONMENT, Workplace, build_models, micro_study
+from micro import Workplace, build_models, micro_study
+from run_snakemake import ENVIRONMENT
 
-SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
 MINILM = "models/all-minilm-l6-v2/fetched.json"
 
 
 def snakemake(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), "--nolock", *arguments],
-        cwd=folder,
-        env=ENVIRONMENT | environment,
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    return run_snakemake.snakemake(folder, "--nolock", *arguments, **environment)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Path:
     """A folder with the micro study, its models, and nothing run."""
-    folder = tmp_path_factory.mktemp("place")
-    return Workplace(folder / "place", build_models(folder / "models")).folder
+    return Workplace(tmp_path_factory.mktemp("place"), micro_study(tiny_models)).folder
 
 
 MICRO = ("--config", "study=micro.yaml", "device=cpu")

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from beamuq.plan.jobs import Plan
 from beamuq.study import ROOT
-from micro import ENVIRONMENT, SNAKEMAKE
+from run_snakemake import snakemake
 
 NAMES = ("analysis", "gpu")
 
@@ -97,15 +97,7 @@ def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
         f"profiles/{profile}",
         "results/paper/tables/base_accs.csv",
     ]
-    done = subprocess.run(
-        [SNAKEMAKE, *options, "--config", "study=paper", "device=cuda"],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    done = snakemake(ROOT, *options, "--config", "study=paper", "device=cuda")
     assert done.returncode == 0, done.stderr
     told = re.search(r"rule quality:.*?resources: ([^\n]+)", done.stdout + done.stderr, re.DOTALL)
     assert told is not None

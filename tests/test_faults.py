@@ -4,73 +4,72 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from beamuq import artifacts
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
-from beamuq.plan.jobs import Plan
 from beamuq.steps import candidates
 from beamuq.study import ROOT
-from micro import CANDIDATES, ENVIRONMENT, EVALUATION, SCORES, SIMILARITY, Workplace, build_models, wait_for
+from micro import CANDIDATES, SCORES, SIMILARITY, Workplace, micro_study, wait_for
+from run_snakemake import ENVIRONMENT
 from tiny import build_tiny_model
 
 STEPS = ("questions", "prompts", "candidates", "similarity", "quality", "scores", "evaluation", "table", "figure")
+PROFILE = ("--workflow-profile", str(ROOT / "profiles/workstation"))
+FUTURE, PAST = time.time() + 3e7, 315_532_800.0  # in a year; 1980
+MENDED = "Mend it: "
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """A study that nothing happened to."""
-    folder = tmp_path_factory.mktemp("clean")
-    place = Workplace(folder / "place", build_models(folder / "models"))
-    place.run()
-    return place
-
-
 @pytest.fixture
-def place(clean: Workplace, tmp_path: Path) -> Workplace:
+def place(finished: Workplace, tmp_path: Path) -> Workplace:
     """A copy of the finished study, to break."""
-    return Workplace.copy_of(clean, tmp_path / "place")
+    return finished.copy(tmp_path / "place")
 
 
-def whole(place: Workplace, clean: Workplace) -> bool:
-    """Nothing is left to do but to sum what the jobs that ran again took, and everything is as in the clean run."""
-    place.run("ledger")
-    return "Nothing to be done" in place.run("--dry-run") and place.hashes() == clean.hashes()
+@pytest.fixture(scope="module")
+def command(finished: Workplace) -> Callable[[Path], list[str]]:
+    """The options of the candidates step, as its rule gives them, with another output."""
+    told = finished.run("--dry-run", "--printshellcmds", "--nolock", "--force", CANDIDATES)
+    options = re.search(r"-m beamuq\.steps\.candidates (.*?) > ", told)
+    assert options is not None
+    return lambda output: shlex.split(options[1].replace(CANDIDATES, str(output)))
 
 
-def command(place: Workplace, output: Path, monkeypatch: pytest.MonkeyPatch, model: Path | None = None) -> list[str]:
-    """The candidates step of the study, as its rule starts it, with another output."""
-    monkeypatch.chdir(place.folder)
-    plan = Plan.load({"study": "micro.yaml", "device": "cpu"})
-    cell = SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main")
-    inputs = plan.candidates_inputs(cell)
-    options = ["--prompts", inputs["prompts"], "--model", str(model or inputs["model"])]
-    options += ["--settings", plan.candidates_settings(cell), "--device", "cpu", "--dtype", "float32"]
-    return [*options, "--candidates", str(output)]
+def started(place: Workplace, options: list[str], **more: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "beamuq.steps.candidates", *options],
+        cwd=place.folder,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        **more,
+    )
 
 
-def started(options: list[str], **more: object) -> subprocess.Popen[str]:
-    line = [sys.executable, "-m", "beamuq.steps.candidates", *options]
-    return subprocess.Popen(line, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)  # type: ignore[call-overload, no-any-return]
+def told_by(process: subprocess.Popen[str], status: int = 0) -> str:
+    told = process.communicate(timeout=120)[0]
+    assert process.returncode == status, told
+    return told
 
 
-def test_every_kind_of_rule_may_be_killed_once(clean: Workplace, tmp_path: Path) -> None:
-    place = Workplace(tmp_path / "place", clean.folder.parent / "models")
+def test_every_kind_of_rule_may_be_killed_once(finished: Workplace, tiny_models: Path, tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "place", micro_study(tiny_models))
     killed: list[str] = []
     process = place.start("--retries", "1")
 
@@ -89,10 +88,10 @@ def test_every_kind_of_rule_may_be_killed_once(clean: Workplace, tmp_path: Path)
     killer.join()
     assert process.returncode == 0, output
     assert sorted(killed) == sorted(STEPS)
-    assert place.hashes() == clean.hashes()
+    assert place.hashes() == finished.hashes()
 
 
-def test_a_power_cut_and_a_second_snakemake(place: Workplace, clean: Workplace) -> None:
+def test_a_power_cut_and_a_second_snakemake(place: Workplace, finished: Workplace) -> None:
     (place.folder / CANDIDATES).unlink()
     first = place.start(CANDIDATES)
     wait_for(place.parts)
@@ -100,77 +99,97 @@ def test_a_power_cut_and_a_second_snakemake(place: Workplace, clean: Workplace) 
     assert "Directory cannot be locked" in place.run(CANDIDATES, fails=True)
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
-    assert "Directory cannot be locked" in place.run(CANDIDATES, "--rerun-incomplete", fails=True)
     place.run("--unlock")
     assert "questions are there from an earlier run" in place.run(CANDIDATES, "--rerun-incomplete")
-    assert whole(place, clean)
+    place.run("ledger")  # what the job that ran again took
+    assert "Nothing to be done" in place.run("--dry-run")
+    assert place.hashes() == finished.hashes()
 
 
-@pytest.mark.parametrize("damage", ["cut", "altered", "empty"])
-def test_a_corrupt_table_is_named_and_deleting_it_mends_the_study(
-    damage: str, place: Workplace, clean: Workplace
-) -> None:
+def test_a_corrupt_table_is_named_and_deleting_it_mends_the_study(place: Workplace, finished: Workplace) -> None:
     path = place.folder / SIMILARITY
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2
-    content[middle] ^= 0xFF
-    path.write_bytes({"cut": content[:middle], "altered": content, "empty": b""}[damage])
+    path.write_bytes(damaged(path.read_bytes())["altered"])
     told = place.run(SCORES, fails=True)
     assert f"{SIMILARITY}: not a readable Parquet file" in told
     assert "delete it and run again" in told
     path.unlink()
     place.run(SCORES)
-    assert whole(place, clean)
+    assert place.hashes() == finished.hashes()
 
 
-def test_a_memo_cut_short_is_named_and_deleting_it_mends_the_study(place: Workplace, clean: Workplace) -> None:
-    memo = next(place.folder.glob("resources/cache/**/*.npz"))
-    memo.write_bytes(memo.read_bytes()[:-40])
+def damaged(content: bytes) -> dict[str, bytes]:
+    middle = len(content) // 2
+    altered = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+    return {"cut": content[:middle], "altered": altered, "empty": b""}
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "empty"])
+def test_a_corrupt_table_is_not_read(damage: str, finished: Workplace, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(damaged((finished.folder / SIMILARITY).read_bytes())[damage])
+    with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file .*delete it"):
+        artifacts.read(path, "similarity")
+
+
+def test_a_table_of_another_versions_columns_is_not_read(finished: Workplace, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    table = artifacts.pq.read_table(finished.folder / "results/micro/quality/answer_f1/tiny/triviaqa/main.parquet")
+    old = table.rename_columns({"answer_source": "produced"}).replace_schema_metadata(table.schema.metadata)
+    artifacts.pq.write_table(old, path)
+    with pytest.raises(BeamUQError, match=r"x\.parquet: its columns are not those of 'quality'; delete it"):
+        artifacts.read(path, "quality")
+
+
+def test_a_cache_cut_short_is_named_and_deleting_it_mends_the_study(place: Workplace, finished: Workplace) -> None:
+    cache = next(place.folder.glob("resources/cache/**/*.npz"))
+    cache.write_bytes(cache.read_bytes()[:-40])
     (place.folder / SIMILARITY).unlink()
-    told = place.run(SIMILARITY, fails=True)
-    assert f"{memo.relative_to(place.folder)}: not a readable cache file" in told
-    memo.unlink()
+    assert f"{cache.relative_to(place.folder)}: not a readable" in place.run(SIMILARITY, fails=True)
+    cache.unlink()
     place.run(SIMILARITY)
-    assert whole(place, clean)
+    assert place.hashes() == finished.hashes()
 
 
 def test_a_batch_of_another_model_is_refused(
-    place: Workplace, clean: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Workplace,
+    finished: Workplace,
+    command: Callable[[Path], list[str]],
+    tiny_models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FinishedBatches, "discard", lambda _: None)
+    monkeypatch.chdir(place.folder)
     other = build_tiny_model("llama", tmp_path / "llama", seed=1)
-    shutil.copy(clean.folder.parent / "models/llama/config.json", other)
+    shutil.copy(tiny_models / "llama/config.json", other)
     output, foreign = tmp_path / "own/main.parquet", tmp_path / "foreign/main.parquet"
-    options = command(place, output, monkeypatch)
+    options = command(output)
     candidates.main(options)
-    candidates.main(command(place, foreign, monkeypatch, other / "config.json"))
-    own_parts, foreign_parts = (sorted(path.parent.glob("main.batches/*/batch-*")) for path in (output, foreign))
-    assert own_parts[0].parent.name != foreign_parts[0].parent.name
-    shutil.copy(foreign_parts[3], own_parts[3])
-    with pytest.raises(BeamUQError, match=rf"{own_parts[3]}: belongs to another run"):
+    candidates.main([word.replace(str(tiny_models / "llama"), str(other)) for word in command(foreign)])
+    own, others = (sorted(path.parent.glob("main.batches/*/batch-*")) for path in (output, foreign))
+    assert own[0].parent.name != others[0].parent.name
+    shutil.copy(others[3], own[3])
+    with pytest.raises(BeamUQError, match=rf"{own[3]}: belongs to another run"):
         candidates.main(options)
-    own_parts[3].unlink()
+    own[3].unlink()
     output.unlink()
     candidates.main(options)
-    assert output.read_bytes() == (clean.folder / CANDIDATES).read_bytes()
+    assert output.read_bytes() == (finished.folder / CANDIDATES).read_bytes()
 
 
 def test_sigterm_keeps_the_batch_and_the_retry_goes_on(
-    place: Workplace, clean: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Workplace, finished: Workplace, command: Callable[[Path], list[str]], tmp_path: Path
 ) -> None:
     output = tmp_path / "main.parquet"
-    options = command(place, output, monkeypatch)
-    process = started(options)
+    process = started(place, command(output))
     wait_for(lambda: list(tmp_path.glob("main.batches/*/batch-00001.parquet")))
     process.terminate()
-    told = process.communicate(timeout=60)[0]
-    assert process.returncode == 143, told
+    told_by(process, status=143)
     kept = len(list(tmp_path.glob("main.batches/*/batch-*.parquet")))
     assert 2 <= kept < 20
     assert not output.exists()
-    again = started(options)
-    assert f"{kept} of 20 questions are there from an earlier run" in again.communicate(timeout=60)[0]
-    assert output.read_bytes() == (clean.folder / CANDIDATES).read_bytes()
+    assert f"{kept} of 20 questions are there from an earlier run" in told_by(started(place, command(output)))
+    assert output.read_bytes() == (finished.folder / CANDIDATES).read_bytes()
 
 
 @pytest.fixture
@@ -187,31 +206,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.mount
 def test_a_full_disk_is_named_and_room_mends_the_run(
-    small_disk: Path, place: Workplace, clean: Workplace, monkeypatch: pytest.MonkeyPatch
+    small_disk: Path, place: Workplace, finished: Workplace, command: Callable[[Path], list[str]]
 ) -> None:
     output = small_disk / "main.parquet"
-    options = command(place, output, monkeypatch)
-    process = started(options)
-    told = process.communicate(timeout=60)[0]
-    assert process.returncode == 2, told
+    told = told_by(started(place, command(output)), status=2)
     assert "cannot be written (" in told
     assert "Traceback" not in told
     assert not output.exists()
     assert not list(small_disk.rglob("*.tmp"))
-    assert list(small_disk.rglob("part-*.parquet"))
+    assert list(small_disk.rglob("batch-*.parquet"))
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
-    again = started(options)
-    assert "questions are there from an earlier run" in again.communicate(timeout=60)[0]
-    assert output.read_bytes() == (clean.folder / CANDIDATES).read_bytes()
+    assert "questions are there from an earlier run" in told_by(started(place, command(output)))
+    assert output.read_bytes() == (finished.folder / CANDIDATES).read_bytes()
 
 
-def test_a_file_that_may_not_grow_is_named(place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_grow_is_named(
+    place: Workplace, command: Callable[[Path], list[str]], tmp_path: Path
+) -> None:
     output = tmp_path / "out/main.parquet"
-    limited = started(
-        command(place, output, monkeypatch), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-    )
-    told = limited.communicate(timeout=60)[0]
-    assert limited.returncode == 2, told
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    told = told_by(started(place, command(output), preexec_fn=limit), status=2)
     assert "cannot be written (" in told
     assert "Traceback" not in told
     assert not output.exists()
@@ -230,58 +247,54 @@ def test_no_table_is_left_half_written(error: int, tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_wrong_clock_reruns_nothing(place: Workplace, clean: Workplace) -> None:
+def test_a_wrong_clock_reruns_nothing(place: Workplace, finished: Workplace) -> None:
     chance = random.Random(1)
     files = [path for path in place.folder.rglob("*") if path.is_file() and ".snakemake" not in path.parts]
     for path in files:
         moment = time.time() + chance.uniform(-1e6, 1e6)
         os.utime(path, (moment, moment))
     assert len(files) > 20
-    output = place.run("--workflow-profile", str(ROOT / "profiles/workstation"))
-    assert "Nothing to be done" in output
-    assert (place.folder / EVALUATION).read_bytes() == (clean.folder / EVALUATION).read_bytes()
-
-
-PROFILE = ("--workflow-profile", str(ROOT / "profiles/workstation"))
-FUTURE, PAST = time.time() + 3e7, 315_532_800.0  # in a year; 1980
+    assert "Nothing to be done" in place.run(*PROFILE)
+    assert place.hashes() == finished.hashes()
 
 
 @pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
-@pytest.mark.parametrize("path", [CANDIDATES, SIMILARITY, "results/micro/prompts/base/triviaqa.parquet"])
-def test_one_wrong_stamp_in_the_middle_reruns_nothing(
-    path: str, moment: float, place: Workplace, clean: Workplace
-) -> None:
+@pytest.mark.parametrize("path", [CANDIDATES, SIMILARITY])
+def test_one_wrong_stamp_in_the_middle_reruns_nothing(path: str, moment: float, place: Workplace) -> None:
     os.utime(place.folder / path, (moment, moment))
     assert "Nothing to be done" in place.run("--dry-run", *PROFILE)
-    assert place.hashes() == clean.hashes()
 
 
 @pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
 def test_what_is_lost_beside_a_wrong_stamp_comes_back_without_decoding(
-    moment: float, place: Workplace, clean: Workplace
+    moment: float, place: Workplace, finished: Workplace
 ) -> None:
     os.utime(place.folder / CANDIDATES, (moment, moment))
     (place.folder / SIMILARITY).unlink()
-    logs = place.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
-    decoded = logs.stat().st_mtime_ns
+    log = place.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
+    decoded = log.stat().st_mtime_ns
     if moment == FUTURE:
         told = place.run(SIMILARITY, *PROFILE, fails=True)
         assert "clock skew" in told
-        command = next(line for line in told.splitlines() if line.startswith("  clock: ")).partition("Mend it: ")[2]
-        subprocess.run(command, shell=True, cwd=place.folder, check=True)
+        mend_clock(told, place)
     place.run(SIMILARITY, *PROFILE)
-    assert logs.stat().st_mtime_ns == decoded
-    assert whole(place, clean)
+    assert log.stat().st_mtime_ns == decoded
+    assert place.hashes() == finished.hashes()
 
 
-def test_a_change_hidden_by_a_stamp_in_the_future_is_warned_of_and_found(clean: Workplace, tmp_path: Path) -> None:
-    place = Workplace(tmp_path / "place", clean.folder.parent / "models")
-    prompts = "results/micro/prompts/base/triviaqa.parquet"
-    study = yaml.safe_load((place.folder / "micro.yaml").read_text())
-    data = place.folder / "data"
+def mend_clock(told: str, place: Workplace) -> None:
+    """Run the command that the line about the clock names."""
+    (line,) = [line for line in told.splitlines() if line.startswith("  clock: ")]
+    subprocess.run(line.partition(MENDED)[2], shell=True, cwd=place.folder, check=True)
+
+
+def test_a_change_hidden_by_a_stamp_in_the_future_is_warned_of_and_found(tiny_models: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
     shutil.copytree(ROOT / "workflow/demo/trivia_qa", data)
+    study = micro_study(tiny_models)
     study["datasets"]["triviaqa"]["source"] = f"folder:{data}"
-    (place.folder / "micro.yaml").write_text(yaml.safe_dump(study))
+    place = Workplace(tmp_path / "place", study)
+    prompts = "results/micro/prompts/base/triviaqa.parquet"
     place.run(prompts, *PROFILE)
     before = (place.folder / prompts).read_bytes()
     for path in place.folder.glob("results/**/*.parquet"):
@@ -290,8 +303,7 @@ def test_a_change_hidden_by_a_stamp_in_the_future_is_warned_of_and_found(clean: 
     split.write_text(split.read_text().replace("?", " now?"))
     told = place.run("--dry-run", prompts, *PROFILE)
     assert "Nothing to be done" in told
-    (line,) = [line for line in told.splitlines() if line.startswith("  clock: ")]
-    assert "files are stamped in the future (first: results/micro/prompts/base/triviaqa.parquet)" in line
-    subprocess.run(line.partition("Mend it: ")[2], shell=True, cwd=place.folder, check=True)
+    assert "files are stamped in the future (first: results/micro/prompts/base/triviaqa.parquet)" in told
+    mend_clock(told, place)
     assert "clock:" not in place.run(prompts, *PROFILE)
     assert (place.folder / prompts).read_bytes() != before

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from beamuq.cost import measured_costs
 from beamuq.plan.jobs import Plan
-from micro import CANDIDATES, Workplace, build_models
+from micro import CANDIDATES, Workplace, micro_study
 
 
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
@@ -16,9 +18,8 @@ def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    folder = tmp_path_factory.mktemp("shards")
-    return Workplace(folder / "place", build_models(folder / "models"))
+def place(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Workplace:
+    return Workplace(tmp_path_factory.mktemp("shards") / "place", micro_study(tiny_models))
 
 
 def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from beamuq.study import ROOT
-from micro import CANDIDATES, Workplace, build_models, wait_for
+from micro import CANDIDATES, Workplace, micro_study, wait_for
 
 SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))
 
@@ -62,11 +62,10 @@ def queued(rule: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("slurm")
-def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tmp_path: Path) -> None:
-    models = build_models(tmp_path / "models")
-    local = Workplace(tmp_path / "local", models)
-    local.run()
-    cluster = Workplace(tmp_path / "cluster", models)
+def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(
+    finished: Workplace, tiny_models: Path, tmp_path: Path
+) -> None:
+    cluster = Workplace(tmp_path / "cluster", micro_study(tiny_models))
     profile = profile_for_one_node(tmp_path / "profile")
     process = cluster.start("--workflow-profile", str(profile), settings=("memory_gb=1",))
     wait_for(lambda: cluster.parts() or process.poll() is not None)
@@ -79,4 +78,4 @@ def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tmp_pat
     assert "Trying to restart job" in output
     assert "questions are there from an earlier run" in log.read_text()
     assert (cluster.folder / CANDIDATES).is_file()
-    assert cluster.hashes() == local.hashes()
+    assert cluster.hashes() == finished.hashes()

@@ -7,19 +7,18 @@ import importlib
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import run_snakemake
 from beamuq.plan.jobs import Plan
 
 ROOT = Path(__file__).resolve().parents[1]
-SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
 
 
 def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([SNAKEMAKE, *arguments], cwd=ROOT, text=True, capture_output=True, timeout=120, check=False)
+    return run_snakemake.snakemake(ROOT, *arguments)
 
 
 def dry_run(*arguments: str) -> str:
@@ -65,7 +64,7 @@ def test_a_figure_pulls_only_its_own_cell() -> None:
     output = dry_run("--forceall", "figures/demo/redundancy.pdf")
     assert "candidates/smollm2-135m-plain/triviaqa/main.parquet" in output
     assert "smollm2-135m-chat" not in output
-    assert "evaluation" not in output
+    assert "results/demo/evaluation" not in output
 
 
 def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
