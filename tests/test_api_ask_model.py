@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import beamuq
-from beamuq.api.ask_model import METHODS, Asked, ask
+from beamuq.api.ask_model import SHOWN_METHODS, Asked, ask
 from beamuq.api.open_models import machine, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
@@ -50,7 +50,7 @@ def test_both_thresholds_are_shown_for_the_width_asked(asked: Asked) -> None:
 
 
 def test_every_uncertainty_is_there_in_its_beam_form(asked: Asked) -> None:
-    assert tuple(asked.uncertainties["method"]) == METHODS
+    assert tuple(asked.uncertainties["method"]) == SHOWN_METHODS
     assert asked.uncertainties["value"].notna().all()
     assert 0.0 <= asked.uncertainty() <= 1.0
     assert asked.uncertainty("CocoaMSP") == pytest.approx(asked.uncertainty("Prob") * asked.uncertainty())
@@ -131,7 +131,7 @@ def test_the_package_and_the_command_say_the_same(tiny: Path, asked: Asked, caps
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == asked.answer
     assert told["covered_mass"] == asked.covered_mass
-    assert [row["method"] for row in told["uncertainties"]] == list(METHODS)
+    assert [row["method"] for row in told["uncertainties"]] == list(SHOWN_METHODS)
 
 
 @pytest.mark.packaged

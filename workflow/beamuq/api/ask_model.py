@@ -27,7 +27,7 @@ from beamuq.theorem import corrected_threshold, covered_mass, printed_threshold
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
 SHOTS = 5
-METHODS = (
+SHOWN_METHODS = (
     "Dissimilarity",
     "Eccentricity",
     "EigVecDissimilarity",
@@ -180,7 +180,7 @@ def ask(
     from beamuq.models import causal_lm, devices
 
     on, precision = devices.prepare(device, dtype, threads)
-    language_model, tokenizer = _loaded(model_folder(model), precision, on)
+    language_model, tokenizer = _loaded_model(model_folder(model), precision, on)
     if style == "auto":
         style = "instruct" if tokenizer.chat_template else "base"
     text = _prompt(question, style, shots, prompt_template)
@@ -213,7 +213,7 @@ def ask(
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
     }
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    scores = score([row], similarity=scorer, methods=METHODS, epsilon=epsilon, alpha=alpha)
+    scores = score([row], similarity=scorer, methods=SHOWN_METHODS, epsilon=epsilon, alpha=alpha)
     return Asked(
         question=question,
         model=model,
@@ -234,7 +234,7 @@ def ask(
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
+def _loaded_model(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     from beamuq.models.causal_lm import load_causal

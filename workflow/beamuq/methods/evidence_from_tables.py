@@ -15,7 +15,7 @@ from beamuq.methods.array_math import Array, Index, Mask
 from beamuq.methods.judgement_columns import JudgementColumns
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
-from beamuq.methods.table_lookup import PairTable, by_question, lists, positions, where
+from beamuq.methods.table_lookup import PairTable, padded_lists, positions, rows_by_question, rows_where
 from beamuq.strategies import kind_of, parse
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
@@ -127,12 +127,12 @@ class CellTables:
 
     def _rows(self, strategy: str, budget: int | None = None) -> Index:
         """Rows of the candidates table, [N, M]: draws as drawn, any search's by descending p (D12); −1 on padding."""
-        rows = where(self._candidates, strategy=strategy)
+        rows = rows_where(self._candidates, strategy=strategy)
         order = self._rank[rows]
         if kind_of(strategy) not in ("sample", "hybrid"):
             order = np.lexsort((order, -self._logprob[rows])).argsort()
         rows = rows[np.lexsort((order, self._question[rows]))]
-        matrix = by_question(rows, self._question[rows], len(self.ids))
+        matrix = rows_by_question(rows, self._question[rows], len(self.ids))
         short = (matrix >= 0).sum(axis=1) < (budget or 1)
         if short.any():
             raise BeamUQError(
@@ -143,7 +143,7 @@ class CellTables:
 
     def _answer_rows(self, answer_source: str) -> Index:
         strategy = strategy_of(answer_source, self._main_beam)
-        rows = np.intersect1d(where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
+        rows = np.intersect1d(rows_where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
         rows = rows[np.argsort(self._question[rows], kind="stable")]
         if not np.array_equal(self._question[rows], np.arange(len(self.ids))):
             missing = np.setdiff1d(np.arange(len(self.ids)), self._question[rows])
@@ -193,7 +193,7 @@ class CellTables:
 
     def _answer(self, answer_source: str, answers: Index) -> Answer:
         if answer_source not in self._answers:
-            entropies = lists(self._candidates.column("entropies"), answers)
+            entropies = padded_lists(self._candidates.column("entropies"), answers)
             self._answers[answer_source] = Answer(
                 logprob=self._logprob[answers],
                 length=pc.list_value_length(self._candidates.column("token_ids")).to_numpy()[answers].astype(np.int64),

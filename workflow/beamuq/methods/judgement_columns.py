@@ -10,7 +10,7 @@ from beamuq.errors import BeamUQError
 from beamuq.methods import information, semantic
 from beamuq.methods.array_math import Array, Index
 from beamuq.methods.method_inputs import UNKNOWN
-from beamuq.methods.table_lookup import lists, positions, where
+from beamuq.methods.table_lookup import padded_lists, positions, rows_where
 
 
 class JudgementColumns:
@@ -64,8 +64,8 @@ class JudgementColumns:
         if (asked < 0).any():
             first = self._ids[int(np.nonzero(mask)[0][asked < 0][0])]
             raise BeamUQError(f"statistics: relevances of {strategy!r} lack question {first!r}; make the file again")
-        relevances = lists(self._table.column("token_relevances"), asked)
-        logprobs = lists(candidates.column("token_logprobs"), rows[mask])
+        relevances = padded_lists(self._table.column("token_relevances"), asked)
+        logprobs = padded_lists(candidates.column("token_logprobs"), rows[mask])
         if relevances is None or logprobs is None:
             return UNKNOWN
         if not np.array_equal(relevances[1], logprobs[1]):
@@ -88,7 +88,7 @@ class JudgementColumns:
 
     def _rows(self, width: int, **equal: str) -> Index:
         """The rows about each question's candidates of rank 0 … width − 1, [N, width]; −1 where there is none."""
-        rows = where(self._table, **equal)
+        rows = rows_where(self._table, **equal)
         rows = rows[(self._question[rows] >= 0) & (self._rank[rows] < width)]
         matrix = np.full((len(self._ids), width), -1)
         matrix[self._question[rows], self._rank[rows]] = rows

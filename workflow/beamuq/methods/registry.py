@@ -75,6 +75,11 @@ class Method:
         """The forms under which its scores are stored."""
         return ("multinomial", "beamsearch") if self.scope == "candidates" else ("",)
 
+    @property
+    def all_needs(self) -> frozenset[str]:
+        """The parts that any of its formulations reads."""
+        return frozenset(need for name in ("", *self.formulations) for need in self.formulation(name).needs)
+
     def formulation(self, setting: str = "") -> Formulation:
         """The formulation under a setting; "" is the method as the paper uses it."""
         return self.formulations[setting] if setting else Formulation(self.score, self.needs, self.range)

@@ -52,7 +52,7 @@ def positions(column: pa.ChunkedArray, values: pa.Array) -> Index:
     return positions
 
 
-def where(table: pa.Table, **equal: str) -> Index:
+def rows_where(table: pa.Table, **equal: str) -> Index:
     """Rows whose columns equal the given strings, in file order."""
     chosen = np.ones(len(table), dtype=bool)
     for column, value in equal.items():
@@ -60,7 +60,7 @@ def where(table: pa.Table, **equal: str) -> Index:
     return np.flatnonzero(chosen)
 
 
-def by_question(rows: Index, question: Index, N: int) -> Index:
+def rows_by_question(rows: Index, question: Index, N: int) -> Index:
     """Rows, sorted by question, as a matrix [N, M] padded with −1."""
     counts = np.bincount(question, minlength=N)
     matrix = np.full((N, max(int(counts.max(initial=0)), 1)), -1)
@@ -68,7 +68,7 @@ def by_question(rows: Index, question: Index, N: int) -> Index:
     return matrix
 
 
-def lists(column: pa.ChunkedArray, rows: Index) -> tuple[Array, Mask] | None:
+def padded_lists(column: pa.ChunkedArray, rows: Index) -> tuple[Array, Mask] | None:
     """List entries of some rows, padded to [R, L], with their mask; None where any row has none."""
     lists = column.combine_chunks().take(pa.array(rows))
     if lists.null_count:
