@@ -36,49 +36,89 @@ FOUR_SHOTS = [
     question("t", "Which glows?", ["sun"], options=["sun", "mud", "fog", "ash"]),
 ]
 
-GOLDEN: dict[str, tuple[Question, list[Question], str]] = {
-    "base/trivia_qa": (
-        ASKED,
-        SHOTS,
-        """\
+TWO_SHOTS = """\
 Question: Where is Oslo?
 Answer: Norway
 
 Question: What is 2 + 2?
 Answer: 4
+"""
+TWO_TURNS = """\
+Story: A cat sat.
 
-Question: Who wrote Emma?
-Answer:""",
-    ),
+It slept.
+
+Question: Who sat?
+Answer: A cat
+
+Question: Where?
+Answer: unknown
+"""
+FIVE_OPTIONS = """\
+Question: What is red?
+Options:
+(A) sky
+(B) milk
+(C) blood
+(D) grass
+(E) coal
+Answer: blood
+
+Question: What flies?
+Options:
+(A) kite
+(B) stone
+(C) desk
+(D) shoe
+(E) pond
+Answer: kite
+"""
+ASKED_FIVE = """\
+Question: Where are grapes?
+Options:
+(A) pan
+(B) bowl
+(C) shop
+(D) lap
+(E) hat
+Answer:"""
+FOUR_OPTIONS = """\
+Question: Which floats?
+Options:
+(A) lead
+(B) cork
+(C) gold
+(D) tin
+Answer: cork
+
+Question: Which glows?
+Options:
+(A) sun
+(B) mud
+(C) fog
+(D) ash
+Answer: sun
+"""
+ASKED_THREE = """\
+Question: Which melts?
+Options:
+(A) ice
+(B) iron
+(C) oak
+Answer:"""
+CHOOSE = (
+    "Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).\n"
+)
+
+GOLDEN: dict[str, tuple[Question, list[Question], str]] = {
+    "base/trivia_qa": (ASKED, SHOTS, f"{TWO_SHOTS}\nQuestion: Who wrote Emma?\nAnswer:"),
     "instruct/trivia_qa": (
         ASKED,
         SHOTS,
-        """\
-Answer the following question as briefly as possible.
-
-Question: Where is Oslo?
-Answer: Norway
-
-Question: What is 2 + 2?
-Answer: 4
-
-Now answer the following question:
-Question: Who wrote Emma?
-Answer:""",
+        f"Answer the following question as briefly as possible.\n\n{TWO_SHOTS}\n"
+        "Now answer the following question:\nQuestion: Who wrote Emma?\nAnswer:",
     ),
-    "base/web_questions": (
-        ASKED,
-        SHOTS,
-        """\
-Question: Where is Oslo?
-Answer: Norway
-
-Question: What is 2 + 2?
-Answer: 4
-
-Question: Who wrote Emma?
-Answer:""",
-    ),
+    "base/web_questions": (ASKED, SHOTS, f"{TWO_SHOTS}\nQuestion: Who wrote Emma?\nAnswer:"),
     "instruct/web_questions": (
         ASKED,
         SHOTS,
@@ -96,40 +136,11 @@ Now answer this.
 Q: Who wrote Emma?
 A:""",
     ),
-    "base/coqa": (
-        TOLD,
-        [],
-        """\
-Story: A cat sat.
-
-It slept.
-
-Question: Who sat?
-Answer: A cat
-
-Question: Where?
-Answer: unknown
-
-Question: What did it do?
-Answer:""",
-    ),
+    "base/coqa": (TOLD, [], f"{TWO_TURNS}\nQuestion: What did it do?\nAnswer:"),
     "instruct/coqa": (
         TOLD,
         [],
-        """\
-Story: A cat sat.
-
-It slept.
-
-Question: Who sat?
-Answer: A cat
-
-Question: Where?
-Answer: unknown
-
-Answer the following question as briefly as possible.
-Question: What did it do?
-Answer:""",
+        f"{TWO_TURNS}\nAnswer the following question as briefly as possible.\nQuestion: What did it do?\nAnswer:",
     ),
     "base/hotpot_qa": (
         HOPS,
@@ -157,128 +168,14 @@ Bob is Danish.
 Question: Are both Danish?
 Short answer:""",
     ),
-    "base/commonsense_qa": (
-        FIVE,
-        FIVE_SHOTS,
-        """\
-Question: What is red?
-Options:
-(A) sky
-(B) milk
-(C) blood
-(D) grass
-(E) coal
-Answer: blood
-
-Question: What flies?
-Options:
-(A) kite
-(B) stone
-(C) desk
-(D) shoe
-(E) pond
-Answer: kite
-
-Question: Where are grapes?
-Options:
-(A) pan
-(B) bowl
-(C) shop
-(D) lap
-(E) hat
-Answer:""",
-    ),
+    "base/commonsense_qa": (FIVE, FIVE_SHOTS, f"{FIVE_OPTIONS}\n{ASKED_FIVE}"),
     "instruct/commonsense_qa": (
         FIVE,
         FIVE_SHOTS,
-        """\
-Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).
-
-Question: What is red?
-Options:
-(A) sky
-(B) milk
-(C) blood
-(D) grass
-(E) coal
-Answer: blood
-
-Question: What flies?
-Options:
-(A) kite
-(B) stone
-(C) desk
-(D) shoe
-(E) pond
-Answer: kite
-
-Now answer this.
-Question: Where are grapes?
-Options:
-(A) pan
-(B) bowl
-(C) shop
-(D) lap
-(E) hat
-Answer:""",
+        f"{CHOOSE}\n{FIVE_OPTIONS}\nNow answer this.\n{ASKED_FIVE}",
     ),
-    "base/ai2_arc": (
-        THREE,
-        FOUR_SHOTS,
-        """\
-Question: Which floats?
-Options:
-(A) lead
-(B) cork
-(C) gold
-(D) tin
-Answer: cork
-
-Question: Which glows?
-Options:
-(A) sun
-(B) mud
-(C) fog
-(D) ash
-Answer: sun
-
-Question: Which melts?
-Options:
-(A) ice
-(B) iron
-(C) oak
-Answer:""",
-    ),
-    "instruct/ai2_arc": (
-        THREE,
-        FOUR_SHOTS,
-        """\
-Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).
-
-Question: Which floats?
-Options:
-(A) lead
-(B) cork
-(C) gold
-(D) tin
-Answer: cork
-
-Question: Which glows?
-Options:
-(A) sun
-(B) mud
-(C) fog
-(D) ash
-Answer: sun
-
-Now answer this.
-Question: Which melts?
-Options:
-(A) ice
-(B) iron
-(C) oak
-Answer:""",
-    ),
+    "base/ai2_arc": (THREE, FOUR_SHOTS, f"{FOUR_OPTIONS}\n{ASKED_THREE}"),
+    "instruct/ai2_arc": (THREE, FOUR_SHOTS, f"{CHOOSE}\n{FOUR_OPTIONS}\nNow answer this.\n{ASKED_THREE}"),
 }
 
 for _style in ("base", "instruct"):  # one's own questions are asked as TriviaQA's
@@ -298,22 +195,20 @@ def test_template_renders_as_written_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("style", "expected"),
+    ("template", "asked", "expected"),
     [
-        ("base", "Story: A cat sat.\n\nIt slept.\n\nQuestion: Who sat?\nAnswer:"),
+        ("base/trivia_qa", ASKED, "Question: Who wrote Emma?\nAnswer:"),
+        ("base/coqa", FIRST_TURN, "Story: A cat sat.\n\nIt slept.\n\nQuestion: Who sat?\nAnswer:"),
         (
-            "instruct",
+            "instruct/coqa",
+            FIRST_TURN,
             "Story: A cat sat.\n\nIt slept.\n\nAnswer the following question as briefly as possible.\n"
             "Question: Who sat?\nAnswer:",
         ),
     ],
 )
-def test_first_turn_of_a_dialogue_leaves_no_gap_where_the_history_would_be(style: str, expected: str) -> None:
-    assert render(load(PROMPTS / style / "coqa.txt"), FIRST_TURN, [], where="q") == expected
-
-
-def test_prompt_without_examples_leaves_no_gap_where_they_would_be() -> None:
-    assert render(load(PROMPTS / "base/trivia_qa.txt"), ASKED, [], where="q") == "Question: Who wrote Emma?\nAnswer:"
+def test_no_gap_is_left_where_examples_or_history_would_be(template: str, asked: Question, expected: str) -> None:
+    assert render(load(PROMPTS / f"{template}.txt"), asked, [], where="q") == expected
 
 
 @pytest.mark.parametrize("text", ["What is {answer}?", "{question} {shots} {}", "Mg(OH)_{2} \\1 \\g<0> %s {{x}}"])

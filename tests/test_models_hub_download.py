@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import describe_dataset, pinned_commit
+from beamuq.models.hub_download import describe_dataset, licence_of, pinned_commit
 from beamuq.models.revision_lock import locked_commit, verify_files
 from beamuq.steps import fetch_model
 
@@ -129,10 +129,8 @@ def test_sizes_and_licence_are_told_and_locked_before_the_download(
         (SimpleNamespace(license="other", license_name=None), "other, see its card"),
     ],
 )
-def test_a_licence_is_read_from_the_card_and_never_invented(card: Any, licence: str, hub: Hub, tmp_path: Path) -> None:
-    hub.card = card
-    folder = fetch(tmp_path)
-    assert json.loads((folder / "fetched.json").read_text())["licence"] == licence
+def test_a_licence_is_read_from_the_card_and_never_invented(card: Any, licence: str) -> None:
+    assert licence_of(SimpleNamespace(card_data=card)) == licence
 
 
 def test_a_datasets_card_tells_what_its_configurations_take(hub: Hub) -> None:
@@ -147,20 +145,12 @@ def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
     folder = fetch(tmp_path, folder="again")
     assert (folder / "config.json").read_bytes() == b"{}"
     assert hub.questions == 1
-
-
-def test_a_whole_folder_is_not_downloaded_again(hub: Hub, tmp_path: Path) -> None:
-    (fetch(tmp_path) / "fetched.json").unlink()
-    folder = fetch(tmp_path, "--offline")
-    assert hub.downloads == 1
-    assert (folder / "fetched.json").is_file()
-
-
-@pytest.mark.usefixtures("hub")
-def test_another_locked_commit_is_fetched_anew(tmp_path: Path) -> None:
-    fetch(tmp_path)
     (tmp_path / "studies" / "paper.lock.json").write_text(json.dumps({"models": {"org/name": {"commit": NEW}}}))
-    assert (fetch(tmp_path) / "config.json").read_bytes() == b'{"new": 1}'
+    assert (fetch(tmp_path) / "config.json").read_bytes() == b'{"new": 1}'  # another locked commit: fetched anew
+    downloads = hub.downloads
+    (tmp_path / "models/name/fetched.json").unlink()
+    assert (fetch(tmp_path, "--offline") / "fetched.json").is_file()  # a whole folder: not downloaded again
+    assert hub.downloads == downloads
 
 
 def test_a_file_that_differs_from_the_lock_is_refused_and_nothing_is_left(hub: Hub, tmp_path: Path) -> None:
@@ -234,18 +224,15 @@ def test_the_hubs_refusals_are_one_clear_line(error: Exception, told: str, hub: 
     assert not (tmp_path / "models").exists()
 
 
-def test_offline_invents_no_commit(hub: Hub, tmp_path: Path) -> None:
+def test_no_commit_is_invented(hub: Hub, tmp_path: Path) -> None:
+    hub.head, hub.files["main"] = "main", dict(MODEL)
+    with pytest.raises(BeamUQError, match="answered 'main', not a commit"):
+        fetch(tmp_path)
+    hub.questions = 0
     with pytest.raises(BeamUQError, match="its commit is not locked and offline is set"):
         fetch(tmp_path, "--offline")
     assert hub.questions == 0
     assert not (tmp_path / "studies" / "paper.lock.json").exists()
-
-
-def test_an_answer_that_is_no_commit_is_refused(hub: Hub, tmp_path: Path) -> None:
-    hub.head = "main"
-    hub.files["main"] = dict(MODEL)
-    with pytest.raises(BeamUQError, match="answered 'main', not a commit"):
-        fetch(tmp_path)
 
 
 def test_datasets_are_locked_beside_models(hub: Hub, tmp_path: Path) -> None:

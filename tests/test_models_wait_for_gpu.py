@@ -1,4 +1,4 @@
-"""One job a card, tested with cards that only a fake ``nvidia-smi`` knows."""
+"""One job a card, tested with cards that only a fake ``nvidia-smi`` knows; devices and dtypes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from beamuq.errors import BeamUQError
 from beamuq.models import devices, wait_for_gpu
@@ -127,6 +128,20 @@ def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyP
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"
     with pytest.raises(BeamUQError, match=r"is built without CUDA; set device: cpu in config\.yaml"):
         devices.prepare("cuda", "auto", 1)
+
+
+def test_a_device_and_dtype_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, expected in ((True, ("cuda", torch.bfloat16)), (False, ("cpu", torch.float32))):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        device, dtype = devices.resolve("auto", "auto")
+        assert (device.type, dtype) == expected
+    for asked, told in (
+        (("tpu", "float32"), "choose"),
+        (("cpu", "float16"), "choose"),
+        (("cuda", "auto"), "no usable"),
+    ):
+        with pytest.raises(BeamUQError, match=told):
+            devices.resolve(*asked)
 
 
 @pytest.mark.parametrize(
