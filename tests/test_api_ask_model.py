@@ -123,7 +123,9 @@ def test_models_are_found_by_folder_and_refused_by_name() -> None:
         model_folder("hub:gpt2")
 
 
-def test_the_package_and_the_command_say_the_same(tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
+    tiny: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
     again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")
     assert str(again) == str(asked)
     options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu", "--json"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -17,12 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import beamuq
 import synthetic
 from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
 from beamuq.artifacts import SCHEMAS
-from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
@@ -341,39 +338,3 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:
     with pytest.raises(BeamUQError, match=told):
         score([BARE], **({"similarity": "lexical"} | options))
-
-
-def test_the_command_prints_the_table_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps(FULL | {"id": "a|b"}) + "\n")
-    expected = len(score(file, similarity="lexical"))
-    main(["score", str(file), "--similarity", "lexical", "--format", "csv"])
-    assert len(capsys.readouterr().out.splitlines()) == expected + 1
-    main(["score", str(file), "--similarity", "lexical", "--format", "jsonl"])
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert next(row for row in rows if row["method"] == "CCP")["value"] is None
-    main(["score", str(file), "--similarity", "lexical"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == expected + 2
-    assert all(line.startswith("| a\\|b |") for line in lines[2:])
-
-
-def test_the_package_offers_the_function() -> None:
-    assert values(beamuq.score([FULL], similarity="lexical"), "")["Prob"] == pytest.approx(0.4)
-
-
-def test_importing_the_package_brings_both_functions_and_no_torch() -> None:
-    told = "import sys, beamuq; assert callable(beamuq.score) and callable(beamuq.ask); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], text=True, capture_output=True, check=False)
-    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
-
-
-def test_the_command_ends_with_status_2_and_one_line_on_bad_input(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "beamuq", "score", str(tmp_path / "none.jsonl")],
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: {tmp_path / 'none.jsonl'}: no such file\n"

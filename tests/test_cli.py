@@ -1,0 +1,88 @@
+"""The command ``beamuq``; what ``ask`` prints is tested in test_api_ask_model.py, their options in test_docs.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import beamuq
+from beamuq.api.score_candidates import score
+from beamuq.cli import COMMANDS, main
+
+ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], text=True, capture_output=True, check=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROW) + "\n")
+    return path
+
+
+def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*options: str) -> list[str]:
+        main(["score", str(file), "--similarity", "lexical", *options])
+        return capsys.readouterr().out.splitlines()
+
+    expected = score(file, similarity="lexical")
+    assert "\n".join(printed("--format", "csv")) + "\n" == expected.to_csv(index=False)
+    rows = [json.loads(line) for line in printed("--format", "jsonl")]
+    assert {row["method"]: row["value"] for row in rows if row["variant"] == ""}["Prob"] == 0.5
+    assert next(row for row in rows if row["method"] == "CCP")["value"] is None
+    head, _, *lines = printed()
+    assert head == f"| {' | '.join(expected.columns)} |"
+    assert [line.split(" | ")[:2] for line in lines] == [["| a\\|b", method] for method in expected["method"]]
+
+
+@pytest.mark.parametrize("name", ["--equivalence-threshold", "--same-meaning"])
+def test_the_threshold_of_equivalence_has_an_older_name_too(
+    name: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for value in ("1", "0.01"):
+        file.write_text(json.dumps(ROW | {"samples": ["big Rome", "Rome"]}))
+        main(["score", str(file), "--similarity", "lexical", "--methods", "SemanticEntropy", name, value])
+        found.append(capsys.readouterr().out)
+    assert found[0] != found[1]
+
+
+def test_bad_input_is_one_line_and_status_2(tmp_path: Path) -> None:
+    done = run("-m", "beamuq", "score", str(tmp_path / "none.jsonl"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {tmp_path / 'none.jsonl'}: no such file\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["scor"], ["ask"], ["score", "rows.jsonl", "--wdith", "3"]])
+def test_a_command_line_that_cannot_be_read_is_status_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: beamuq" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--help"])
+    assert caught.value.code == 0
+    assert COMMANDS[name].purpose in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_package_offers_both_functions_and_loads_no_torch() -> None:
+    assert beamuq.score is score
+    with pytest.raises(AttributeError, match="no attribute 'scor'"):
+        _ = beamuq.scor
+    done = run("-c", "import sys, beamuq; beamuq.score, beamuq.ask; print('torch' in sys.modules)")
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+    done = run("-c", "import sys, beamuq; print('pandas' in sys.modules)")
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
