@@ -44,29 +44,27 @@ localrules:
 rule all:
     default_target: True
     input:
-        plan.tables(),
-        plan.drawn_figures(),
-        plan.evaluations(),
-        "<results>/overview.html",
-        "<results>/ledger.html",
-        "<results>/comparison.html",
+        plan.tables,
+        plan.figures,
+        plan.evaluations,
+        plan.pages,
 
 
 rule tables:
     input:
-        plan.tables(),
+        plan.tables,
 
 
 rule figures:
     input:
-        plan.drawn_figures(),
+        plan.figures,
 
 
 rule evaluations:
     input:
-        plan.evaluations(),
+        plan.evaluations,
 
 
 rule generations:
     input:
-        plan.generations(),
+        plan.generations,

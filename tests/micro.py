@@ -121,7 +121,7 @@ class Workplace:
             with contextlib.suppress(OSError):
                 words = (folder / "cmdline").read_bytes().decode().split("\0")
                 here = (folder / "cwd").resolve() == self.folder.resolve()
-                if here and words[1:3] == ["-m", f"beamuq.steps.{step}"]:
+                if here and words[1:4] == ["-m", "beamuq.steps", step]:
                     return int(folder.name)
         return None
 

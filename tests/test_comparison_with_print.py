@@ -23,7 +23,7 @@ from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.needed_files import needed_files
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_types import Figure
-from beamuq.steps import comparison
+from run_job import run_job
 from simulated_paper_run import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
 
 PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
@@ -348,13 +348,12 @@ def test_a_demo_is_not_comparable_on_every_line(tmp_path: Path) -> None:
     assert "[demo]" in comparison_page.markdown(found).splitlines()[0]
 
 
-def arguments(of: Path, folder: Path, out: Path) -> list[str]:
-    given = ["--study", str(of), "--results", str(folder)]
-    for name in comparison_page.OUTPUTS:
-        given += [f"--{name}", str(out / f"comparison.{name}")]
-    for kind in comparison.FOREST:
-        given += [f"--forest-{kind}", str(out / f"paired.{kind}")]
-    return given
+FOREST = ("pdf", "svg", "png", "csv", "caption")
+
+
+def job(of: Path, out: Path) -> dict[str, Any]:
+    pages = {name: out / f"comparison.{name}" for name in comparison_page.OUTPUTS}
+    return {"study": of} | pages | {f"forest_{kind}": out / f"paired.{kind}" for kind in FOREST}
 
 
 def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> None:
@@ -362,9 +361,9 @@ def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> 
     path.write_text(of.model_dump_json(), encoding="utf-8")
     write(of, tmp_path, needed_files(of))
     for name in ("one", "two"):
-        comparison.main(arguments(path, tmp_path, tmp_path / name))
+        run_job("comparison", job(path, tmp_path / name))
     written = sorted(file.name for file in (tmp_path / "one").iterdir())
-    assert len(written) == len(comparison_page.OUTPUTS) + len(comparison.FOREST)
+    assert len(written) == len(comparison_page.OUTPUTS) + len(FOREST)
     for name in written:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     summary = json.loads((tmp_path / "one" / "comparison.summary").read_text(encoding="utf-8"))
@@ -380,5 +379,5 @@ def test_a_missing_file_is_an_error_unless_the_run_is_partial(tmp_path: Path) ->
     of = tmp_path / "study.json"
     of.write_text(one_model().model_dump_json(), encoding="utf-8")
     with pytest.raises(BeamUQError, match="no such file"):
-        comparison.main(arguments(of, tmp_path, tmp_path))
-    comparison.main([*arguments(of, tmp_path, tmp_path), "--partial"])
+        run_job("comparison", job(of, tmp_path))
+    run_job("comparison", job(of, tmp_path) | {"partial": True})

@@ -16,8 +16,7 @@ from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
-from beamuq.steps import fetch_dataset
-from beamuq.steps import questions as questions_step
+from run_job import run_job
 from test_data_adapters import WEB, changed
 
 REPOSITORY = "stanfordnlp/web_questions"
@@ -54,15 +53,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     return made
 
 
-def fetch(folder: Path, *more: str, split: str = "test", **settings: Any) -> Path:
+def fetch(folder: Path, *, offline: bool = False, split: str = "test", **settings: Any) -> Path:
     path = folder / "web" / f"{split}.parquet"
-    given = {"source": f"hub:{REPOSITORY}", "config": None, "adapter": "web_questions"} | settings
-    fetch_dataset.main(
-        [
-            *("--settings", json.dumps(given), "--lock", str(folder / "paper.lock.json")),
-            *("--split-name", split, "--split", str(path), *more),
-        ]
-    )
+    job = {"source": f"hub:{REPOSITORY}", "config": None, "adapter": "web_questions", "split_name": split}
+    run_job("fetch_dataset", job | {"split": path} | settings, lock=folder / "paper.lock.json", offline=offline)
     return path
 
 
@@ -100,7 +94,7 @@ def test_removed_output_comes_back_without_the_hub(tmp_path: Path, fake: Hub) ->
     path = fetch(tmp_path)
     before = path.read_bytes()
     path.unlink()
-    fetch(tmp_path, "--offline")
+    fetch(tmp_path, offline=True)
     assert path.read_bytes() == before
     assert len(fake.loaded) == 1
 
@@ -137,9 +131,8 @@ def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) ->
     }
     settings = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 3, "few_shot": 0}
     out = [str(tmp_path / "q.parquet"), str(tmp_path / "s.parquet")]
-    questions_step.main(
-        ["--split", str(path), "--settings", json.dumps(settings), "--questions", out[0], "--shots", out[1]]
-    )
+    job = {"split": path, "settings": settings, "format": 1, "questions": out[0], "shots": out[1]}
+    run_job("questions", job)
     footer = json.loads(pq.read_schema(out[0]).metadata[b"beamuq"])
     assert footer["provenance"]["files"]["split"]["fetched"] == source
 
@@ -147,9 +140,9 @@ def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) ->
 def test_offline_needs_a_locked_commit_and_a_copy(tmp_path: Path, fake: Hub) -> None:
     fetch(tmp_path)
     with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, train: not in .*offline is set"):
-        fetch(tmp_path, "--offline", split="train")
+        fetch(tmp_path, offline=True, split="train")
     with pytest.raises(BeamUQError, match="not locked and offline is set"):
-        fetch(tmp_path / "elsewhere", "--offline")
+        fetch(tmp_path / "elsewhere", offline=True)
     assert len(fake.loaded) == len(fake.resolved) == 1
     assert files_in(tmp_path / "elsewhere") == []
 

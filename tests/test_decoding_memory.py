@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -38,7 +37,7 @@ from beamuq.decoding.tree_attention import (
     padded_prompts,
 )
 from beamuq.errors import BeamUQError
-from beamuq.steps import candidates
+from run_job import run_job
 from small_batch import SHOTS, assert_same, batch_of, decoded
 from tiny import KINDS, build_tiny_model, tiny_model
 
@@ -145,12 +144,14 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
         "enable_thinking": None,
         "newline_stops": True,
         "merge_stop_tokens": False,
+        "format": 1,
     }
-    given = ["--prompts", str(tmp_path / "prompts.parquet"), "--model", str(model), "--settings", json.dumps(settings)]
+    job = {"prompts": tmp_path / "prompts.parquet", "model": model, "settings": settings}
+    job |= {"device": "cpu", "dtype": "auto"}
 
-    def made(name: str, *options: str) -> Path:
+    def made(name: str, **shards: Any) -> Path:
         path = tmp_path / f"{name}.parquet"
-        candidates.main([*given, "--device", "cpu", "--candidates", str(path), *options])
+        run_job("candidates", job | {"candidates": path} | shards)
         return path
 
     whole = artifacts.read(made("whole"), "candidates")
@@ -167,9 +168,9 @@ def test_candidates_tell_of_waves_that_were_cut(tmp_path: Path, monkeypatch: pyt
     halves = [[2, forward_passes.ROWS], [2, forward_passes.ROWS]]
     assert cut.provenance == whole.provenance | {"memory_cuts": [{"batch": n, "pieces": halves} for n in (0, 1)]}
     assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))
-    markers = [str(made(f"joined.shards/{n}", "--shard", f"{n}-of-4")) for n in (1, 2, 3, 4)]  # the last has no batch
+    markers = [made(f"joined.shards/{n}", shard=f"{n}-of-4") for n in (1, 2, 3, 4)]  # the last has no batch
     next(tmp_path.glob("joined.batches/*/batch-00001.parquet")).unlink()  # what is missing is decoded when joined
-    assert made("joined", "--shards", *markers).read_bytes() == path.read_bytes()
+    assert made("joined", shards=markers).read_bytes() == path.read_bytes()
     assert not list(tmp_path.glob("*.batches"))
 
 

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 from beamuq.study import ROOT
 from run_snakemake import snakemake
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
-from beamuq.steps import evaluation
+from run_job import run_job
 
 N = 40
 SETTINGS = {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "quality": "answer_f1", "resamples": 300, "seed": 7}
@@ -99,7 +98,7 @@ def test_a_paired_difference_cancels_what_is_shared() -> None:
     assert same.p > 0.5
 
 
-def files(folder: Path, model: str = "m", **changed: pa.Table) -> list[str]:
+def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path]:
     made = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)
     ids = [f"q{n:04d}" for n in range(N)]
     rng = np.random.default_rng(0)
@@ -126,12 +125,12 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> list[str]:
     cell = {"model": model, "dataset": "d", "recipe": "main"}
     for kind in ("scores", "quality", "questions"):
         artifacts.write(folder / kind, kind, made[kind], cell=cell)
-    return [word for kind in ("scores", "quality", "questions") for word in (f"--{kind}", str(folder / kind))]
+    return {kind: folder / kind for kind in ("scores", "quality", "questions")}
 
 
-def run(folder: Path, inputs: list[str], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    outputs = [word for kind in ("evaluation", "replicates") for word in (f"--{kind}", str(folder / kind))]
-    evaluation.main([*inputs, "--settings", json.dumps(SETTINGS | settings), *outputs])
+def run(folder: Path, inputs: dict[str, Path], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    outputs = {kind: folder / kind for kind in ("evaluation", "replicates")}
+    run_job("evaluation", inputs | outputs | {"settings": SETTINGS | settings})
     return tuple(artifacts.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
 
 

@@ -26,8 +26,8 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.exhibits import figure_style, lettering, specifications, study_grid
 from beamuq.exhibits.exhibit_types import Figure
-from beamuq.steps import figure as figure_step
 from beamuq.study import Study
+from run_job import run_job
 
 STUDY = exhibits_study.study()
 FIGURES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "figure"]
@@ -628,13 +628,12 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
 # -- the files ---------------------------------------------------------------------------------------------------
 
 
-def options_of(name: str, results: exhibits_study.Results, folder: Path) -> list[str]:
-    """The command line of the figure step."""
+def job_of(name: str, results: exhibits_study.Results, folder: Path) -> dict[str, Any]:
+    """A job of the figure step."""
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     results.paths(specifications.exhibit(name, STUDY).artifacts(STUDY))
-    outputs = [text for kind in KINDS for text in (f"--{kind}", str(folder / f"{name}.{kind}"))]
-    return ["--name", name, "--study", str(study), *outputs]
+    return {"name": name, "study": str(study)} | {kind: str(folder / f"{name}.{kind}") for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -643,9 +642,12 @@ def saved(
 ) -> tuple[Path, Path]:
     """Two folders of every figure: drawn here, and by the step in a process of other hash seed and time zone."""
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
-    code = "import json, sys\nfrom beamuq.steps.figure import main\nfor options in json.load(sys.stdin): main(options)"
+    code = (
+        "import json, sys\nfrom beamuq.steps.__main__ import main\n"
+        "for job in json.load(sys.stdin): main(['figure', '--job', json.dumps(job)])"
+    )
     environment = os.environ | {"PYTHONHASHSEED": "7", "MPLCONFIGDIR": str(there / "mpl"), "TZ": "Asia/Tokyo"}
-    command = json.dumps([options_of(name, results, there) for name in FIGURES])
+    command = json.dumps([job_of(name, results, there) for name in FIGURES])
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment, text=True) as other:
         assert other.stdin is not None
         other.stdin.write(command)
@@ -689,8 +691,8 @@ def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, Figure], tmp_pat
 
 
 def test_table_s_name_is_refused_by_the_figure_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=r"is a table; use beamuq\.steps\.table"):
-        figure_step.main(options_of("lmpoly_methods", results, tmp_path / "out"))
+    with pytest.raises(BeamUQError, match="'lmpoly_methods' is a table"):
+        run_job("figure", job_of("lmpoly_methods", results, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

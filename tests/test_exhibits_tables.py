@@ -23,8 +23,8 @@ from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import render_table, specifications
 from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
-from beamuq.steps import table as table_step
 from beamuq.study import Study
+from run_job import run_job
 
 STUDY = exhibits_study.study()
 TABLES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "table"]
@@ -483,7 +483,7 @@ def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     compile_alone(render_table.latex(table_of([[Cell("1"), Cell("2")]], notes=(text,))), tmp_path)
 
 
-OUTPUTS = ("csv", "tex", "markdown", "html", "intervals-tex", "intervals-markdown", "intervals-html")
+OUTPUTS = ("csv", "tex", "markdown", "html", "intervals_tex", "intervals_markdown", "intervals_html")
 
 
 def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
@@ -491,8 +491,7 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
-    options = [text for kind, path in outputs.items() for text in (f"--{kind}", str(path))]
-    table_step.main(["--name", "qa_tiny", "--study", str(study), *options])
+    run_job("table", {"name": "qa_tiny", "study": study} | outputs)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
     built = build("qa_tiny", results)
     assert outputs["csv"].read_text(encoding="utf-8") == render_table.csv(built)
@@ -502,7 +501,7 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
         "html": render_table.html,
     }.items():
         assert outputs[kind].read_text(encoding="utf-8") == render(built)
-        assert outputs[f"intervals-{kind}"].read_text(encoding="utf-8") == render(built.with_intervals())
+        assert outputs[f"intervals_{kind}"].read_text(encoding="utf-8") == render(built.with_intervals())
         assert render(built) != render(built.with_intervals())
 
 
@@ -510,7 +509,7 @@ def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Resu
     results.paths(specifications.exhibit("redundancy", STUDY).artifacts(STUDY))
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    options = [text for kind in OUTPUTS for text in (f"--{kind}", str(tmp_path / kind))]
-    with pytest.raises(BeamUQError, match=r"is a figure; use beamuq\.steps\.figure"):
-        table_step.main(["--name", "redundancy", "--study", str(study), *options])
+    outputs = {kind: tmp_path / kind for kind in OUTPUTS}
+    with pytest.raises(BeamUQError, match="'redundancy' is a figure"):
+        run_job("table", {"name": "redundancy", "study": study} | outputs)
     assert not list(tmp_path.iterdir())

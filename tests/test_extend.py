@@ -24,7 +24,7 @@ from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
 from beamuq.models.causal_lm import load_causal, plain_prompt_ids
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study import ROOT, Recipe
 from docs_blocks import blocks, follow

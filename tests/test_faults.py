@@ -21,7 +21,7 @@ import pytest
 from beamuq import artifacts
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
-from beamuq.steps import candidates
+from beamuq.steps.__main__ import main as run_step
 from beamuq.study import ROOT
 from micro import CANDIDATES, SCORES, SIMILARITY, Workplace, micro_study, wait_for
 from run_snakemake import ENVIRONMENT
@@ -43,16 +43,16 @@ def place(finished: Workplace, tmp_path: Path) -> Workplace:
 
 @pytest.fixture(scope="module")
 def command(finished: Workplace) -> Callable[[Path], list[str]]:
-    """The options of the candidates step, as its rule gives them, with another output."""
+    """What the rule of candidates starts, with another output."""
     told = finished.run("--dry-run", "--printshellcmds", "--nolock", "--force", CANDIDATES)
-    options = re.search(r"-m beamuq\.steps\.candidates (.*?) > ", told)
+    options = re.search(r"-m beamuq\.steps (candidates .*?) > ", told)
     assert options is not None
     return lambda output: shlex.split(options[1].replace(CANDIDATES, str(output)))
 
 
 def started(place: Workplace, options: list[str], **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-m", "beamuq.steps.candidates", *options],
+        [sys.executable, "-m", "beamuq.steps", *options],
         cwd=place.folder,
         env=ENVIRONMENT,
         text=True,
@@ -164,16 +164,16 @@ def test_a_batch_of_another_model_is_refused(
     shutil.copy(tiny_models / "llama/config.json", other)
     output, foreign = tmp_path / "own/main.parquet", tmp_path / "foreign/main.parquet"
     options = command(output)
-    candidates.main(options)
-    candidates.main([word.replace(str(tiny_models / "llama"), str(other)) for word in command(foreign)])
+    run_step(options)
+    run_step([word.replace(str(tiny_models / "llama"), str(other)) for word in command(foreign)])
     own, others = (sorted(path.parent.glob("main.batches/*/batch-*")) for path in (output, foreign))
     assert own[0].parent.name != others[0].parent.name
     shutil.copy(others[3], own[3])
     with pytest.raises(BeamUQError, match=rf"{own[3]}: belongs to another run"):
-        candidates.main(options)
+        run_step(options)
     own[3].unlink()
     output.unlink()
-    candidates.main(options)
+    run_step(options)
     assert output.read_bytes() == (finished.folder / CANDIDATES).read_bytes()
 
 

@@ -24,7 +24,7 @@ from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import escape
 from beamuq.models.causal_lm import load_causal
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 from beamuq.study import PROMPTS, STUDIES
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 from tiny import build_tiny_model

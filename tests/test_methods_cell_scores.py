@@ -22,9 +22,9 @@ from beamuq.machine import load_machine
 from beamuq.methods import METHODS, Method
 from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
-from beamuq.plan.jobs import Plan
-from beamuq.steps import evaluation, scores
+from beamuq.plan.plan import Plan
 from beamuq.study import Recipe
+from run_job import run_job
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
@@ -167,17 +167,15 @@ def test_a_study_with_another_beam_search_is_scored_and_measured(
     strategies = study.recipes[recipe].strategies()
     made = synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam)
     inputs = files(tmp_path, made)
-    paths = {name: str(tmp_path / name) for name in ("scores", "quality.parquet", "evaluation", "replicates")}
-    scores.main([*inputs, "--settings", plan.scores_settings(where), "--scores", paths["scores"]])
-    evaluation.main(
-        [
-            *("--scores", paths["scores"], "--quality", paths["quality.parquet"], *inputs[:2]),
-            *("--settings", plan.evaluation_settings),
-            *("--evaluation", paths["evaluation"], "--replicates", paths["replicates"]),
-        ]
-    )
-    frame = artifacts.read(Path(paths["scores"]), "scores").table.to_pandas().query("answer_source == 'greedy'")
-    measured = artifacts.read(Path(paths["evaluation"]), "evaluation").table.to_pandas()
+    paths = {name: tmp_path / name for name in ("scores", "evaluation", "replicates")}
+    measured_from = {"questions": inputs["questions"], "quality": tmp_path / "quality.parquet"}
+    settings_of = {
+        rule: json.loads(getattr(plan.jobs, rule)(where).text())["settings"] for rule in ("scores", "evaluation")
+    }
+    run_job("scores", inputs | {"settings": settings_of["scores"], "scores": paths["scores"]})
+    run_job("evaluation", paths | measured_from | {"settings": settings_of["evaluation"]})
+    frame = artifacts.read(paths["scores"], "scores").table.to_pandas().query("answer_source == 'greedy'")
+    measured = artifacts.read(paths["evaluation"], "evaluation").table.to_pandas()
     settings = ["", "M=2", "M=5", "M=10", *strategies[2:]] if recipe == "widths" else [""]
     found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
     assert set(found["answer_source"]) == {"greedy", "top_beam"}
@@ -203,21 +201,21 @@ def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
         scored(methods=["Dissimilarity"], ablations={"budgets": [7]})
 
 
-def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> list[str]:
+def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> dict[str, Path]:
     for kind, table in made.items():
         of = CELL | cells.get(kind, {})
         artifacts.write(
             folder / f"{kind}.parquet", kind, table, cell={"dataset": of["dataset"]} if kind == "questions" else of
         )
     kinds = ("questions", "candidates", "similarity", "statistics")
-    return [word for kind in kinds for word in (f"--{kind}", str(folder / f"{kind}.parquet"))]
+    return {kind: folder / f"{kind}.parquet" for kind in kinds}
 
 
 def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     inputs = files(tmp_path)
-    settings = json.dumps({"methods": ["Prob", "CCP", "Dissimilarity"], "answer_source": ["greedy"], "main": MAIN})
+    settings = {"methods": ["Prob", "CCP", "Dissimilarity"], "answer_source": ["greedy"], "main": MAIN}
     for name in ("one", "other"):
-        scores.main([*inputs, "--settings", settings, "--scores", str(tmp_path / name)])
+        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / name})
     written = artifacts.read(tmp_path / "one", "scores")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
     assert written.cell == {"model": "m", "dataset": "d", "recipe": "main"}
@@ -228,7 +226,10 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "alhpa": 0.9}, r"--settings: alhpa: 0\.9"),
+        (
+            {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "alhpa": 0.9},
+            r"--job: settings\.alhpa: 0\.9",
+        ),
         (
             {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "ablations": {"K": [0]}},
             r"ablations\.K.*: 0: ",
@@ -244,7 +245,7 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
 def test_bad_settings_are_refused_in_one_line(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     inputs = files(tmp_path)
     with pytest.raises(BeamUQError, match=message) as caught:
-        scores.main([*inputs, "--settings", json.dumps(settings), "--scores", str(tmp_path / "out")])
+        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / "out"})
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -256,13 +257,13 @@ def test_files_of_another_cell_are_refused(tmp_path: Path, kind: str, key: str) 
     cross = tmp_path / "cross_similarity.parquet"
     of = CELL | ({key: "other"} if kind == "cross_similarity" else {})
     artifacts.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
-    settings = json.dumps({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"})
-    options = [*inputs, "--cross-similarity", str(cross), "--settings", settings, "--scores", str(tmp_path / "out")]
+    settings = {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"}
+    job = inputs | {"cross_similarity": cross, "settings": settings, "scores": tmp_path / "out"}
     if kind == "questions" and key != "dataset":  # their footer names the dataset only
-        scores.main(options)
+        run_job("scores", job)
         return
     with pytest.raises(
-        BeamUQError, match=rf"{kind}\.parquet: is of {key} 'other', the candidates of '\w+'; give files"
+        BeamUQError, match=rf"{kind}\.parquet: is of {key} 'other', .*candidates\.parquet of '\w+'; give files"
     ):
-        scores.main(options)
+        run_job("scores", job)
     assert not (tmp_path / "out").exists()

@@ -18,7 +18,7 @@ from huggingface_hub import errors
 from beamuq.errors import BeamUQError
 from beamuq.models.hub_download import describe_dataset, licence_of, pinned_commit
 from beamuq.models.revision_lock import locked_commit, verify_files
-from beamuq.steps import fetch_model
+from run_job import run_job
 
 OLD, NEW = "a" * 40, "b" * 40
 MODEL = {
@@ -81,10 +81,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     return made
 
 
-def fetch(tmp_path: Path, *options: str, source: str = "hub:org/name", folder: str = "name") -> Path:
+def fetch(tmp_path: Path, *, offline: bool = False, source: str = "hub:org/name", folder: str = "name") -> Path:
     target = tmp_path / "models" / folder
     lock = tmp_path / "studies" / "paper.lock.json"
-    fetch_model.main(["--source", source, "--lock", str(lock), "--model", str(target / "fetched.json"), *options])
+    run_job("fetch_model", {"source": source, "model": target / "fetched.json"}, lock=lock, offline=offline)
     return target
 
 
@@ -149,7 +149,7 @@ def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
     assert (fetch(tmp_path) / "config.json").read_bytes() == b'{"new": 1}'  # another locked commit: fetched anew
     downloads = hub.downloads
     (tmp_path / "models/name/fetched.json").unlink()
-    assert (fetch(tmp_path, "--offline") / "fetched.json").is_file()  # a whole folder: not downloaded again
+    assert (fetch(tmp_path, offline=True) / "fetched.json").is_file()  # a whole folder: not downloaded again
     assert hub.downloads == downloads
 
 
@@ -230,7 +230,7 @@ def test_no_commit_is_invented(hub: Hub, tmp_path: Path) -> None:
         fetch(tmp_path)
     hub.questions = 0
     with pytest.raises(BeamUQError, match="its commit is not locked and offline is set"):
-        fetch(tmp_path, "--offline")
+        fetch(tmp_path, offline=True)
     assert hub.questions == 0
     assert not (tmp_path / "studies" / "paper.lock.json").exists()
 

@@ -30,6 +30,7 @@ from beamuq.models.offline_and_secrets import (
     open_for_fetching,
 )
 from beamuq.study import ROOT, load_study
+from run_job import job_text
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
 COMMIT = "c" * 40
@@ -115,21 +116,14 @@ def fetch(hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: s
     talkative = {"HF_DEBUG": "1", "HF_HUB_VERBOSITY": "debug", "PYTHONPATH": f"{folder / 'site'}:{ROOT / 'workflow'}"}
     home = {"HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1", FETCHING: "0", SWITCHES[0]: "1"}
     address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
-    options = ["--lock", str(folder / "own.lock.json")]
+    job: dict[str, object] = {"source": "hub:org/name"}
     if step == "fetch_model":
-        options += ["--source", "hub:org/name", "--model", str(folder / "models/name/fetched.json")]
+        job |= {"model": folder / "models/name/fetched.json"}
     else:
-        settings = {"source": "hub:org/name", "config": None, "adapter": "web_questions"}
-        options += [
-            "--settings",
-            json.dumps(settings),
-            "--split-name",
-            "test",
-            "--split",
-            str(folder / "d/test.parquet"),
-        ]
+        job |= {"config": None, "adapter": "web_questions", "split_name": "test", "split": folder / "d/test.parquet"}
+    machine = json.dumps({"lock": str(folder / "own.lock.json")})
     return subprocess.run(
-        [sys.executable, "-m", f"beamuq.steps.{step}", *options],
+        [sys.executable, "-m", "beamuq.steps", step, "--job", job_text(job), "--machine", machine],
         env=os.environ | talkative | home | address | {"HF_TOKEN": TOKEN} | environment,
         text=True,
         stdout=subprocess.PIPE,

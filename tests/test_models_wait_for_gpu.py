@@ -18,7 +18,7 @@ import torch
 
 from beamuq.errors import BeamUQError
 from beamuq.models import devices, wait_for_gpu
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 
 JOB = """
 import sys, time
@@ -170,7 +170,7 @@ def test_auto_is_cuda_where_a_job_could_use_a_card(
         monkeypatch.setenv(wait_for_gpu.VISIBLE, visible)
     plan = Plan.load({"study": "demo"})
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert (plan.device, plan.gpus) == (device, int(device == "cuda"))
+    assert (plan.jobs.device, plan.gpus) == (device, int(device == "cuda"))
 
 
 def test_a_driver_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from beamuq.errors import BeamUQError
 from beamuq.overview import empty_and_cut_answers as answers
 from beamuq.overview import overview_tables as tables
 from beamuq.overview.table_footers import Footer, footers
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 from beamuq.study import Study
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}

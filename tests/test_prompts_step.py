@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from beamuq import artifacts
 from beamuq.data.question import Question, question
 from beamuq.errors import BeamUQError
-from beamuq.steps import prompts as step
-from beamuq.steps import questions as questions_step
 from beamuq.study import load_study
+from run_job import run_job
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATE = ROOT / "workflow" / "prompts" / "base" / "trivia_qa.txt"
@@ -25,10 +23,10 @@ def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> 
     return path
 
 
-def make(folder: Path, questions: Path, shots: Path, settings: str, template: Path = TEMPLATE) -> Path:
+def make(folder: Path, questions: Path, shots: Path, settings: object, template: Path = TEMPLATE) -> Path:
     out = folder / "prompts.parquet"
-    arguments = ["--template", str(template), "--questions", str(questions), "--shots", str(shots)]
-    step.main([*arguments, "--settings", settings, "--prompts", str(out)])
+    job = {"template": template, "questions": questions, "shots": shots, "format": 1}
+    run_job("prompts", job | {"settings": settings, "prompts": out})
     return out
 
 
@@ -38,7 +36,7 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
         tmp_path,
         table(tmp_path / "q.parquet", "questions", asked),
         table(tmp_path / "s.parquet", "shots", [question("s", "who?", ["you"])]),
-        '{"style": "base", "dataset": "web"}',
+        {"style": "base", "dataset": "web"},
     )
     loaded = artifacts.read(out, "prompts")
     assert [row["id"] for row in loaded.table.to_pylist()] == ["z", "a", "m"]
@@ -50,13 +48,13 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ('{"style": "chat", "dataset": "web"}', '--settings: style: "chat"'),
-        ('{"style": "base"}', "--settings: dataset: "),
-        ("base", "--settings: "),
-        ('{"style": "base", "dataset": "coqa"}', r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"),
+        ({"style": "chat", "dataset": "web"}, r'--job: settings\.style: "chat": '),
+        ({"style": "base"}, r"--job: settings\.dataset: this key is missing"),
+        ("base", r'--job: settings: "base": '),
+        ({"style": "base", "dataset": "coqa"}, r"q\.parquet: holds questions of {'dataset': 'web'}, not of 'coqa'"),
     ],
 )
-def test_bad_settings_are_refused_and_nothing_is_left(tmp_path: Path, settings: str, told: str) -> None:
+def test_bad_settings_are_refused_and_nothing_is_left(tmp_path: Path, settings: object, told: str) -> None:
     questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"])])
     shots = table(tmp_path / "s.parquet", "shots", [])
     with pytest.raises(BeamUQError, match=told):
@@ -68,7 +66,7 @@ def test_template_that_does_not_fit_is_refused_with_its_name_and_the_question(tm
     questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"], options=["x", "y"])])
     shots = table(tmp_path / "s.parquet", "shots", [])
     with pytest.raises(BeamUQError, match=r"trivia_qa\.txt: a: the template has no part '== option =='"):
-        make(tmp_path, questions, shots, '{"style": "base", "dataset": "web"}')
+        make(tmp_path, questions, shots, {"style": "base", "dataset": "web"})
 
 
 @pytest.mark.parametrize("key", sorted(DEMO.datasets))
@@ -83,16 +81,12 @@ def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) 
         "few_shot": dataset.few_shot,
     }
     questions, shots = tmp_path / "q.parquet", tmp_path / "s.parquet"
-    questions_step.main(
-        [
-            *("--split", str(folder / f"{dataset.split}.jsonl")),
-            *("--few-shot-split", str(folder / f"{dataset.few_shot_split}.jsonl")),
-            *("--settings", json.dumps(settings), "--questions", str(questions), "--shots", str(shots)),
-        ]
-    )
+    splits = {"split": f"{dataset.split}.jsonl", "few_shot_split": f"{dataset.few_shot_split}.jsonl"}
+    job = {name: folder / file for name, file in splits.items()} | {"settings": settings, "format": 1}
+    run_job("questions", job | {"questions": questions, "shots": shots})
     for style in ("base", "instruct"):
         template = ROOT / "workflow" / "prompts" / style / f"{dataset.adapter}.txt"
-        out = make(tmp_path, questions, shots, json.dumps({"style": style, "dataset": key}), template)
+        out = make(tmp_path, questions, shots, {"style": style, "dataset": key}, template)
         prompts = artifacts.read(out, "prompts").table["prompt"].to_pylist()
         assert len(set(prompts)) == dataset.questions
         assert all(prompt.endswith(("nswer:", "\nA:")) for prompt in prompts)

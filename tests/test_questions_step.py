@@ -11,7 +11,7 @@ import pytest
 
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
-from beamuq.steps import questions as step
+from run_job import run_job
 from test_data_adapters import COQA, WEB, changed
 from test_data_split_file import lines, parquet
 
@@ -26,13 +26,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def choose(folder: Path, out: str = "out", split: str = "test.parquet", **settings: Any) -> None:
-    step.main(
-        [
-            *("--split", str(folder / split), "--few-shot-split", str(folder / "train.jsonl")),
-            *("--settings", json.dumps(SETTINGS | settings)),
-            *("--questions", str(folder / out / "questions.parquet"), "--shots", str(folder / out / "shots.parquet")),
-        ]
-    )
+    outputs = {name: folder / out / f"{name}.parquet" for name in ("questions", "shots")}
+    splits = {"split": folder / split, "few_shot_split": folder / "train.jsonl"}
+    run_job("questions", splits | outputs | {"settings": SETTINGS | settings, "format": 1})
 
 
 def test_tables_hold_the_subset_and_examples_that_are_not_evaluated(folder: Path) -> None:
@@ -88,8 +84,8 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
     [
         ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
         ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
-        ({"questions": 0}, "--settings: questions: 0: "),
-        ({"shots": 1}, "--settings: shots: "),
+        ({"questions": 0}, "--job: settings.questions: 0: "),
+        ({"shots": 1}, "--job: settings.shots: "),
         ({"adapter": "hotpot_qa"}, "test.parquet: column 'id' is missing"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -19,8 +18,8 @@ from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.scorers.alignscore import AlignScore, chunks, sentences
 from beamuq.scorers.quality_metrics import answer_f1, exact_match, quality_values
-from beamuq.steps import quality
 from beamuq.text_normalization import normalize_triviaqa
+from run_job import run_job
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -204,13 +203,20 @@ def write_inputs(folder: Path) -> tuple[Path, Path]:
     return folder / "questions.parquet", folder / "candidates.parquet"
 
 
-def run_step(folder: Path, settings: dict[str, Any], *options: str) -> artifacts.Loaded:
+SETTINGS: dict[str, Any] = {
+    "normalizer": "triviaqa",
+    "answer_source": ["greedy", "top_beam"],
+    "beam": "beam M=2",
+    "source": None,
+    "backbone": None,
+    "format": 1,
+}
+
+
+def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> artifacts.Loaded:
     questions, candidates = write_inputs(folder)
-    text = json.dumps(
-        {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2"} | settings
-    )
-    inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text, "--device", "cpu"]
-    quality.main([*inputs, "--quality", str(folder / "quality.parquet"), *options])
+    job = {"questions": questions, "candidates": candidates, "quality": folder / "quality.parquet"} | models
+    run_job("quality", job | {"settings": SETTINGS | settings, "device": "cpu", "dtype": "auto"})
     return artifacts.read(folder / "quality.parquet", "quality")
 
 
@@ -223,8 +229,8 @@ def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
 
 
 def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:
-    options = ["--model", str(checkpoint[0].parent / "fetched.json"), "--backbone", str(checkpoint[1] / "config.json")]
-    loaded = run_step(tmp_path, {"metric": "alignscore"}, *options)
+    models = {"model": checkpoint[0].parent / "fetched.json", "backbone": checkpoint[1] / "config.json"}
+    loaded = run_step(tmp_path, {"metric": "alignscore"}, **models)
     values = loaded.table.column("value").to_numpy()
     assert len(values) == 4
     assert ((values > 0) & (values < 1)).all()
@@ -235,8 +241,8 @@ def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:
     questions, candidates = write_inputs(tmp_path)
     rows = artifacts.read(questions, "questions").table.to_pylist()[:1]
     artifacts.write(questions, "questions", rows)
-    text = json.dumps({"metric": "answer_f1", "normalizer": "squad", "answer_source": ["greedy"], "beam": None})
-    inputs = ["--questions", str(questions), "--candidates", str(candidates), "--settings", text]
+    job = {"questions": questions, "candidates": candidates, "quality": tmp_path / "quality.parquet"}
+    settings = SETTINGS | {"metric": "answer_f1", "answer_source": ["greedy"], "beam": None}
     with pytest.raises(BeamUQError, match="question 'q2' is not in"):
-        quality.main([*inputs, "--quality", str(tmp_path / "quality.parquet")])
+        run_job("quality", job | {"settings": settings, "device": "cpu", "dtype": "auto"})
     assert not (tmp_path / "quality.parquet").exists()

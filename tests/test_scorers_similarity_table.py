@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from beamuq.scorers.encoder_model import EncoderInput
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, produced_texts
-from beamuq.steps import similarity
+from run_job import run_job
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -127,14 +126,14 @@ def test_a_corrupt_cache_is_named(tmp_path: Path) -> None:
         ScoredPairCache(tmp_path)
 
 
-def step(tmp_path: Path, name: str, settings: dict[str, Any], *options: str) -> Path:
+def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None, **machine: Path) -> Path:
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
     artifacts.write(source, "candidates", TWO_STRATEGIES, cell=cell)
-    text = json.dumps({"name": name, "answer_source": ["greedy"], "beam": None} | settings)
-    paths = ["--candidates", str(source), "--similarity", str(output)]
-    similarity.main([*paths, "--scorer-settings", text, "--device", "cpu", *options])
+    settings = {"name": name, "source": None, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
+    job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
+    run_job("similarity", job | {"settings": settings}, **machine)
     return output
 
 
@@ -150,7 +149,7 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
 
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
-    output = step(tmp_path, "nli", {"kind": "nli"}, "--model", str(folder / "config.json"))
+    output = step(tmp_path, "nli", {"kind": "nli"}, folder / "config.json")
     table = artifacts.read(output, "similarity").table
     sums = sum(table.column(name).to_numpy() for name in ("entail", "neutral", "contradict"))
     np.testing.assert_allclose(sums, 1.0)
@@ -158,10 +157,10 @@ def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
 
 def test_the_step_gives_the_same_bytes_with_and_without_a_cache(tmp_path: Path) -> None:
     folder = tiny_scorers.build_embedder(tmp_path / "minilm")
-    options = ["--model", str(folder / "config.json")]
+    model = folder / "config.json"
     settings = {"kind": "embedding", "source": f"folder:{folder}"}
-    fresh = step(tmp_path, "cosine", settings, *options).read_bytes()
+    fresh = step(tmp_path, "cosine", settings, model).read_bytes()
     for _ in range(2):
-        memoised = step(tmp_path, "cosine", settings, *options, "--memo", str(tmp_path / "cache")).read_bytes()
+        memoised = step(tmp_path, "cosine", settings, model, cache_root=tmp_path / "cache").read_bytes()
         assert memoised == fresh
     assert str(tmp_path).encode() not in fresh

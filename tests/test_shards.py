@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.cost import measured_costs
-from beamuq.plan.jobs import Plan
+from beamuq.artifacts import Artifact
+from beamuq.cost.ledger import benchmark_of
+from beamuq.plan.plan import Plan
 from micro import CANDIDATES, Workplace, micro_study
 
 
@@ -36,6 +37,7 @@ def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> Non
     assert len(list(benchmarks.iterdir())) == 3
     place.run(CANDIDATES)
     assert not list(benchmarks.iterdir())
-    (job,) = [job for job in measured_costs.measured(place.folder / "results/micro") if job.rule == "candidates"]
-    assert 0 < job.seconds < 400
+    took = benchmark_of(place.folder / "results/micro", Artifact("candidates", "triviaqa", "tiny", "main"))
+    assert took is not None
+    assert 0 < took.seconds < 400
     assert path.read_bytes() == whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
-from beamuq.steps import statistics
 from beamuq.text_normalization import clean
+from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
@@ -77,28 +76,33 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def options_of(made: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """The options that these settings call for, by name."""
-    options = {"questions": str(made / "questions.parquet"), "candidates": str(made / "candidates.parquet")}
+def inputs_of(made: Path, settings: dict[str, Any]) -> dict[str, Path]:
+    """The files that these settings call for, by name."""
+    files = {"questions": made / "questions.parquet", "candidates": made / "candidates.parquet"}
     if settings["p_true"]:
-        options["template"] = str(TEMPLATE)
+        files["template"] = TEMPLATE
     if settings["p_true"] or settings["relevance"]:
-        options["language-model"] = str(made / "language" / "config.json")
+        files["language_model"] = made / "language" / "config.json"
     if settings["ccp"] and settings["ccp"]["kind"] != "lexical":
-        options["nli"] = str(made / settings["ccp"]["kind"] / "config.json")
+        files["nli"] = made / settings["ccp"]["kind"] / "config.json"
     if settings["relevance"] and settings["relevance"]["kind"] != "lexical":
-        options["relevance"] = str(made / "cross" / "config.json")
-    return options
+        files["relevance"] = made / "cross" / "config.json"
+    return files
 
 
 def run(
-    made: Path, out: Path, *, drop: str = "", give: dict[str, str] | None = None, **changes: Any
+    made: Path,
+    out: Path,
+    *,
+    drop: str = "",
+    give: dict[str, Path] | None = None,
+    cache_root: Path | None = None,
+    **changes: Any,
 ) -> artifacts.Loaded:
     settings = ALL | changes
-    options = options_of(made, settings) | {"settings": json.dumps(settings), "statistics": str(out)} | (give or {})
-    options.pop(drop, None)
-    arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
-    statistics.main([*arguments, "--device", "cpu", "--dtype", "float32"])
+    job: dict[str, Any] = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
+    job.pop(drop, None)
+    run_job("statistics", job | {"device": "cpu", "dtype": "float32"}, cache_root=cache_root)
     return artifacts.read(out, "statistics")
 
 
@@ -178,7 +182,7 @@ def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: artifacts.Lo
     assert len(whole.table) > 6
     expected = (made / "whole.parquet").read_bytes()
     for _ in range(2):
-        run(made, tmp_path / "out.parquet", give={"memo": str(tmp_path / "cache")})
+        run(made, tmp_path / "out.parquet", cache_root=tmp_path / "cache")
         assert (tmp_path / "out.parquet").read_bytes() == expected
 
 
@@ -196,9 +200,9 @@ def test_a_recipe_without_beams_has_greedy_answers_and_samples(made: Path, tmp_p
     assert set(found.column("candidate_strategy").to_pylist()) == {"", SAMPLE}
 
 
-@pytest.mark.parametrize("name", ["template", "language-model", "nli", "relevance"])
+@pytest.mark.parametrize("name", ["template", "language_model", "nli", "relevance"])
 def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=f"--{name}: give it"):
+    with pytest.raises(BeamUQError, match=f"--job: {name}: give it"):
         run(made, tmp_path / "out.parquet", drop=name)
 
 
@@ -228,11 +232,10 @@ def test_judges_of_ones_own_are_asked_with_a_source_and_without(
     monkeypatch.syspath_prepend(tmp_path)
     kind = f"{module}:Same"
     settings = ALL | {"ccp": {"kind": kind, "equivalence_threshold": 0.5}, "relevance": {"kind": kind}}
-    given = {name: str(made / "embedding" / "config.json") for name in ("nli", "relevance")}
-    options = options_of(made, settings | {"ccp": None, "relevance": None}) | (given if has_source else {})
-    options |= {"language-model": str(made / "language" / "config.json"), "settings": json.dumps(settings)}
-    options["statistics"] = str(tmp_path / "out.parquet")
-    statistics.main([*(part for name, value in options.items() for part in (f"--{name}", value)), "--device", "cpu"])
+    judges = dict.fromkeys(("nli", "relevance"), made / "embedding" / "config.json")
+    job = inputs_of(made, settings | {"ccp": None}) | {"settings": settings, "statistics": tmp_path / "out.parquet"}
+    job = {name: value for name, value in job.items() if name not in judges} | (judges if has_source else {})
+    run_job("statistics", job | {"device": "cpu", "dtype": "auto"})
     found = artifacts.read(tmp_path / "out.parquet", "statistics")
     labels = {label for row in found.table.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
     assert labels <= {"entail", "contradict"}
@@ -241,8 +244,8 @@ def test_judges_of_ones_own_are_asked_with_a_source_and_without(
 
 
 def test_a_file_that_nothing_asks_for_is_refused(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="--nli: the settings ask for nothing"):
-        run(made, tmp_path / "out.parquet", ccp=None, give={"nli": str(made / "nli" / "config.json")})
+    with pytest.raises(BeamUQError, match="--job: nli: the settings ask for nothing"):
+        run(made, tmp_path / "out.parquet", ccp=None, give={"nli": made / "nli" / "config.json"})
 
 
 @pytest.mark.parametrize(
@@ -266,4 +269,4 @@ def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -
     questions = artifacts.read(made / "questions.parquet", "questions").table.slice(1)
     artifacts.write(tmp_path / "fewer.parquet", "questions", questions)
     with pytest.raises(BeamUQError, match="'q1'"):
-        run(made, tmp_path / "out.parquet", give={"questions": str(tmp_path / "fewer.parquet")})
+        run(made, tmp_path / "out.parquet", give={"questions": tmp_path / "fewer.parquet"})

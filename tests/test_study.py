@@ -13,7 +13,7 @@ import yaml
 
 from beamuq.errors import BeamUQError
 from beamuq.machine import load_machine
-from beamuq.plan.jobs import Plan
+from beamuq.plan.plan import Plan
 from beamuq.study import STUDIES, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
@@ -301,10 +301,10 @@ def test_a_scorer_that_nothing_asks_is_not_fetched(tmp_path: Path) -> None:
     content = copy.deepcopy(DEMO)
     content["scorers"]["unused"] = content["scorers"]["embedding"] | {"source": "hub:someone/unused"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
-    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).uses()
+    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses
     content["main"]["scorer"] = "unused"  # the judge of CCP, in no cell of the grid
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content | {"exhibits": []}))
-    assert Plan.load({"study": str(tmp_path / "mine.yaml")}).uses()["hub:someone/unused"] == "scorer unused"
+    assert Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses["hub:someone/unused"] == "scorer unused"
 
 
 def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:

@@ -164,6 +164,11 @@ class Artifact:
         return "/".join((self.kind, *(file_name(value) for value in self.cell.values()))) + ".parquet"
 
 
+def path_pattern(kind: str) -> str:
+    """:attr:`Artifact.path` of every file of a kind, with what names them in braces."""
+    return "/".join((kind, *(f"{{{name}}}" for name in _NAMED_BY[kind]))) + ".parquet"
+
+
 def file_name(name: str) -> str:
     """A name as part of a path: a plug-in's colon becomes a dot."""
     return name.replace(":", ".")
@@ -231,6 +236,33 @@ def read(path: Path, kind: str) -> Loaded:
     if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
         raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
     return Loaded(table.cast(schema), footer["cell"], footer["provenance"])
+
+
+def read_cell(files: Mapping[str, tuple[str, Path | None]]) -> dict[str, Loaded]:
+    """Tables of one cell, by name, from (kind, path); None: not read. The first is compared with the others.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`read`; or if a file is of another model, dataset or recipe than the first, which the message names.
+    """
+    paths = {name: path for name, (_, path) in files.items() if path is not None}
+    tables = {name: read(path, files[name][0]) for name, path in paths.items()}
+    first = next(iter(tables))
+    for name, loaded in tables.items():
+        for key in ("dataset",) if files[name][0] == "questions" else ("model", "dataset", "recipe"):
+            found, expected = loaded.cell.get(key), tables[first].cell.get(key)
+            if found != expected:
+                raise BeamUQError(
+                    f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {expected!r}; give files of one cell"
+                )
+    return tables
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write a text, atomically; nothing half-written is left. Raises BeamUQError if the disk is full."""
+    with atomic(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
 
 
 def file_sha256(path: Path) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from beamuq.api.ask_model import STYLES, ask
 from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import FORMATS, render
+from beamuq.errors import exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
-from beamuq.steps.entry import run
 
 SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
 
@@ -34,7 +34,7 @@ class Command:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says. Exit status 2, with one line on stderr: bad input."""
     options = command_parser().parse_args(arguments)
-    run(lambda: COMMANDS[options.command].perform(options))
+    exit_with_one_line(lambda: COMMANDS[options.command].perform(options))
 
 
 def command_parser() -> argparse.ArgumentParser:

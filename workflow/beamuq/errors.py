@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
 
 class BeamUQError(Exception):
@@ -25,3 +26,12 @@ def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
     choices = list(choices)
     near = nearest(name, choices)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"
+
+
+def exit_with_one_line(main: Callable[[], None]) -> None:
+    """Run a program. Exit status 0: done; 2: bad input, told in one line on stderr."""
+    try:
+        main()
+    except BeamUQError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,13 +1,12 @@
 rule candidates:
     input:
-        unpack(plan.candidates_inputs),
-        custom=plan.custom_policies,
+        unpack(plan.inputs("candidates")),
     output:
-        candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("candidates"),
     log:
-        "<logs>/candidates/{model}/{dataset}/{recipe}.log",
+        paths.log("candidates"),
     benchmark:
-        "<benchmarks>/candidates/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("candidates")
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -16,30 +15,26 @@ rule candidates:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        settings=plan.candidates_settings,
-        shards=plan.shards_option,
-        device=plan.device,
-        dtype=plan.dtype,
+        job=plan.job("candidates"),
+        machine=plan.machine_options,
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
     shell:
-        "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
-        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
-        " --threads {threads} {params.shards} --candidates {output.candidates} > {log} 2>&1"
+        "python -m beamuq.steps candidates --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule candidates_shard:
     input:
-        unpack(plan.decoding_inputs),
-        custom=plan.custom_policies,
+        unpack(plan.inputs("candidates_shard")),
     output:
-        candidates=temp(
-            "<results>/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"
+        **paths.flagged(
+            "candidates_shard",
+            candidates=temp,
         ),
     log:
-        "<logs>/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
+        paths.log("candidates_shard"),
     benchmark:
-        "<benchmarks>/candidates_shard/{model}/{dataset}/{recipe}/{shard}.tsv"
+        paths.benchmarks("candidates_shard")
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -48,12 +43,9 @@ rule candidates_shard:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        settings=plan.candidates_settings,
-        device=plan.device,
-        dtype=plan.dtype,
+        job=plan.job("candidates_shard"),
+        machine=plan.machine_options,
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}, shard {wildcards.shard}"
     shell:
-        "python -m beamuq.steps.candidates --prompts {input.prompts} --model {input.model:q}"
-        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype}"
-        " --threads {threads} --shard {wildcards.shard} --candidates {output.candidates} > {log} 2>&1"
+        "python -m beamuq.steps candidates --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -1,5 +1,6 @@
 # Loads and checks config.yaml and the study, once, before any rule is looked at.
 
+import atexit
 import os
 import sys
 import time
@@ -7,59 +8,50 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from beamuq.cost import run_messages
-from beamuq.cost import measured_costs
+from beamuq import run_messages
 from beamuq.errors import BeamUQError
-from beamuq.plan.jobs import FORMATS, Plan
-from beamuq.plan.code_inputs import step_sources
+from beamuq.plan import snakemake_command
+from beamuq.plan.plan import Plan
+
+profile_folders = [Path.cwd(), Path(workflow.basedir)]
 
 try:
-    if workflow.is_main_process:
-        run_messages.check_profile(
-            sys.argv, [workflow.workdir_init, workflow.basedir, Path.cwd()]
-        )
     plan = Plan.load(config)
-    if workflow.is_main_process:
-        run_messages.settle_cards(workflow, plan, run_messages.executor())
+    snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
 except BeamUQError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     os._exit(2)
 
+paths = plan.paths
+
 
 # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node alike.
 # No job asks the hub: only the steps that fetch lift this, for themselves.
-shell.prefix(
-    f'set -euo pipefail; {plan.exports}; export PYTHONPATH="{workflow.basedir}/workflow:{plan.plugins_folder}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
-)
+shell.prefix(plan.shell_prefix(Path(workflow.basedir) / "workflow"))
 
 
 started = time.monotonic()
-run_messages.at_exit(workflow, plan)
+if snakemake_command.is_dry_run(sys.argv):
+    atexit.register(run_messages.end_of_dry_run, plan)
 
 
 onstart:
-    print(run_messages.opening(workflow, plan, sys.argv), flush=True)
-    if not workflow.touch:
-        measured_costs.forget(
-            plan, workflow.dag.needrun_jobs(exclude_finished=False)
-        )
+    print(run_messages.opening(plan, sys.argv, os.environ, profile_folders), flush=True)
 
 
 onsuccess:
-    print(plan.closing_line(time.monotonic() - started))
+    print(run_messages.closing_line(plan, time.monotonic() - started))
+
+
+def in_report(caption, category, **labels):
+    """Flag an output as part of the report: its caption's file, its section, and how it is told from the others."""
+    return lambda path: report(
+        path, caption=f"../report/{caption}", category=category, labels=labels
+    )
 
 
 report: "../report/workflow.rst"
 
 
-pathvars:
-    results=plan.results,
-    figures=plan.figures,
-    logs=f"logs/{plan.name}",
-    benchmarks=f"{plan.results}/benchmarks",
-    models=plan.machine.models_root,
-    datasets=plan.machine.datasets_root,
-
-
 wildcard_constraints:
-    **plan.patterns,
+    **plan.wildcard_patterns,

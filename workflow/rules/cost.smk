@@ -1,33 +1,13 @@
 rule ledger:
     input:
-        unpack(plan.ledger_inputs),
-        study="<results>/study.json",
-        code=step_sources("ledger"),
+        unpack(plan.inputs("ledger")),
     output:
-        csv="<results>/ledger.csv",
-        markdown="<results>/ledger.md",
-        html=report(
-            "<results>/ledger.html",
-            caption="../report/ledger.rst",
-            category="0 Study",
-            labels={"page": "what it cost"},
+        **paths.flagged(
+            "ledger",
+            html=in_report("ledger.rst", "0 Study", page="what it cost"),
         ),
     log:
-        "<logs>/ledger.log",
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
-    shell:
-        "python -m beamuq.steps.ledger --study {input.study} --tables {input.tables} --csv {output.csv}"
-        " --markdown {output.markdown} --html {output.html} > {log} 2>&1"
-
-
-rule estimate:
-    log:
-        "<logs>/estimate.log",
+        paths.log("ledger"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -35,6 +15,22 @@ rule estimate:
         mem_mb=4000,
         runtime=20,
     params:
-        settings=plan.machine_settings,
+        job=plan.job("ledger"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.estimate --settings {params.settings:q} --results results 2>&1 | tee {log}"
+        "python -m beamuq.steps ledger --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+
+
+rule estimate:
+    log:
+        paths.log("estimate"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        job=plan.job("estimate"),
+    shell:
+        "python -m beamuq.steps estimate --job {params.job:q} 2>&1 | tee {log}"

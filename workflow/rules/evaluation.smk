@@ -1,14 +1,12 @@
 rule evaluation:
     input:
-        unpack(plan.evaluation_inputs),
-        code=step_sources("evaluation"),
+        unpack(plan.inputs("evaluation")),
     output:
-        evaluation="<results>/evaluation/{scorer}/{model}/{dataset}/{recipe}.parquet",
-        replicates="<results>/replicates/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("evaluation"),
     log:
-        "<logs>/evaluation/{scorer}/{model}/{dataset}/{recipe}.log",
+        paths.log("evaluation"),
     benchmark:
-        "<benchmarks>/evaluation/{scorer}/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("evaluation")
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -16,8 +14,7 @@ rule evaluation:
         mem_mb=4000,
         runtime=20,
     params:
-        settings=plan.evaluation_settings,
+        job=plan.job("evaluation"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.evaluation --questions {input.questions} --scores {input.scores}"
-        " --quality {input.quality} --settings {params.settings:q}"
-        " --evaluation {output.evaluation} --replicates {output.replicates} > {log} 2>&1"
+        "python -m beamuq.steps evaluation --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -1,8 +1,8 @@
 rule fetch_model:
     output:
-        model="<models>/{folder}/fetched.json",
+        **paths.patterns("fetch_model"),
     log:
-        "<logs>/fetch_model/{folder}.log",
+        paths.log("fetch_model"),
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -10,20 +10,19 @@ rule fetch_model:
         mem_mb=4000,
         runtime=240,
     params:
-        source=plan.source_of_folder,
-        lock=plan.lock_option,
+        job=plan.job("fetch_model"),
+        machine=plan.machine_options,
     message:
         "fetching the model {wildcards.folder}"
     shell:
-        "python -m beamuq.steps.fetch_model --source {params.source:q} --lock {params.lock:q}"
-        " --model {output.model} > {log} 2>&1"
+        "python -m beamuq.steps fetch_model --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule fetch_dataset:
     output:
-        split="<datasets>/{dataset}/{split}.parquet",
+        **paths.patterns("fetch_dataset"),
     log:
-        "<logs>/fetch_dataset/{dataset}/{split}.log",
+        paths.log("fetch_dataset"),
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -31,24 +30,21 @@ rule fetch_dataset:
         mem_mb=4000,
         runtime=120,
     params:
-        source=plan.dataset_source,
-        lock=plan.lock_option,
+        job=plan.job("fetch_dataset"),
+        machine=plan.machine_options,
     message:
         "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
-        "python -m beamuq.steps.fetch_dataset --settings {params.source:q} --lock {params.lock:q}"
-        " --split-name {wildcards.split} --split {output.split} > {log} 2>&1"
+        "python -m beamuq.steps fetch_dataset --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule fetched_page:
     input:
-        plan.fetched(),
-        lock=plan.lock_if_there,
-        code=step_sources("fetched"),
+        unpack(plan.inputs("fetched_page")),
     output:
-        page="<results>/fetched.md",
+        **paths.patterns("fetched_page"),
     log:
-        "<logs>/fetched_page.log",
+        paths.log("fetched_page"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -56,17 +52,17 @@ rule fetched_page:
         mem_mb=2000,
         runtime=10,
     params:
-        settings=plan.machine_settings,
-        facts=plan.fetched_facts,
+        job=plan.job("fetched_page"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.fetched --settings {params.settings:q} --page {output.page} > {log} 2>&1"
+        "python -m beamuq.steps fetched_page --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule fetched:
     input:
-        page="<results>/fetched.md",
+        **paths.patterns("fetched_page"),
     log:
-        "<logs>/fetched.log",
+        paths.log("fetched"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1

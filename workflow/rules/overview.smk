@@ -1,31 +1,28 @@
 rule overview:
     input:
-        **plan.overview_inputs,
-        study="<results>/study.json",
-        code=step_sources("overview"),
+        unpack(plan.inputs("overview")),
     output:
-        html=report(
-            "<results>/overview.html",
-            caption="../report/overview.rst",
-            category="0 Study",
-            labels={"page": "what the study was made of"},
-        ),
-        csv="<results>/answers.csv",
-        listed=report(
-            "<results>/answers_listed.csv",
-            caption="../report/answers.rst",
-            category="0 Study",
-            labels={"page": "dropped, empty and cut answers by question"},
+        **paths.flagged(
+            "overview",
+            html=in_report(
+                "overview.rst", "0 Study", page="what the study was made of"
+            ),
+            listed=in_report(
+                "answers.rst",
+                "0 Study",
+                page="dropped, empty and cut answers by question",
+            ),
         ),
     log:
-        "<logs>/overview.log",
+        paths.log("overview"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=20,
+    params:
+        job=plan.job("overview"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.overview --study {input.study} --questions {input.questions}"
-        " --candidates {input.candidates} --tables {input.tables} --manifests {input.manifests}"
-        " --html {output.html} --csv {output.csv} --listed {output.listed} > {log} 2>&1"
+        "python -m beamuq.steps overview --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -1,15 +1,12 @@
 rule quality:
     input:
-        **plan.quality_models,
-        questions="<results>/questions/{dataset}.parquet",
-        candidates="<results>/candidates/{model}/{dataset}/{recipe}.parquet",
-        custom=plan.quality_code,
+        unpack(plan.inputs("quality")),
     output:
-        quality="<results>/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("quality"),
     log:
-        "<logs>/quality/{metric}/{model}/{dataset}/{recipe}.log",
+        paths.log("quality"),
     benchmark:
-        "<benchmarks>/quality/{metric}/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("quality")
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -18,12 +15,7 @@ rule quality:
         mem_mb=plan.memory_mb,
         runtime=60,
     params:
-        settings=plan.quality_settings,
-        model=plan.quality_model_option,
-        memo=plan.memo,
-        device=plan.device,
-        dtype=plan.dtype,
+        job=plan.job("quality"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.quality --questions {input.questions} --candidates {input.candidates} {params.model}"
-        " --settings {params.settings:q} --device {params.device} --dtype {params.dtype} --memo {params.memo:q}"
-        " --quality {output.quality} > {log} 2>&1"
+        "python -m beamuq.steps quality --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

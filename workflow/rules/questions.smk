@@ -1,11 +1,10 @@
 rule questions:
     input:
-        unpack(plan.questions_inputs),
+        unpack(plan.inputs("questions")),
     output:
-        questions="<results>/questions/{dataset}.parquet",
-        shots="<results>/shots/{dataset}.parquet",
+        **paths.patterns("questions"),
     log:
-        "<logs>/questions/{dataset}.log",
+        paths.log("questions"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -13,23 +12,19 @@ rule questions:
         mem_mb=2000,
         runtime=10,
     params:
-        settings=plan.questions_settings,
-        few_shot_split=plan.few_shot_option,
-        format=FORMATS["questions"],
+        job=plan.job("questions"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.questions --split {input.split:q} {params.few_shot_split}"
-        " --settings {params.settings:q} --questions {output.questions} --shots {output.shots} > {log} 2>&1"
+        "python -m beamuq.steps questions --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule prompts:
     input:
-        template=plan.template,
-        questions="<results>/questions/{dataset}.parquet",
-        shots="<results>/shots/{dataset}.parquet",
+        unpack(plan.inputs("prompts")),
     output:
-        prompts="<results>/prompts/{style}/{dataset}.parquet",
+        **paths.patterns("prompts"),
     log:
-        "<logs>/prompts/{style}/{dataset}.log",
+        paths.log("prompts"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -37,8 +32,7 @@ rule prompts:
         mem_mb=2000,
         runtime=10,
     params:
-        settings=plan.prompts_settings,
-        format=FORMATS["prompts"],
+        job=plan.job("prompts"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.prompts --template {input.template} --questions {input.questions} --shots {input.shots}"
-        " --settings {params.settings:q} --prompts {output.prompts} > {log} 2>&1"
+        "python -m beamuq.steps prompts --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

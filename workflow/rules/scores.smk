@@ -1,13 +1,12 @@
 rule scores:
     input:
-        unpack(plan.scores_inputs),
-        code=plan.scores_code,
+        unpack(plan.inputs("scores")),
     output:
-        scores="<results>/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("scores"),
     log:
-        "<logs>/scores/{scorer}/{model}/{dataset}/{recipe}.log",
+        paths.log("scores"),
     benchmark:
-        "<benchmarks>/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("scores")
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -15,8 +14,7 @@ rule scores:
         mem_mb=4000,
         runtime=20,
     params:
-        settings=plan.scores_settings,
-        tables=plan.scores_options,
+        job=plan.job("scores"),
+        machine=plan.machine_options,
     shell:
-        "python -m beamuq.steps.scores --questions {input.questions} --candidates {input.candidates}"
-        " --similarity {input.similarity} {params.tables} --settings {params.settings:q} --scores {output.scores} > {log} 2>&1"
+        "python -m beamuq.steps scores --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

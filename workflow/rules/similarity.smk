@@ -1,13 +1,12 @@
 rule similarity:
     input:
-        unpack(plan.scorer_inputs),
-        custom=plan.scorer_code,
+        unpack(plan.inputs("similarity")),
     output:
-        similarity="<results>/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("similarity"),
     log:
-        "<logs>/similarity/{scorer}/{model}/{dataset}/{recipe}.log",
+        paths.log("similarity"),
     benchmark:
-        "<benchmarks>/similarity/{scorer}/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("similarity")
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -16,14 +15,9 @@ rule similarity:
         mem_mb=plan.memory_mb,
         runtime=120,
     params:
-        settings=plan.scorer_settings,
-        model=plan.scorer_model_option,
-        memo=plan.memo,
-        device=plan.device,
-        dtype=plan.dtype,
+        job=plan.job("similarity"),
+        machine=plan.machine_options,
     message:
         "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
-        "python -m beamuq.steps.similarity --candidates {input.candidates} {params.model}"
-        " --scorer-settings {params.settings:q} --device {params.device} --dtype {params.dtype} --memo {params.memo:q}"
-        " --similarity {output.similarity} > {log} 2>&1"
+        "python -m beamuq.steps similarity --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -1,13 +1,12 @@
 rule statistics:
     input:
-        unpack(plan.statistics_inputs),
-        custom=plan.statistics_code,
+        unpack(plan.inputs("statistics")),
     output:
-        statistics="<results>/statistics/{model}/{dataset}/{recipe}.parquet",
+        **paths.patterns("statistics"),
     log:
-        "<logs>/statistics/{model}/{dataset}/{recipe}.log",
+        paths.log("statistics"),
     benchmark:
-        "<benchmarks>/statistics/{model}/{dataset}/{recipe}.tsv"
+        paths.benchmarks("statistics")
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -16,14 +15,9 @@ rule statistics:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        settings=plan.statistics_settings,
-        models=plan.statistics_options,
-        memo=plan.memo,
-        device=plan.device,
-        dtype=plan.dtype,
+        job=plan.job("statistics"),
+        machine=plan.machine_options,
     message:
         "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:
-        "python -m beamuq.steps.statistics --questions {input.questions} --candidates {input.candidates}"
-        " --settings {params.settings:q} {params.models} --memo {params.memo:q} --device {params.device}"
-        " --dtype {params.dtype} --statistics {output.statistics} > {log} 2>&1"
+        "python -m beamuq.steps statistics --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

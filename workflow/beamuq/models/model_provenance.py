@@ -6,37 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import beamuq.provenance
 from beamuq.models.model_folder import describe, is_tokenizer_file, read_manifest
-
-if TYPE_CHECKING:
-    import torch
-
-
-def provenance(
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, Path],
-    models: Mapping[str, Path | None],
-    *,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-) -> dict[str, Any]:
-    """The footer's provenance of a step that may load models.
-
-    Parameters
-    ----------
-    settings
-        The job's own parameters; where models come from is told by their identity instead, without a path.
-    inputs
-        Files read, by option name; their sha256 is kept.
-    models
-        Model folders by option name; None where the job loads none.
-    """
-    told = {key: value for key, value in settings.items() if key not in ("source", "backbone")}
-    loaded = {name: model_identity(folder) for name, folder in models.items() if folder is not None}
-    return beamuq.provenance.provenance(told, inputs, models=loaded, dtype=dtype, device=device)
 
 
 def model_identity(folder: Path) -> dict[str, str]:

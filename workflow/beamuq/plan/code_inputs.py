@@ -12,7 +12,7 @@ TEMPLATES, READ_BY = PACKAGE / "templates", PACKAGE / "html_pages.py"
 
 
 def step_sources(step: str, *modules: str) -> list[str]:
-    """Every package file that ``beamuq.steps.<step>`` and ``modules`` import, directly or not, sorted.
+    """Every package file that ``beamuq.steps.<step>``, what starts it, and ``modules`` import, directly or not, sorted.
 
     Paths are relative to the working directory, so that two checkouts name the same inputs.
     Imports inside functions count, and with the module of HTML pages come its templates. Snakemake compares these
@@ -20,7 +20,7 @@ def step_sources(step: str, *modules: str) -> list[str]:
     that use it.
     """
     found: set[Path] = set()
-    pending = [_file(f"beamuq.steps.{step}"), *(_file(module) for module in modules)]
+    pending = [_file(module) for module in ("beamuq.steps.__main__", f"beamuq.steps.{step}", *modules)]
     while pending:
         path = pending.pop()
         if path is not None and path not in found:

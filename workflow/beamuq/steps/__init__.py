@@ -1,1 +1,1 @@
-"""One command-line module a rule: reads files, calls pure functions, writes atomically."""
+"""One module a rule: ``run(job, machine)`` reads the job's files, calls pure functions, and writes atomically."""

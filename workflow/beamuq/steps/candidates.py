@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,63 +13,58 @@ from beamuq import artifacts, plugins
 from beamuq.decoding import finished_batches
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
-from beamuq.steps.entry import run
+from beamuq.plan.job_types import CandidatesJob, CandidatesSettings, MachineOptions
+from beamuq.provenance import provenance
 from beamuq.strategies import GREEDY, parse
 from beamuq.study import CustomStrategy, Recipe
 from beamuq.text_normalization import clean
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Read the options, decode every batch, write the candidates in the order of the prompts."""
-    parser = argparse.ArgumentParser(prog="beamuq.steps.candidates", description=__doc__)
-    parser.add_argument("--prompts", type=Path, required=True, help="table of prompts")
-    parser.add_argument("--model", type=Path, required=True, help="a file in the model's folder (fetched.json)")
-    parser.add_argument("--settings", required=True, help="JSON: the recipe and how it is decoded")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
-    parser.add_argument("--candidates", type=Path, required=True, help="table to write")
-    parser.add_argument("--shard", help="decode this share of the batches only, 2-of-4, and write its marker")
-    parser.add_argument("--shards", type=Path, nargs="+", help="markers of all shares: put their batches together")
-    options = parser.parse_args(argv)
-    settings: dict[str, Any] = json.loads(options.settings)
-    cell: dict[str, str] = settings["cell"]
-
-    prompts = artifacts.read(options.prompts, "prompts")
+def run(job: CandidatesJob, machine: MachineOptions) -> None:
+    """Decode every batch, or put together what the shards decoded; write the candidates in the order of the prompts."""
+    settings = job.settings
+    cell = settings.cell
+    prompts = artifacts.read(job.prompts, "prompts")
     if prompts.cell["dataset"] != cell["dataset"]:
-        raise BeamUQError(f"{options.prompts}: holds prompts of {prompts.cell['dataset']!r}, not {cell['dataset']!r}")
-    asked = prompts.table.slice(0, settings["questions"]).to_pylist()
-    if len(asked) < settings["questions"]:
-        raise BeamUQError(f"{options.prompts}: holds {len(asked)} prompts, {settings['questions']} are asked for")
+        raise BeamUQError(f"{job.prompts}: holds prompts of {prompts.cell['dataset']!r}, not {cell['dataset']!r}")
+    asked = prompts.table.slice(0, settings.questions).to_pylist()
+    if len(asked) < settings.questions:
+        raise BeamUQError(f"{job.prompts}: holds {len(asked)} prompts, {settings.questions} are asked for")
 
-    kept = options.candidates.with_suffix(".batches")
-    if options.shards:
-        batches, made = finished_batches.marked(kept, "candidates", options.shards)
+    kept = job.candidates.with_suffix(".batches")
+    if job.shards:
+        batches, made = finished_batches.marked(kept, "candidates", job.shards)
         with batches.locked():
             complete = len(batches.finished()) == batches.count
         if complete:  # neither model nor card is needed
-            _write(options.candidates, batches, [row["id"] for row in asked], cell, made)
+            _write(job, batches, [row["id"] for row in asked], made)
             return
         print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
-    elif options.shard:
-        kept = options.candidates.parent.with_suffix(".batches")
+    elif job.shard:
+        kept = job.candidates.parent.with_suffix(".batches")
 
     from beamuq import decoding
     from beamuq.models import causal_lm, devices
     from beamuq.models.model_folder import check_folder
-    from beamuq.models.model_provenance import provenance
+    from beamuq.models.model_provenance import model_identity
 
-    device, dtype = devices.prepare(options.device, options.dtype, options.threads)
-    folder = options.model.parent
+    device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
+    folder = job.model.parent
     check_folder(folder)
     tokenizer = causal_lm.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
     model, tokenizer = causal_lm.load_causal(folder, dtype=dtype, device=device)
-    causal_lm.check_prompt_lengths(tokens, causal_lm.context_window(model), settings["max_new_tokens"])
-    stops = decoding.stop_tokens(tokenizer, model, newline=settings["newline_stops"])
-    merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
-    policies = policies_of(Recipe.model_validate(settings["recipe"]), model.generation_config)
-    made = provenance(settings, {"prompts": options.prompts}, {"model": folder}, dtype=dtype, device=device)
+    causal_lm.check_prompt_lengths(tokens, causal_lm.context_window(model), settings.max_new_tokens)
+    stops = decoding.stop_tokens(tokenizer, model, newline=settings.newline_stops)
+    merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings.merge_stop_tokens else frozenset()
+    policies = policies_of(Recipe.model_validate(settings.recipe, strict=False), model.generation_config)
+    made = provenance(
+        settings.model_dump(mode="json"),
+        {"prompts": job.prompts},
+        models={"model": model_identity(folder)},
+        dtype=dtype,
+        device=device,
+    )
     work = decoding.Work()
 
     def run_batch(batch: Sequence[decoding.Prompt]) -> decoding.BatchResult:
@@ -82,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             batch,
             policies,
             stop_ids=stops,
-            seed=settings["seed"],
-            max_new_tokens=settings["max_new_tokens"],
+            seed=settings.seed,
+            max_new_tokens=settings.max_new_tokens,
             merge_stop_tokens=merge_stop_tokens,
             work=work,
         )
@@ -93,19 +85,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     batches = decoding.run_batches(
-        decoding.compose_batches(
-            [decoding.Prompt(key, ids) for key, ids in tokens.items()], settings["batch_questions"]
-        ),
+        decoding.compose_batches([decoding.Prompt(key, ids) for key, ids in tokens.items()], settings.batch_questions),
         run_batch,
         folder=kept,
         kind="candidates",
         described=made,
-        share=options.shard or finished_batches.WHOLE,
+        share=job.shard or finished_batches.WHOLE,
     )
-    if options.shard:
-        batches.write_marker(options.candidates, options.shard, made)
+    if job.shard:
+        batches.write_marker(job.candidates, job.shard, made)
     else:
-        _write(options.candidates, batches, list(tokens), cell, made)
+        _write(job, batches, list(tokens), made)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
@@ -148,9 +138,7 @@ def _custom(custom: CustomStrategy) -> Any:
     return policy
 
 
-def _write(
-    path: Path, batches: FinishedBatches, ids: list[str], cell: dict[str, str], provenance: dict[str, Any]
-) -> None:
+def _write(job: CandidatesJob, batches: FinishedBatches, ids: list[str], made: dict[str, Any]) -> None:
     """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
 
     Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
@@ -163,16 +151,25 @@ def _write(
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in held], kind="stable"))
-    made = provenance | ({"memory_cuts": cuts} if cuts else {})
-    artifacts.write(path, "candidates", table, cell=cell, provenance=made)
+    made = made | ({"memory_cuts": cuts} if cuts else {})
+    artifacts.write(job.candidates, "candidates", table, cell=job.settings.cell, provenance=made)
     batches.discard()
+    _forget_other_shards(job)
 
 
-def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:
+def _forget_other_shards(job: CandidatesJob) -> None:
+    """Delete what shards took that this table was not made of: its bytes never tell in how many it was decoded."""
+    if job.shard_benchmarks is not None:
+        for file in job.shard_benchmarks.glob("*.tsv"):
+            if not file.stem.endswith(f"-of-{len(job.shards)}"):
+                file.unlink(missing_ok=True)
+
+
+def _prompt_ids(tokenizer: Any, prompt: str, settings: CandidatesSettings) -> list[int]:
     from beamuq.models import causal_lm
 
-    if settings["style"] == "instruct":
-        return causal_lm.chat_prompt_ids(tokenizer, prompt, settings["enable_thinking"])
+    if settings.style == "instruct":
+        return causal_lm.chat_prompt_ids(tokenizer, prompt, settings.enable_thinking)
     return causal_lm.plain_prompt_ids(tokenizer, prompt)
 
 
@@ -196,7 +193,3 @@ def _row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
         "top_texts": None if tops is None else [token_texts(tokenizer, step) for step in tops],
         "top_logprobs": None if tops is None else [list(step) for step in candidate.top_logprobs],
     }
-
-
-if __name__ == "__main__":
-    run(main)

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Sequence
-from pathlib import Path
-
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.hub_dataset import fetch_split
 from beamuq.errors import BeamUQError
-from beamuq.models.offline_and_secrets import mask_output, open_for_fetching
-from beamuq.steps.entry import run
+from beamuq.models.offline_and_secrets import open_for_fetching
+from beamuq.plan.job_types import FetchDatasetJob, MachineOptions
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Read the options and fetch."""
-    parser = argparse.ArgumentParser(prog="beamuq.steps.fetch_dataset", description=__doc__)
-    parser.add_argument("--settings", required=True, help="JSON: source (hub:ORG/NAME), config (or null), adapter")
-    parser.add_argument("--lock", type=Path, required=True, help="studies/NAME.lock.json")
-    parser.add_argument("--offline", action="store_true", help="never ask the hub")
-    parser.add_argument("--split-name", required=True, help="as the hub calls it")
-    parser.add_argument("--split", type=Path, required=True, help="Parquet file to write")
-    options = parser.parse_args(argv)
-    try:
-        settings = json.loads(options.settings)
-        source, config, name = settings["source"], settings["config"], settings["adapter"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BeamUQError(f"--settings {options.settings}: must be JSON with source, config and adapter") from error
-    if not str(source).startswith("hub:"):
-        raise BeamUQError(f"--settings: source: {source!r}: only hub:ORG/NAME is fetched")
+def run(job: FetchDatasetJob, machine: MachineOptions) -> None:
+    """Fetch; the lock file keeps the commit."""
+    if not job.source.startswith("hub:"):
+        raise BeamUQError(f"--job: source: {job.source!r}: only hub:ORG/NAME is fetched")
+    if machine.lock is None:
+        raise BeamUQError("--machine: lock: null: a hub dataset needs the study's lock file; name it")
     fetch_split(
-        source.removeprefix("hub:"),
-        config,
-        options.split_name,
-        options.split,
-        adapter=load_adapter(name),
-        lock=options.lock,
-        offline=open_for_fetching(offline=options.offline),
+        job.source.removeprefix("hub:"),
+        job.config,
+        job.split_name,
+        job.split,
+        adapter=load_adapter(job.adapter),
+        lock=machine.lock,
+        offline=open_for_fetching(offline=machine.offline),
     )
-
-
-if __name__ == "__main__":
-    mask_output()
-    run(main)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.overview.table_footers import footers
-from beamuq.steps.entry import run
+from beamuq.plan.grid import Grid
+from beamuq.plan.job_types import MachineOptions, OverviewJob
 
 READING = (
     "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
@@ -29,28 +28,21 @@ STRATEGIES = ("Every candidate, not only the produced answer; n is the column te
 VERSIONS = ("More than one version of a package means that some tables were made before an upgrade.",)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Read footers, manifests and candidates, write the page and its tables."""
-    parser = argparse.ArgumentParser(prog="beamuq.steps.overview", description=__doc__)
-    parser.add_argument("--study", type=Path, required=True, help="study.json")
-    parser.add_argument("--questions", type=Path, nargs="+", required=True)
-    parser.add_argument("--candidates", type=Path, nargs="+", required=True)
-    parser.add_argument("--tables", type=Path, nargs="*", default=[], help="the others, of which footers are read")
-    parser.add_argument("--manifests", type=Path, nargs="*", default=[], help="fetched.json of models and scorers")
-    parser.add_argument("--html", type=Path, required=True)
-    parser.add_argument("--csv", type=Path, required=True, help="counts of dropped, empty and cut answers")
-    parser.add_argument("--listed", type=Path, required=True, help="the questions with such an answer")
-    options = parser.parse_args(argv)
-
-    study = read_study(options.study)
-    questions = [artifacts.read(path, "questions") for path in options.questions]
-    candidates = [artifacts.read(path, "candidates") for path in options.candidates]
-    made = footers([*options.questions, *options.candidates, *options.tables])
-    manifests = {said["source"]: said for said in map(_json, options.manifests)}
+    study, results = read_study(job.study), job.study.parent
+    grid = Grid(study)
+    questions = [artifacts.read(results / artifact.path, "questions") for artifact in grid.questions]
+    candidates = [artifacts.read(results / artifact.path, "candidates") for artifact in grid.generations]
+    others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
+    made = footers(results / artifact.path for artifact in (*grid.questions, *grid.generations, *grid.prompts, *others))
+    manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
-    counts = empty_and_cut_answers.counts(study, asked, candidates)
-    listed = empty_and_cut_answers.listed(study, asked, candidates)
-    further = f"Questions by id; all of them are in {options.listed.name}, the counts in {options.csv.name}."
+    counts, listed = (
+        empty_and_cut_answers.counts(study, asked, candidates),
+        empty_and_cut_answers.listed(study, asked, candidates),
+    )
+    further = f"Questions by id; all of them are in {job.listed.name}, the counts in {job.csv.name}."
     sections = [
         PageSection("Settings", overview_tables.settings(study, candidates)),
         PageSection("Models", overview_tables.models(study, candidates, manifests)),
@@ -68,18 +60,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     opening = [wording.DEMO_WARNING] if study.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-    with artifacts.atomic(options.html) as temporary:
-        page = sections_page(wording.titled(study, study.title), [*opening, hashes], sections)
-        temporary.write_text(page, encoding="utf-8")
-    for path, frame in ((options.csv, counts), (options.listed, listed)):
-        with artifacts.atomic(path) as temporary:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+    artifacts.write_text(job.html, sections_page(wording.titled(study, study.title), [*opening, hashes], sections))
+    for path, frame in ((job.csv, counts), (job.listed, listed)):
+        artifacts.write_text(path, frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _json(path: Path) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return said
-
-
-if __name__ == "__main__":
-    run(main)
+def _read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content

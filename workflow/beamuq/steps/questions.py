@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import artifacts
 from beamuq.data.dataset_adapters import load_adapter
@@ -18,44 +14,23 @@ from beamuq.data.question import Question
 from beamuq.data.question_subset import choose_questions, choose_shots
 from beamuq.data.split_file import read_questions, source_of
 from beamuq.errors import BeamUQError
-from beamuq.steps.entry import run
-from beamuq.steps.given import parse_settings
+from beamuq.plan.job_types import MachineOptions, QuestionsJob
 
 
-class Settings(BaseModel):
-    """What the study says of the dataset; nothing else but the files can change the questions."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    dataset: str
-    adapter: str
-    seed: int
-    questions: Annotated[int, Field(ge=1)]
-    few_shot: Annotated[int, Field(ge=0)]
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Read the options, choose and write both tables."""
-    parser = argparse.ArgumentParser(prog="beamuq.steps.questions", description=__doc__)
-    parser.add_argument("--split", type=Path, required=True, help="the split's file, Parquet or JSON Lines")
-    parser.add_argument("--few-shot-split", type=Path, help="opened only if settings.few_shot is above 0")
-    parser.add_argument("--settings", required=True, help="JSON: dataset, adapter, seed, questions, few_shot")
-    parser.add_argument("--questions", type=Path, required=True, help="table to write, in the subset's order")
-    parser.add_argument("--shots", type=Path, required=True, help="table of few-shot examples to write")
-    options = parser.parse_args(argv)
-    settings = parse_settings(Settings, options.settings)
-
+def run(job: QuestionsJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+    """Choose both and write them, questions in the subset's order."""
+    settings = job.settings
     reader = load_adapter(settings.adapter)
     repeated: list[str] = []
-    everything = read_questions(reader, options.split, repeated)
-    files = {"split": _describe(options.split)}
+    everything = read_questions(reader, job.split, repeated)
+    files = {"split": _described(job.split)}
     chosen = choose_questions(everything, settings.questions, seed=settings.seed, dataset=settings.dataset)
     shots: list[Question] = []
     if settings.few_shot:
-        if options.few_shot_split is None:
-            raise BeamUQError(f"datasets.{settings.dataset}.few_shot: {settings.few_shot}, but no --few-shot-split")
-        pool = read_questions(reader, options.few_shot_split)
-        files["few_shot_split"] = _describe(options.few_shot_split)
+        if job.few_shot_split is None:
+            raise BeamUQError(f"datasets.{settings.dataset}.few_shot: {settings.few_shot}, but no few_shot_split")
+        pool = read_questions(reader, job.few_shot_split)
+        files["few_shot_split"] = _described(job.few_shot_split)
         shots = choose_shots(pool, everything, settings.few_shot, seed=settings.seed, dataset=settings.dataset)
 
     provenance = {
@@ -64,18 +39,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "read": {"questions": len(everything), "repeated_rows": len(repeated)},
         "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
     }
-    for path, kind, rows in ((options.questions, "questions", chosen), (options.shots, "shots", shots)):
+    for path, kind, rows in ((job.questions, "questions", chosen), (job.shots, "shots", shots)):
         artifacts.write(
             path, kind, [dict(row) for row in rows], cell={"dataset": settings.dataset}, provenance=provenance
         )
     print(f"{settings.dataset}: {len(chosen)} of {len(everything)} questions, {len(shots)} few-shot examples")
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "sha256": digest, "fetched": source_of(path)}
-
-
-if __name__ == "__main__":
-    run(main)
+def _described(path: Path) -> dict[str, Any]:
+    return {"name": path.name, "sha256": artifacts.file_sha256(path), "fetched": source_of(path)}

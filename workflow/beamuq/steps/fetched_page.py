@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from beamuq import artifacts
-from beamuq.cost.downloads import Holding, holdings
+from beamuq.cost.downloads import FetchedSource, fetched_sources
 from beamuq.models.hub_download import readable
-from beamuq.plan.jobs import Plan
-from beamuq.steps.entry import run
+from beamuq.plan.job_types import FetchedPageJob, MachineOptions
+from beamuq.plan.plan import Plan
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Read manifests, splits and the lock file, write the page."""
-    parser = argparse.ArgumentParser(prog="beamuq.steps.fetched", description=__doc__)
-    parser.add_argument("--settings", type=json.loads, required=True, help="JSON: the machine's config.yaml")
-    parser.add_argument("--page", type=Path, required=True, help="Markdown to write")
-    options = parser.parse_args(argv)
-    plan = Plan.load(options.settings)
-    with artifacts.atomic(options.page) as temporary:
-        temporary.write_text(page(plan.study.title, holdings(plan)), encoding="utf-8")
+def run(job: FetchedPageJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+    """Read manifests, splits and the lock file, write the page in Markdown."""
+    plan = Plan.load(job.machine)
+    artifacts.write_text(job.page, page(plan.study.title, fetched_sources(plan)))
 
 
-def page(title: str, held: Sequence[Holding]) -> str:
-    """The holdings as a table of GitHub's Markdown, with their sum."""
+def page(title: str, held: Sequence[FetchedSource]) -> str:
+    """The fetched_sources as a table of GitHub's Markdown, with their sum."""
     rows = [
         ("for", "source", "revision", "size", "licence", "gated"),
         ("---", "---", "---", "---:", "---", "---"),
@@ -39,7 +31,3 @@ def page(title: str, held: Sequence[Holding]) -> str:
         "hub's cards name; for datasets the study's own word stands first. `unknown`: nobody named one, so ask the "
         "owner before you pass anything on.\n"
     )
-
-
-if __name__ == "__main__":
-    run(main)

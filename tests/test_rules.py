@@ -1,18 +1,20 @@
-"""The rules: they lint, they ask for what they need and no more, and their commands fit the steps' parsers."""
+"""The rules: they ask for what they need and no more, and their commands are jobs that the steps read."""
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import run_snakemake
-from beamuq.plan.jobs import Plan
+from beamuq.plan.job_types import MachineOptions, read_job
+from beamuq.plan.plan import Plan
+from beamuq.validation import validated_json
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,28 +38,17 @@ def planned() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("study", ["demo", "paper"])
-def test_every_command_fits_the_parser_of_its_step(
-    study: str, planned: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Parsed(Exception):  # noqa: N818  (not an error)
-        pass
-
-    parse = argparse.ArgumentParser.parse_args
-
-    def parse_and_stop(self: argparse.ArgumentParser, *args: object, **kwargs: object) -> None:
-        parse(self, *args, **kwargs)  # type: ignore[call-overload]
-        raise Parsed
-
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
-    commands = re.findall(
-        r"^Shell command: python -m (beamuq\.steps\.\w+) (.*) > \S+ 2>&1$", planned[study], re.MULTILINE
-    )
-    steps = {module for module, _ in commands}
+def test_every_command_is_a_job_that_its_step_reads(study: str, planned: dict[str, str]) -> None:
+    commands = [
+        shlex.split(command)
+        for command in re.findall(r"^Shell command: python -m beamuq.steps (.*) > \S+ 2>&1$", planned[study], re.M)
+    ]
     assert len(commands) > 50
-    assert len(steps) >= 8
-    for module, arguments in commands:
-        with pytest.raises(Parsed):
-            importlib.import_module(module).main(shlex.split(arguments))
+    assert len({rule for rule, *_ in commands}) >= 12
+    for rule, _, job, _, machine in commands:
+        step = importlib.import_module(f"beamuq.steps.{rule}")
+        read_job(get_type_hints(step.run)["job"], job)
+        validated_json(MachineOptions, machine, "--machine")
 
 
 def test_a_figure_pulls_only_its_own_cell() -> None:
@@ -69,10 +60,10 @@ def test_a_figure_pulls_only_its_own_cell() -> None:
 
 def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
     plan = Plan.load({"study": "paper"})
-    assert len(plan.cells) == 36 + 4 + 4 + 2
+    assert len(plan.grid.cells) == 36 + 4 + 4 + 2
     counted = re.search(r"^candidates\s+(\d+)$", planned["paper"], re.MULTILINE)
     assert counted is not None
-    assert int(counted[1]) == len(plan.cells)
+    assert int(counted[1]) == len(plan.grid.cells)
 
 
 def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:

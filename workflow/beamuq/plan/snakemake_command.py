@@ -1,0 +1,93 @@
+"""What the command line and the profiles of this Snakemake say: which profile, which executor.
+
+Snakemake runs, without a word, without a workflow profile that it does not find, and tells a Snakefile its executor
+too late to refuse one: both are read here from what the user wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from beamuq.errors import BeamUQError, hint
+from beamuq.machine import Machine
+from beamuq.validation import read_yaml
+
+RUN_HERE = ("local", "dryrun", "touch")
+
+
+def values_of(argv: Sequence[str], *options: str) -> list[str]:
+    """What a command line gives for any of these options, in order: ``--name value`` or ``--name=value``."""
+    values = []
+    for position, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name in options and (equals or position + 1 < len(argv)):
+            values.append(value if equals else argv[position + 1])
+    return values
+
+
+def is_dry_run(argv: Sequence[str]) -> bool:
+    """Whether jobs are only listed, for a person to read."""
+    short = re.compile("-[a-zA-Z]*n[a-zA-Z]*")  # -n, -np
+    asked = any(word in ("--dry-run", "--dryrun") or short.fullmatch(word) for word in argv)
+    quiet = any(word in ("all", "-qall") for word in [*values_of(argv, "--quiet", "-q"), *argv])
+    return asked and not quiet and not {"--lint", "--dag", "--rulegraph", "--filegraph", "--summary"} & {*argv}
+
+
+def profiles(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The profiles that a command line or the environment names."""
+    named = values_of(argv, "--profile", "--workflow-profile")
+    return named or [name for name in [environment.get("SNAKEMAKE_PROFILE", "")] if name]
+
+
+def executor(argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path]) -> str:
+    """The executor asked for: on the command line, else in a profile, else "local"."""
+    if named := values_of(argv, "--executor", "-e"):
+        return named[-1]
+    for name in [*profiles(argv, environment), "default"]:
+        for file in _profile_files(name, folders):
+            content = read_yaml(file)
+            if isinstance(content, dict) and "executor" in content:
+                return str(content["executor"])
+    return "local"
+
+
+def check_command(
+    argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path], machine: Machine
+) -> None:
+    """Refuse a workflow profile that is nowhere, and ``device: auto`` where jobs run on other machines.
+
+    ``folders``: where Snakemake looks for profiles, the working directory and the Snakefile's.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the profile and the one that was probably meant, or the executor and the fix.
+    """
+    for name in values_of(argv, "--workflow-profile"):
+        if name != "none" and not any(place.exists() for place in _places(name, folders)):
+            there = sorted({path.parent.name for folder in folders for path in folder.glob("profiles/*/profile.yaml")})
+            known = [f"profiles/{folder}" for folder in there]
+            raise BeamUQError(
+                f"--workflow-profile {name}: no such profile; {hint(f'profiles/{Path(name).name}', known)}"
+            )
+    runs_on = executor(argv, environment, folders)
+    if machine.device == "auto" and runs_on not in RUN_HERE:
+        raise BeamUQError(
+            f'config.yaml: device: "auto": with the executor {runs_on} each node would choose for itself; say '
+            "--config device=cuda or device=cpu"
+        )
+
+
+def _places(name: str, folders: Sequence[Path]) -> list[Path]:
+    return [folder / base / name for folder in folders for base in ("", "profiles")]
+
+
+def _profile_files(name: str, folders: Sequence[Path]) -> Iterator[Path]:
+    """The profile's files: beside the workflow, or (``--profile``) in the user's own or the machine's folder."""
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "snakemake", name)
+    for place in [*_places(name, folders), own, Path("/etc/xdg/snakemake", name)]:
+        # a profile for one version of Snakemake is called config.v9+.yaml
+        yield from sorted([*place.glob("profile.yaml"), *place.glob("config*.yaml")]) if place.is_dir() else ()

@@ -1,0 +1,42 @@
+"""``python -m beamuq.steps RULE --job TEXT``: run one job of a rule, as the plan wrote it down.
+
+Exit status 0: done; 2: bad input, told in one line on stderr; 143: stopped by a signal, can be gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from typing import get_type_hints
+
+import beamuq.steps
+from beamuq.errors import exit_with_one_line
+from beamuq.models.offline_and_secrets import mask_output
+from beamuq.plan.job_types import MachineOptions, read_job
+from beamuq.validation import validated_json
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the job as the type that the step's ``run`` takes, and run it.
+
+    Raises
+    ------
+    BeamUQError
+        If a text is not such a job, or the step refuses what it reads.
+    """
+    steps = sorted(module.name for module in pkgutil.iter_modules(beamuq.steps.__path__) if module.name != "__main__")
+    parser = argparse.ArgumentParser(prog="beamuq.steps", description="Run one job of a rule.")
+    parser.add_argument("rule", choices=steps)
+    parser.add_argument("--job", required=True, help="JSON: the rule's inputs, outputs and settings")
+    parser.add_argument("--machine", default="{}", help="JSON: threads, cache_root, lock, offline")
+    options = parser.parse_args(argv)
+    run = importlib.import_module(f"beamuq.steps.{options.rule}").run
+    job = read_job(get_type_hints(run)["job"], options.job)
+    run(job, validated_json(MachineOptions, options.machine, "--machine"))
+
+
+if __name__ == "__main__":
+    mask_output()
+    exit_with_one_line(main)
