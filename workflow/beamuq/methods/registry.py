@@ -21,6 +21,7 @@ from beamuq.methods.declared_inputs import check_needs, missing_part, only_decla
 from beamuq.methods.method_inputs import Evidence
 
 Score = Callable[[Evidence], Array]
+Scope = Literal["answer", "samples", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
 
@@ -60,7 +61,7 @@ class Method:
 
     name: str
     score: Score
-    scope: Literal["answer", "samples", "candidates"]
+    scope: Scope
     needs: tuple[str, ...] = ()
     formulations: Mapping[str, Formulation] = field(default_factory=dict)
     range: str = "not stated"
@@ -144,162 +145,133 @@ def stored_variant(method: str, printed: str) -> str:
     return printed if printed in variants else variants[0]
 
 
+def _of_the_paper(
+    name: str,
+    scope: Scope,
+    score_range: str,
+    *needs: str,
+    formulations: Mapping[str, Formulation] | None = None,
+) -> Callable[[Score], Score]:
+    """Register the function below as a method of the paper; its docstring says where the scores mislead."""
+
+    def registered(score: Score) -> Score:
+        limits = " ".join((score.__doc__ or "").split())
+        register(Method(name, score, scope, needs, formulations or {}, score_range, limits))
+        return score
+
+    return registered
+
+
+@_of_the_paper("Prob", "answer", "[0, ∞)", "answer.logprob")
 def _prob(e: Evidence) -> Array:
+    """Grows with length: a long answer looks uncertain. Blind to other ways to say the same."""
     return information.prob(e.answer.logprob)
 
 
+@_of_the_paper("MTE", "answer", "[0, ∞)", "answer.mean_entropy")
+def _mean_token_entropy(e: Evidence) -> Array:
+    """At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty."""
+    return e.answer.mean_entropy
+
+
+@_of_the_paper("Perplexity", "answer", "[0, ∞)", "answer.logprob", "answer.length")
 def _perplexity(e: Evidence) -> Array:
+    """A mean over tokens: one doubtful token in a long answer is diluted."""
     return information.perplexity(e.answer.logprob, e.answer.length)
 
 
+@_of_the_paper("CCP", "answer", "[0, 1]", "answer.ccp")
+def _ccp(e: Evidence) -> Array:
+    """Needs an NLI label of every alternative token: made by a study's statistics, not from texts."""
+    return e.answer.ccp
+
+
+@_of_the_paper("PTrue", "answer", "[0, ∞)", "answer.p_true_logprob")
+def _p_true(e: Evidence) -> Array:
+    """Asks the model about itself; a small model says 'True' to nearly anything."""
+    return information.p_true(e.answer.p_true_logprob)
+
+
+@_of_the_paper(
+    "SemanticEntropy",
+    "candidates",
+    "[0, log M]",
+    *("pairs.same", "weights"),
+    formulations={
+        "printed": Formulation(
+            lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights),
+            ("pairs.same", "weights"),
+            "[0, ∞)",
+        ),
+        "likelihood-summed": Formulation(
+            lambda e: semantic.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
+            ("pairs.same", "logprob"),
+            "(-∞, ∞)",
+        ),
+    },
+)
+def _semantic_entropy(e: Evidence) -> Array:
+    """Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same meaning: on the
+    scorer's classes or its threshold.
+    """
+    return semantic.semantic_entropy(e.pairs.clusters, e.weights)
+
+
+@_of_the_paper("SAR", "candidates", "(-∞, ∞)", "token_sar", "sentence_similarity", "weights")
+def _sar(e: Evidence) -> Array:
+    """Needs the relevance of every token of every candidate, which a study's statistics hold."""
+    return semantic.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
+
+
+@_of_the_paper("LexicalSimilarity", "samples", "[0, 1]", "texts")
+def _lexical_similarity(e: Evidence) -> Array:
+    """Counts shared words: paraphrases look like disagreement, negations do not."""
+    return rouge.lexical_similarity(rouge.rouge_matrix(e.texts[:, 1:], e.mask), e.mask)
+
+
+@_of_the_paper("EigValLaplacian", "samples", "[1, M]", "pairs.similarity")
+def _eigval_laplacian(e: Evidence) -> Array:
+    """Of the question, not of this answer. Noisy with few candidates."""
+    return spectral.eigval_laplacian(e.among, e.mask)
+
+
+@_of_the_paper("NumSemSets", "samples", "[1, M]", "pairs.similarity", "pairs.contradiction")
+def _num_sem_sets(e: Evidence) -> Array:
+    """Whole numbers, so many ties; one wrong entailment joins two sets."""
+    return spectral.num_sem_sets(e.pairs.linked, e.mask)
+
+
+@_of_the_paper("Dissimilarity", "candidates", "[0, 1]", "pairs.similarity", "weights")
 def _dissimilarity(e: Evidence) -> Array:
+    """As good as the similarity. With beams: blind to what lies outside the beam set."""
     return consistency.dissimilarity(e.to_produced, e.weights)
 
 
-SIMILARITY_AND_WEIGHTS = ("pairs.similarity", "weights")
-MEANINGS_AND_WEIGHTS = ("pairs.same", "weights")
+@_of_the_paper("Eccentricity", "candidates", "[0, 2]", "pairs.similarity", "weights")
+def _eccentricity(e: Evidence) -> Array:
+    """A jump where an eigenvalue crosses alpha; needs several distinct texts to say much."""
+    return spectral.eccentricity(e.pairs.spectrum[1], e.retained, e.weights)
 
-for _method in (
-    Method(
-        "Prob",
-        _prob,
-        "answer",
-        ("answer.logprob",),
-        range="[0, ∞)",
-        limits="Grows with length: a long answer looks uncertain. Blind to other ways to say the same.",
-    ),
-    Method(
-        "MTE",
-        lambda e: e.answer.mean_entropy,
-        "answer",
-        ("answer.mean_entropy",),
-        range="[0, ∞)",
-        limits="At most log of the vocabulary's size. Counts a choice between two wordings as uncertainty.",
-    ),
-    Method(
-        "Perplexity",
-        _perplexity,
-        "answer",
-        ("answer.logprob", "answer.length"),
-        range="[0, ∞)",
-        limits="A mean over tokens: one doubtful token in a long answer is diluted.",
-    ),
-    Method(
-        "CCP",
-        lambda e: e.answer.ccp,
-        "answer",
-        ("answer.ccp",),
-        range="[0, 1]",
-        limits="Needs an NLI label of every alternative token: made by a study's statistics, not from texts.",
-    ),
-    Method(
-        "PTrue",
-        lambda e: information.p_true(e.answer.p_true_logprob),
-        "answer",
-        ("answer.p_true_logprob",),
-        range="[0, ∞)",
-        limits="Asks the model about itself; a small model says 'True' to nearly anything.",
-    ),
-    Method(
-        "SemanticEntropy",
-        lambda e: semantic.semantic_entropy(e.pairs.clusters, e.weights),
-        "candidates",
-        MEANINGS_AND_WEIGHTS,
-        {
-            "printed": Formulation(
-                lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights),
-                MEANINGS_AND_WEIGHTS,
-                "[0, ∞)",
-            ),
-            "likelihood-summed": Formulation(
-                lambda e: semantic.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
-                ("pairs.same", "logprob"),
-                "(-∞, ∞)",
-            ),
-        },
-        range="[0, log M]",
-        limits="Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same meaning: "
-        "on the scorer's classes or its threshold.",
-    ),
-    Method(
-        "SAR",
-        lambda e: semantic.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask),
-        "candidates",
-        ("token_sar", "sentence_similarity", "weights"),
-        range="(-∞, ∞)",
-        limits="Needs the relevance of every token of every candidate, which a study's statistics hold.",
-    ),
-    Method(
-        "LexicalSimilarity",
-        lambda e: rouge.lexical_similarity(rouge.rouge_matrix(e.texts[:, 1:], e.mask), e.mask),
-        "samples",
-        ("texts",),
-        range="[0, 1]",
-        limits="Counts shared words: paraphrases look like disagreement, negations do not.",
-    ),
-    Method(
-        "EigValLaplacian",
-        lambda e: spectral.eigval_laplacian(e.among, e.mask),
-        "samples",
-        ("pairs.similarity",),
-        range="[1, M]",
-        limits="Of the question, not of this answer. Noisy with few candidates.",
-    ),
-    Method(
-        "NumSemSets",
-        lambda e: spectral.num_sem_sets(e.pairs.linked, e.mask),
-        "samples",
-        ("pairs.similarity", "pairs.contradiction"),
-        range="[1, M]",
-        limits="Whole numbers, so many ties; one wrong entailment joins two sets.",
-    ),
-    Method(
-        "Dissimilarity",
-        _dissimilarity,
-        "candidates",
-        SIMILARITY_AND_WEIGHTS,
-        range="[0, 1]",
-        limits="As good as the similarity. With beams: blind to what lies outside the beam set.",
-    ),
-    Method(
-        "Eccentricity",
-        lambda e: spectral.eccentricity(e.pairs.spectrum[1], e.retained, e.weights),
-        "candidates",
-        SIMILARITY_AND_WEIGHTS,
-        range="[0, 2]",
-        limits="A jump where an eigenvalue crosses alpha; needs several distinct texts to say much.",
-    ),
-    Method(
-        "EigVecDissimilarity",
-        lambda e: spectral.eigvec_dissimilarity(e.pairs.spectrum[1], e.retained, e.weights),
-        "candidates",
-        SIMILARITY_AND_WEIGHTS,
-        range="[0, 2]",
-        limits="As Eccentricity; never less than it, since it adds the candidates' spread.",
-    ),
-    Method(
-        "CocoaMSP",
-        lambda e: consistency.cocoa(_prob(e), _dissimilarity(e)),
-        "candidates",
-        ("answer.logprob", *SIMILARITY_AND_WEIGHTS),
-        range="[0, ∞)",
-        limits="A product: 0 where the candidates agree, however improbable the answer.",
-    ),
-    Method(
-        "CocoaPPL",
-        lambda e: consistency.cocoa(_perplexity(e), _dissimilarity(e)),
-        "candidates",
-        ("answer.logprob", "answer.length", *SIMILARITY_AND_WEIGHTS),
-        range="[0, ∞)",
-        limits="As CocoaMSP, with the log-probability per token.",
-    ),
-    Method(
-        "DegreeMatrix",
-        lambda e: consistency.degree_matrix(e.among, e.weights),
-        "candidates",
-        SIMILARITY_AND_WEIGHTS,
-        range="[0, 1]",
-        limits="Of the question, not of this answer: it never looks at the produced answer.",
-    ),
-):
-    register(_method)
+
+@_of_the_paper("EigVecDissimilarity", "candidates", "[0, 2]", "pairs.similarity", "weights")
+def _eigvec_dissimilarity(e: Evidence) -> Array:
+    """As Eccentricity; never less than it, since it adds the candidates' spread."""
+    return spectral.eigvec_dissimilarity(e.pairs.spectrum[1], e.retained, e.weights)
+
+
+@_of_the_paper("CocoaMSP", "candidates", "[0, ∞)", "answer.logprob", "pairs.similarity", "weights")
+def _cocoa_msp(e: Evidence) -> Array:
+    """A product: 0 where the candidates agree, however improbable the answer."""
+    return consistency.cocoa(_prob(e), _dissimilarity(e))
+
+
+@_of_the_paper("CocoaPPL", "candidates", "[0, ∞)", "answer.logprob", "answer.length", "pairs.similarity", "weights")
+def _cocoa_ppl(e: Evidence) -> Array:
+    """As CocoaMSP, with the log-probability per token."""
+    return consistency.cocoa(_perplexity(e), _dissimilarity(e))
+
+
+@_of_the_paper("DegreeMatrix", "candidates", "[0, 1]", "pairs.similarity", "weights")
+def _degree_matrix(e: Evidence) -> Array:
+    """Of the question, not of this answer: it never looks at the produced answer."""
+    return consistency.degree_matrix(e.among, e.weights)
