@@ -51,17 +51,20 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
-def results(
-    of: Study, folder: Path, *, seed: int = 0, shift: float = 0.0, without: tuple[str, ...] = ()
-) -> MeasuredResults:
-    """Simulated results of a study, read back from files; ``without``: files whose path holds one of these lack."""
-    needs = needed_files(of)
-    write(of, folder, [need for need in needs if not any(part in need.path for part in without)], seed, shift)
-    return MeasuredResults.read(of, folder, needs, partial=True)
+def results(of: Study, folder: Path, *, shift: float = 0.0) -> MeasuredResults:
+    """Simulated results of a study, read back from files."""
+    write(of, folder, needed_files(of), shift)
+    return read(of, folder)
 
 
-def write(of: Study, folder: Path, needs: list[Artifact], seed: int = 0, shift: float = 0.0) -> None:
-    simulated = Simulated(of, seed, shift)
+def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> MeasuredResults:
+    """Results of a study from a folder that may hold more; ``without``: files whose path holds one of these lack."""
+    wanted = [need for need in needed_files(of) if not any(part in need.path for part in without)]
+    return MeasuredResults.read(of, folder, wanted)
+
+
+def write(of: Study, folder: Path, needs: list[Artifact], shift: float = 0.0) -> None:
+    simulated = Simulated(of, shift)
     for need in needs:
         rows = getattr(simulated, need.kind)(need)
         artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
@@ -70,8 +73,8 @@ def write(of: Study, folder: Path, needs: list[Artifact], seed: int = 0, shift: 
 class Simulated:
     """Our value of every printed number: printed + √2 · spread · noise + shift, as of two draws from one truth."""
 
-    def __init__(self, of: Study, seed: int, shift: float) -> None:
-        self.study, self.seed, self.shift = of, seed, shift
+    def __init__(self, of: Study, shift: float) -> None:
+        self.study, self.shift = of, shift
         self.rows: dict[Artifact, dict[Key, tuple[float, float]]] = defaultdict(dict)
         for table_of_means in (False, True):
             for row in PRINTED:
@@ -105,7 +108,7 @@ class Simulated:
         for key, (truth, spread) in self._measured(need).items():
             row = {"answer_source": key.answer_source, "quality": "alignscore", "subset": "all", "metric": key.metric}
             row |= {"method": key.method, "variant": key.variant, "setting": key.setting}
-            noise = _random(self.seed, need.model, need.dataset, need.recipe, need.scorer, tuple(key))
+            noise = _random(0, need.model, need.dataset, need.recipe, need.scorer, tuple(key))
             value = truth + np.sqrt(2) * spread * noise.normal() + self.shift
             value = truth if need.recipe == "widths" else value
             # half of what spreads a method's replicates is shared by all methods of the cell: they are paired

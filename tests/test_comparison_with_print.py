@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,24 +14,31 @@ from scipy.stats import false_discovery_control
 
 from beamuq import artifacts
 from beamuq.comparison import beam_minus_multinomial, claims, compare_numbers, comparison_page, paired_forest_plot
+from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq.comparison.claim_verdicts import ClaimVerdict, within
-from beamuq.comparison.compare_with_print import compared
+from beamuq.comparison.compare_with_print import compare_with_print, compared
 from beamuq.comparison.comparison_page import Comparison
 from beamuq.comparison.comparison_rules import DECLARED_FILES
-from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
+from beamuq.comparison.measured_results import mean_and_std
 from beamuq.comparison.needed_files import needed_files
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.exhibit_types import Figure
 from run_job import run_job
-from simulated_paper_run import PRINTED, RESAMPLES, RULES, curve, one_model, results, study, write
+from simulated_paper_run import PRINTED, RESAMPLES, RULES, one_model, read, results, study, write
 
 PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
 
 
 @pytest.fixture(scope="module")
-def replication(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    """Our numbers drawn from the printed ones."""
-    return compared(results(study(), tmp_path_factory.mktemp("replication")), PROVENANCE)
+def printed_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results of the whole study: our numbers drawn from the printed ones."""
+    folder = tmp_path_factory.mktemp("results")
+    write(study(), folder, needed_files(study()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def replication(printed_again: Path) -> Comparison:
+    return compared(read(study(), printed_again), PROVENANCE)
 
 
 def cell(frame: pd.DataFrame, table: str, dataset: str, method: str, variant: str = "") -> dict[str, float]:
@@ -60,7 +66,7 @@ def test_replications_of_one_truth_agree_in_95_percent_of_cells(replication: Com
 
 
 def test_shifted_replications_do_not_agree(tmp_path: Path) -> None:
-    found = compared(results(study(), tmp_path, shift=0.25, without=("pool", "widths")), PROVENANCE).cells
+    found = compared(results(one_model(), tmp_path, shift=0.25), PROVENANCE).cells
     decided = found[found["status"].isin(["agrees", "differs"]) & (found["metric"] != "accuracy")]
     assert (decided["status"] == "agrees").mean() < 0.1
 
@@ -78,23 +84,26 @@ def test_the_wrong_means_are_errata_and_not_held_against_us(replication: Compari
     assert set(found["reason"]) == {"means"}
 
 
-def test_a_partial_run_says_what_was_not_run(tmp_path: Path) -> None:
-    without = ("coqa", "crossencoder", "pool", "widths", "strategies")
-    found = compared(results(study(), tmp_path, without=without), PROVENANCE)
+def test_a_partial_run_says_what_was_not_run(printed_again: Path) -> None:
+    without = ("coqa", "crossencoder", "pool", "widths", "strategies", "candidates", "scores")
+    found = compared(read(study(), printed_again, without), PROVENANCE)
     run = found.cells[found.cells["status"] != "not run"]
     assert not set(run["dataset"]) & {"coqa", "mean"}
     assert "tab:qa_gemma4b" in set(run["table"])
     assert not set(run["table"]) & {"tab:abl_crossencoder", "tab:abl_sampling", "tab:qa_mean_prr"}
     assert all("coqa" in r for r in found.cells[found.cells["dataset"] == "coqa"]["reason"])
-    headline = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
+    headline = found.differences[found.differences["family"] == HEADLINE]
     assert set(headline["note"]) == {"not run: coqa"}
-    assert beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.CELLS)["run"] == 150
+    assert tally(found.differences, CELLS)["run"] == 150
+    by_id = found.claims.set_index("id")["status"]
+    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
+        assert by_id[name] == "not run"
 
 
-def test_a_grid_without_cells_is_not_run(tmp_path: Path) -> None:
+def test_a_grid_without_cells_is_not_run(printed_again: Path) -> None:
     grid = [entry for entry in study().model_dump(mode="json")["grid"] if entry["recipe"] == "strategies"]
     models = {k: v for k, v in study().model_dump(mode="json")["models"].items() if k != "qwen-3-8b-base"}
-    found = compared(results(study(grid=grid, models=models), tmp_path), PROVENANCE).cells
+    found = compared(read(study(grid=grid, models=models), printed_again), PROVENANCE).cells
     assert set(found[found["status"] != "not run"]["table"]) == {
         "tab:abl_sampling",
         "tab:abl_normalization",
@@ -121,8 +130,7 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
     rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
     artifacts.write(path, "evaluation", rows, cell=loaded.cell)
-    read = MeasuredResults.read(of, tmp_path, needed_files(of))
-    found = compared(read, PROVENANCE).cells
+    found = compared(read(of, tmp_path), PROVENANCE).cells
     prob = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa") & (found["method"] == "Prob")]
     assert list(prob["reason"]) == ["undefined: every answer is correct"]
 
@@ -135,8 +143,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
     loaded = artifacts.read(path, "quality")
     artifacts.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
-    read = MeasuredResults.read(of, tmp_path, needed_files(of))
-    found = compared(read, PROVENANCE).cells
+    found = compared(read(of, tmp_path), PROVENANCE).cells
     row = found[(found["table"] == "tab:base_accs") & found["value"].notna()]
     assert list(row["value"]) == [right]
     assert list(row["status"]) == ["differs"]
@@ -174,16 +181,15 @@ def test_differences_are_paired(replication: Comparison, model: str, table: str)
 
 def test_families_are_those_declared(replication: Comparison) -> None:
     assert replication.differences.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
-    tally = beam_minus_multinomial.tally(replication.differences, beam_minus_multinomial.CELLS)
-    assert (tally["wins"], tally["ties"], tally["losses"]) == (120, 0, 60)
+    found = tally(replication.differences, CELLS)
+    assert (found["wins"], found["ties"], found["losses"]) == (120, 0, 60)
     worst = replication.differences.loc[replication.differences["difference"].idxmin()]
-    assert tally["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
+    assert found["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
 
 
 def test_a_tie_is_no_win_and_no_significant_one(replication: Comparison) -> None:
-    tied = replication.differences.assign(difference=1e-17, significant=True)
-    tally = beam_minus_multinomial.tally(tied, beam_minus_multinomial.HEADLINE)
-    assert (tally["wins"], tally["ties"], tally["losses"], tally["significant_wins"]) == (0, 30, 0, 0)
+    found = tally(replication.differences.assign(difference=1e-17, significant=True), HEADLINE)
+    assert [found[name] for name in ("wins", "ties", "losses", "significant_wins")] == [0, 30, 0, 0]
 
 
 def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None:
@@ -194,30 +200,29 @@ def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None
     assert beam_minus_multinomial.resamples_sentence(many, RULES) == "10,000 resamples; the smallest p is 2.0e-04."
 
 
-def test_an_unrun_member_of_a_family_still_counts(tmp_path: Path) -> None:
-    found = beam_minus_multinomial.differences(results(one_model(), tmp_path, without=("scores", "candidates")), RULES)
-    headline = found[found["family"] == beam_minus_multinomial.HEADLINE]
+def test_an_unrun_member_of_a_family_still_counts(printed_again: Path) -> None:
+    found = beam_minus_multinomial.differences(read(one_model(), printed_again), RULES)
+    headline = found[found["family"] == HEADLINE]
     assert len(headline) == 5
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
 
 
-def test_families_do_not_shrink_with_the_study(tmp_path: Path) -> None:
+def test_families_do_not_shrink_with_the_study(printed_again: Path) -> None:
     content = study().model_dump(mode="json")
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
     entry = {"recipe": "main", "models": list(content["models"]), "datasets": list(few), "scorers": ["nli"]}
     of = study(datasets=few, grid=[entry])
-    found = beam_minus_multinomial.differences(results(of, tmp_path, without=("scores", "candidates")), RULES)
+    found = beam_minus_multinomial.differences(read(of, printed_again), RULES)
     assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
-    headline, cells = (
-        found[found["family"] == family] for family in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
-    )
+    headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
     assert headline["p"].isna().all()
     assert set(headline["note"]) == {"not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"}
     assert cells["p"].notna().sum() == 60
     filled = false_discovery_control(cells["p"].fillna(1.0), method="bh")
     run = cells["p"].notna().to_numpy()
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
-    assert "n/a" in "".join(text.get_text() for text in drawn_texts(paired_forest_plot.figure(of, found, RULES)))
+    drawn = paired_forest_plot.figure(of, found, RULES).draw()
+    assert "n/a" in [text.get_text() for axes in drawn.axes for text in axes.texts]
 
 
 def test_the_forest_s_caption_says_its_sizes_and_level(replication: Comparison) -> None:
@@ -242,26 +247,13 @@ def test_the_forest_s_ticks_stand_apart(farthest: float, replication: Comparison
     assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
 
 
-def test_the_opening_says_which_way_shared_questions_pull(replication: Comparison) -> None:
-    opening = " ".join(comparison_page.markdown(replication).splitlines()[:12])
-    assert "chance alone would on average call at most 89 different" in opening
-    assert "'differs' is conservative, 'agrees' correspondingly easy" in opening
-    assert "with the overlap, smaller ones would be" in opening
-
-
-def drawn_texts(figure: Figure) -> list[Any]:
-    drawn = figure.draw()
-    return [text for axes in drawn.axes for text in axes.texts]
-
-
-def test_claims_on_twenty_questions_are_not_judged(tmp_path: Path) -> None:
-    grid = [entry | {"questions": 20} for entry in study().model_dump(mode="json")["grid"]]
-    found = compared(results(study(grid=grid), tmp_path), PROVENANCE)
-    assert set(found.cells["status"]) <= {"not comparable", "errata"}
-    judged = found.claims[(found.claims["status"] != "not run") & (found.claims["id"] != "theorem")]
-    assert list(judged["id"]) == []
-    reasons = found.claims[~found.claims["found"].str.startswith("missing: ") & (found.claims["id"] != "theorem")]
-    assert reasons["found"].str.fullmatch(r"not comparable: 20 questions of \S+, the paper has \d+").all()
+def test_twenty_questions_decide_nothing(tmp_path: Path) -> None:
+    found = compared(results(one_model(questions=20), tmp_path), PROVENANCE)
+    assert set(found.cells["status"]) <= {"not run", "not comparable", "errata"}
+    judged = found.claims[found.claims["status"] != "not run"]
+    assert list(judged["id"]) == ["theorem"]
+    reason = found.claims.set_index("id")["found"]["mass-condition"]
+    assert reason == "not comparable: 20 questions of triviaqa, the paper has 2000"
 
 
 @pytest.mark.parametrize(
@@ -289,20 +281,6 @@ def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison)
     assert set(replication.claims["status"]) <= set(claims.STATUSES)
     open_ones = replication.claims[replication.claims["status"] == "not run"]
     assert all(found.startswith("missing: ") for found in open_ones["found"])
-
-
-def test_claims_of_a_run_without_their_cells_are_not_run(tmp_path: Path) -> None:
-    without = ("widths", "candidates", "scores", "strategies", "pool", "qwen")
-    found = compared(results(study(), tmp_path, without=without), PROVENANCE).claims
-    assert set(found[found["id"] != "theorem"]["status"]) <= set(claims.STATUSES)
-    by_id = found.set_index("id")["status"]
-    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
-        assert by_id[name] == "not run"
-
-
-def test_the_simulated_curves_reach_their_plateau_at_five() -> None:
-    assert [curve("Dissimilarity", "beamsearch", M) for M in (5, 15)] == [0.7, 0.7]
-    assert curve("Dissimilarity", "beamsearch", 4) < 0.7 - RULES.claims.plateau
 
 
 @pytest.mark.parametrize(
@@ -338,46 +316,45 @@ def test_a_spread_knows_groups() -> None:
     assert mean_and_std(values, stories) == (0.5, pytest.approx(0.5 / np.sqrt(3)))
 
 
-def test_a_demo_is_not_comparable_on_every_line(tmp_path: Path) -> None:
-    found = compared(results(one_model(demo=True), tmp_path), PROVENANCE)
+def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:
+    found = compared(read(one_model(demo=True), printed_again), PROVENANCE)
     for frame in (found.cells, found.formulations):
         assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
     assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
-    assert beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.HEADLINE)["run"] == 5
+    assert tally(found.differences, HEADLINE)["run"] == 5
     assert len(found.nearer) == 0
     assert "[demo]" in comparison_page.markdown(found).splitlines()[0]
 
 
-FOREST = ("pdf", "svg", "png", "csv", "caption")
+def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(BeamUQError, match="no such file"):
+        compare_with_print(one_model(), tmp_path / "study.json", tmp_path)
+    found = compare_with_print(one_model(), tmp_path / "study.json", tmp_path, partial=True)
+    assert set(found.cells["status"]) == {"not run"}
 
 
-def job(of: Path, out: Path) -> dict[str, Any]:
-    pages = {name: out / f"comparison.{name}" for name in comparison_page.OUTPUTS}
-    return {"study": of} | pages | {f"forest_{kind}": out / f"paired.{kind}" for kind in FOREST}
+def test_a_hostile_title_is_escaped(printed_again: Path) -> None:
+    found = compared(read(one_model("coqa", title="<script>x</script>"), printed_again), PROVENANCE)
+    assert "<script" not in comparison_page.html(found, "<svg></svg>")
 
 
-def test_the_step_writes_every_file_and_the_same_bytes_twice(tmp_path: Path) -> None:
-    of, path = one_model(), tmp_path / "study.json"
-    path.write_text(of.model_dump_json(), encoding="utf-8")
-    write(of, tmp_path, needed_files(of))
-    for name in ("one", "two"):
-        run_job("comparison", job(path, tmp_path / name))
-    written = sorted(file.name for file in (tmp_path / "one").iterdir())
-    assert len(written) == len(comparison_page.OUTPUTS) + len(FOREST)
-    for name in written:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
-    summary = json.loads((tmp_path / "one" / "comparison.summary").read_text(encoding="utf-8"))
+def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
+    tmp_path: Path, printed_again: Path
+) -> None:
+    of, out = printed_again / "study.json", tmp_path / "out"
+    of.write_text(one_model().model_dump_json(), encoding="utf-8")
+    figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")}
+    run_job("comparison", {"study": of} | {name: out / name for name in comparison_page.OUTPUTS} | figure)
+    assert all(path.is_file() for path in figure.values())
+    drawing = (out / "paired.svg").read_text(encoding="utf-8")
+    again = comparison_page.contents(compare_with_print(one_model(), of, printed_again), drawing)
+    assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
+    summary = json.loads(again["summary"])
     assert summary["rows"] == sum(summary["statuses"].values()) == 1958
     assert set(summary["provenance"]["declared"]) == {path.name for path in DECLARED_FILES}
-    page = (tmp_path / "one" / "comparison.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 1
-    assert not re.search(r"<(?:script|link|img|iframe)\b", page)
-    assert len(pd.read_csv(tmp_path / "one" / "comparison.csv")) == 1958
-
-
-def test_a_missing_file_is_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
-    of = tmp_path / "study.json"
-    of.write_text(one_model().model_dump_json(), encoding="utf-8")
-    with pytest.raises(BeamUQError, match="no such file"):
-        run_job("comparison", job(of, tmp_path))
-    run_job("comparison", job(of, tmp_path) | {"partial": True})
+    assert len(summary["provenance"]["inputs"]) == len(needed_files(one_model()))
+    assert again["html"].count("<svg") == 1
+    assert again["html"].count("<details>") == len(RULES.tables)
+    assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])
+    assert len(pd.read_csv(out / "csv")) == 1958
