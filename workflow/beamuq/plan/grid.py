@@ -69,7 +69,10 @@ class Grid:
     def statistics_of(self, recipe: str) -> set[str]:
         """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
         return {
-            need for name in self.study.scoring[recipe].methods for need in resolve(name).needs if need in STATISTICS
+            need
+            for name in self.study.scoring[recipe].methods
+            for need in resolve(name).all_needs
+            if need in STATISTICS
         }
 
     def judges_of(self, recipe: str) -> dict[str, str]:
