@@ -177,8 +177,8 @@ def check(model: Any, prompts: Sequence[Prompt], ours: Sequence[Candidate], thei
         ids = torch.tensor([[*tokens[candidate.prompt_id], *candidate.token_ids]])
         with torch.inference_mode():
             logits = model(ids, logits_to_keep=len(candidate.token_ids) + 1).logits[0, :-1]
-        law = torch.log_softmax(logits.float(), dim=-1)
-        rescored = law.gather(1, torch.tensor(candidate.token_ids)[:, None]).double().sum().item()
+        logprobs = torch.log_softmax(logits.float(), dim=-1)
+        rescored = logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None]).double().sum().item()
         furthest = max(furthest, abs(rescored - candidate.logprob))
     return {
         "greedy identical": by_strategy["greedy"] == theirs["greedy"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -36,18 +37,17 @@ def batch_of(kind: str) -> list[Prompt]:
 def decoded(
     kind: str, model: PreTrainedModel | None = None, policies: Sequence[Policy] = POLICIES, **options: Any
 ) -> list[Candidate]:
-    """What ``model``, or the tiny model of ``kind`` on the CPU, answers."""
+    """What ``model``, or the tiny model of ``kind`` on the CPU, answers to the batch, or to other ``prompts``."""
     usual, tokenizer = tiny_model(kind)
     stops = stop_tokens(tokenizer, usual) | set(range(100, 120))
-    return decode(
-        usual if model is None else model,
-        batch_of(kind),
-        policies,
-        stop_ids=stops,
-        seed=5,
-        max_new_tokens=10,
-        **options,
-    )
+    options = {"prompts": batch_of(kind), "stop_ids": stops, "seed": 5, "max_new_tokens": 8} | options
+    return decode(usual if model is None else model, policies=policies, **options)
+
+
+@cache
+def expected(kind: str) -> list[Candidate]:
+    """What the tiny model of ``kind`` answers on the CPU where nothing is in its way."""
+    return decoded(kind)
 
 
 def assert_same(first: Sequence[Candidate], second: Sequence[Candidate], tolerance: float = 1e-4) -> None:

@@ -85,8 +85,8 @@ def _rescored(kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int =
     with torch.inference_mode():
         positions = (mask.cumsum(-1) - 1).clamp_min(0)
         logits = model(ids, attention_mask=mask, position_ids=positions).logits[0, -len(tokens) - 1 : -1]
-    law = torch.log_softmax(logits.float(), dim=-1)
-    return law.gather(1, torch.tensor(tokens)[:, None])[:, 0].double().numpy()
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    return logprobs.gather(1, torch.tensor(tokens)[:, None])[:, 0].double().numpy()
 
 
 def test_prompts_outgrow_the_sliding_window_and_hypotheses_end_at_many_lengths() -> None:
@@ -142,8 +142,8 @@ def test_tempered_log_probability_is_that_of_the_sharpened_law(kind: str) -> Non
         ids = [*prompts[candidate.prompt_id].token_ids, *candidate.token_ids]
         with torch.inference_mode():
             logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
-        law = torch.log_softmax(logits.double() / 0.7, dim=-1)
-        expected = law.gather(1, torch.tensor(candidate.token_ids)[:, None]).sum().item()
+        logprobs = torch.log_softmax(logits.double() / 0.7, dim=-1)
+        expected = logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None]).sum().item()
         assert candidate.policy_logprob == pytest.approx(expected, abs=1e-4)
 
 
@@ -155,12 +155,12 @@ def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str
             ids = [*prompt.token_ids, *candidate.token_ids]
             with torch.inference_mode():
                 logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1].double()
-            law = torch.log_softmax(logits, dim=-1)
-            assert candidate.entropies == pytest.approx(-(law.exp() * law).sum(-1).numpy(), abs=1e-4)
+            logprobs = torch.log_softmax(logits, dim=-1)
+            assert candidate.entropies == pytest.approx(-(logprobs.exp() * logprobs).sum(-1).numpy(), abs=1e-4)
             assert candidate.top_ids is not None
             assert candidate.top_logprobs is not None
             for step, token in enumerate(candidate.token_ids):
-                ten = law[step].topk(10)
+                ten = logprobs[step].topk(10)
                 assert list(candidate.top_ids[step][:10]) == ten.indices.tolist()
                 assert list(candidate.top_logprobs[step][:10]) == pytest.approx(ten.values.tolist(), abs=1e-4)
                 assert token in candidate.top_ids[step]

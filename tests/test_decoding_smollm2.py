@@ -83,8 +83,8 @@ def test_every_candidate_rescores_on_real_weights() -> None:
         ids = [*tokenizer(candidate.prompt_id)["input_ids"], *candidate.token_ids]
         with torch.inference_mode():
             logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
-        law = torch.log_softmax(logits, dim=-1)
-        expected = law.gather(1, torch.tensor(candidate.token_ids)[:, None])[:, 0].double().numpy()
+        logprobs = torch.log_softmax(logits, dim=-1)
+        expected = logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None])[:, 0].double().numpy()
         assert candidate.token_logprobs == pytest.approx(expected, abs=1e-4)
 
 

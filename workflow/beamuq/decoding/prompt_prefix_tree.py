@@ -44,18 +44,18 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
 def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
     """Cut the edges, in order, into passes of at most ``budget`` tokens; a long edge is cut into pieces."""
     passed: list[Edge] = []
-    room = budget
+    left = budget
     for edge in edges:
         done = 0
         while done < len(edge.tokens):
-            piece = edge.tokens[done : done + room]
+            piece = edge.tokens[done : done + left]
             last = done + len(piece) == len(edge.tokens)
             passed.append(Edge(piece, edge.start + done, edge.members, edge.ends if last else ()))
             done += len(piece)
-            room -= len(piece)
-            if room == 0:
+            left -= len(piece)
+            if left == 0:
                 yield passed
-                passed, room = [], budget
+                passed, left = [], budget
     if passed:
         yield passed
 

@@ -307,7 +307,7 @@ class TreeCache:
         for buffers, fresh in ((self._keys, key), (self._values, value)):
             rows = fresh[0].transpose(0, 1)
             if layer not in buffers:
-                buffers[layer] = self._room(rows, rows.shape[1:])
+                buffers[layer] = self._buffer(rows, rows.shape[1:])
             rows = rows if source is None else rows.index_select(0, source)
             buffers[layer].view(-1, *rows.shape[1:]).index_copy_(0, target, rows)
         return self._keys[layer], self._values[layer]
@@ -316,10 +316,10 @@ class TreeCache:
         self.capacity = capacity
         for buffers in (self._keys, self._values):
             for layer, old in buffers.items():
-                buffers[layer] = self._room(old, old.shape[2:])
+                buffers[layer] = self._buffer(old, old.shape[2:])
                 buffers[layer][:, : old.shape[1]] = old
 
-    def _room(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    def _buffer(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         # Padded passes read places that were never written, masked: those must be finite. Span passes do not, and
         # on a CPU a page that is never touched takes no memory.
         make = like.new_zeros if self.padded else like.new_empty

@@ -56,8 +56,8 @@ def test_lists_hold_the_best_tokens_and_the_best_that_go_on(logits: list[int], s
     assert found[:top] == truth[:top]
     going = [token for token in truth if token not in stops][:top]
     assert [token for token in found if token not in stops][: len(going)] == going
-    law = _logprobs(np.array([logits]))[0]
-    assert query.logprobs[0][: len(found)] == pytest.approx(law[found], abs=1e-6)
+    logprobs = _logprobs(np.array([logits]))[0]
+    assert query.logprobs[0][: len(found)] == pytest.approx(logprobs[found], abs=1e-6)
 
 
 @pytest.mark.parametrize("vocabulary", [3, 255, 256, 257, 1000])
@@ -106,14 +106,14 @@ def test_statistics_are_those_of_the_law_that_policies_see(merge_stop_tokens: se
     logits = np.random.default_rng(0).normal(0, 2, (3, 50))
     query = DistributionQuery(np.array([2, 0]), statistics=True)
     _read(_distributions(50, {2, 5, 40}, merge_stop_tokens), logits, query, rows=2)
-    law = _logprobs(logits)
+    logprobs = _logprobs(logits)
     if merge_stop_tokens:
-        law[:, 2] = np.logaddexp.reduce(law[:, [2, 5, 40]], axis=1)
-        law[:, [5, 40]] = -np.inf
-    weights = np.exp(law)
-    entropy = -(weights * np.where(weights > 0, law, 0)).sum(axis=1)
+        logprobs[:, 2] = np.logaddexp.reduce(logprobs[:, [2, 5, 40]], axis=1)
+        logprobs[:, [5, 40]] = -np.inf
+    weights = np.exp(logprobs)
+    entropy = -(weights * np.where(weights > 0, logprobs, 0)).sum(axis=1)
     assert query.entropies == pytest.approx(entropy[[2, 0]], abs=1e-5)
-    assert query.top_tokens.tolist() == np.argsort(-law[[2, 0]], axis=1)[:, :ALTERNATIVES].tolist()
+    assert query.top_tokens.tolist() == np.argsort(-logprobs[[2, 0]], axis=1)[:, :ALTERNATIVES].tolist()
 
 
 def test_look_ups_are_log_probabilities() -> None:

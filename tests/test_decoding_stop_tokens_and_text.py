@@ -1,0 +1,41 @@
+"""Which tokens end an answer, and the text of its tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from beamuq.decoding import bare_stops, candidate_text, stop_tokens, token_texts
+from tiny import tiny_model
+
+MODEL, TOKENIZER = tiny_model("llama")
+STOPS = stop_tokens(TOKENIZER, MODEL)
+DOTTED = TOKENIZER.convert_tokens_to_ids(".\n")
+PARIS, NEWLINE = TOKENIZER("Paris")["input_ids"], TOKENIZER("\n")["input_ids"]
+
+
+def test_stop_tokens_hold_every_end_and_every_newline() -> None:
+    texts = token_texts(TOKENIZER, range(len(TOKENIZER)))
+    assert {token for token, text in enumerate(texts) if "\n" in text} | {1, 3} == STOPS
+    assert DOTTED in STOPS
+    assert stop_tokens(TOKENIZER, MODEL, newline=False) == {1, 3}
+
+
+def test_bare_stops_add_nothing_to_the_text() -> None:
+    assert STOPS - bare_stops(TOKENIZER, STOPS) == {DOTTED}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "stops", "text"),
+    [
+        ([*PARIS, DOTTED], STOPS, "Paris."),
+        ([*PARIS, *NEWLINE], STOPS, "Paris"),
+        ([*PARIS, 1], STOPS, "Paris"),
+        ([*PARIS, 3], STOPS, "Paris"),
+        (PARIS, STOPS, "Paris"),
+        ([4, *PARIS, 0], STOPS, "Paris"),
+        ([*PARIS, *NEWLINE, *PARIS], frozenset(), "Paris"),
+        ([*PARIS, 40], frozenset({40}), "Paris"),
+    ],
+)
+def test_the_text_ends_at_the_newline_or_the_stop(tokens: list[int], stops: frozenset[int], text: str) -> None:
+    assert candidate_text(TOKENIZER, tokens, stops) == text
