@@ -23,7 +23,8 @@ from beamuq.decoding.greedy_and_samples import Sample, SamplesState
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_causal, plain_prompt_ids
+from beamuq.models.load_model import load_causal
+from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.plan.plan import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study import ROOT, Recipe

@@ -23,7 +23,7 @@ from beamuq import artifacts
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import escape
-from beamuq.models.causal_lm import load_causal
+from beamuq.models.load_model import load_causal
 from beamuq.plan.plan import Plan
 from beamuq.study import PROMPTS, STUDIES
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa

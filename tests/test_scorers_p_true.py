@@ -13,7 +13,7 @@ import torch
 
 from beamuq import decoding
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
+from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
 from tiny import tiny_model
 

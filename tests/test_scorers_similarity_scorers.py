@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 import tiny_scorers
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer
+from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import encoder_model
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_scorers import SCORERS, load_scorer

@@ -177,7 +177,7 @@ def ask(
         if value < 1:
             raise BeamUQError(f"{name}: {value}: must be at least 1")
     from beamuq import decoding
-    from beamuq.models import causal_lm, devices
+    from beamuq.models import devices, prompt_tokens
 
     on, precision = devices.prepare(device, dtype, threads)
     language_model, tokenizer = _loaded_model(model_folder(model), precision, on)
@@ -186,9 +186,9 @@ def ask(
     text = _prompt(question, style, shots, prompt_template)
     if style == "instruct":
         # a thought before the answer would take the answer's place
-        ids = causal_lm.chat_prompt_ids(tokenizer, text, False if causal_lm.can_think(tokenizer) else None)
+        ids = prompt_tokens.chat_prompt_ids(tokenizer, text, False if prompt_tokens.can_think(tokenizer) else None)
     else:
-        ids = causal_lm.plain_prompt_ids(tokenizer, text)
+        ids = prompt_tokens.plain_prompt_ids(tokenizer, text)
     stops = decoding.stop_tokens(tokenizer, language_model)
     found = decoding.decode(
         language_model,
@@ -237,7 +237,7 @@ def ask(
 def _loaded_model(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
     from transformers.utils import logging
 
-    from beamuq.models.causal_lm import load_causal
+    from beamuq.models.load_model import load_causal
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return load_causal(folder, dtype=dtype, device=device)

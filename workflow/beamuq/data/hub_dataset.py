@@ -2,7 +2,7 @@
 
 The commit pins what is downloaded; the lock also keeps a hash of the split's rows (their canonical JSON, so that it
 doesn't depend on the version of the library that wrote the file), and rows that differ are refused. What the file is
-stands in its footer. A hidden twin beside it survives when the workflow engine removes an output before it runs the
+is said in its footer. A hidden copy beside it survives when the workflow engine removes an output before it runs the
 rule again, so nothing is downloaded twice.
 """
 
@@ -40,8 +40,8 @@ def fetch_split(
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
     commit = hub_download.pinned_commit(lock, "datasets", repo_id, offline=offline)
     wanted = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
-    twin = path.with_name(f".{path.name}")
-    if not _is_whole(twin, wanted):
+    hidden = path.with_name(f".{path.name}")
+    if not _is_whole(hidden, wanted):
         if offline:
             raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
         facts = hub_download.describe_dataset(repo_id, commit)
@@ -53,21 +53,21 @@ def fetch_split(
         content = _content(table)
         verify_files(lock, "datasets", repo_id, {f"{config or 'default'}/{split}": content})
         footer = {**(table.schema.metadata or {}), SOURCE: json.dumps({**wanted, "content": content}, sort_keys=True)}
-        with atomic(twin) as temporary:
+        with atomic(hidden) as temporary:
             pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
     with atomic(path) as temporary:
-        shutil.copyfile(twin, temporary)
+        shutil.copyfile(hidden, temporary)
 
 
-def _is_whole(twin: Path, wanted: dict[str, Any]) -> bool:
-    """Whether ``twin`` holds what is wanted, its rows being those that were fetched."""
-    if not twin.is_file():
+def _is_whole(hidden: Path, wanted: dict[str, Any]) -> bool:
+    """Whether ``hidden`` holds what is wanted, its rows being those that were fetched."""
+    if not hidden.is_file():
         return False
     try:
-        source = source_of(twin)
+        source = source_of(hidden)
         if source is None or {key: source.get(key) for key in wanted} != wanted:
             return False
-        return bool(_content(pq.read_table(twin)) == source["content"])
+        return bool(_content(pq.read_table(hidden)) == source["content"])
     except (BeamUQError, pa.ArrowException, OSError):
         return False  # a damaged copy is fetched again
 

@@ -1,6 +1,6 @@
 """A model's folder: which files it needs, and ``fetched.json``, which says what was fetched, from where, its licence.
 
-The manifest has no time, host or path, so the same model gives the same bytes everywhere. A hidden twin of it in the
+The manifest has no time, host or path, so the same model gives the same bytes everywhere. A hidden copy of it in the
 folder lets a later job see that the folder is whole although Snakemake has removed the manifest itself, as it does with
 an output before it runs the rule again.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from beamuq.artifacts import atomic, file_sha256
 from beamuq.errors import BeamUQError
 
-MANIFEST, TWIN = "fetched.json", ".fetched.json"
+MANIFEST, HIDDEN_COPY = "fetched.json", ".fetched.json"
 CONFIG = "config.json"
 TOKENIZER = re.compile(
     r"(tokenizer.*\.(json|model)|vocab\.(json|txt)|merges\.txt|spiece\.model|sentencepiece.*\.model|special_tokens_map\.json"
@@ -137,21 +137,21 @@ def fill_folder(
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the hidden twin of ``manifest``; :func:`publish_manifest` shows it when the folder is in its place."""
-    (folder / TWIN).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    """Write the hidden copy of ``manifest``; :func:`publish_manifest` shows it when the folder is in its place."""
+    (folder / HIDDEN_COPY).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def publish_manifest(folder: Path) -> None:
-    """Show the manifest of a whole folder: copy its twin to ``fetched.json``."""
+    """Show the manifest of a whole folder: copy the hidden one to ``fetched.json``."""
     with atomic(folder / MANIFEST) as temporary:
-        shutil.copyfile(folder / TWIN, temporary)
+        shutil.copyfile(folder / HIDDEN_COPY, temporary)
 
 
 def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:
-    """Whether the folder's twin has these pins and each file it names is there with its hash."""
-    if not (folder / TWIN).is_file():
+    """Whether the folder's hidden manifest has these pins and each file it names is there with its hash."""
+    if not (folder / HIDDEN_COPY).is_file():
         return False
-    manifest = _parse(folder / TWIN)
+    manifest = _parse(folder / HIDDEN_COPY)
     return pins.items() <= manifest.items() and manifest["files"].items() <= describe(folder).items()
 
 

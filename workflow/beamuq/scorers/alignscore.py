@@ -1,4 +1,4 @@
-"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims (D17)?
+"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims (D17, quality)?
 
 A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1). Mode ``nli_sp`` uses
 the three-way head's first class, *aligned*: the context is cut into chunks of sentences, the claim into sentences; the
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer
+from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder
 from beamuq.models.model_provenance import model_identity
 from beamuq.scorers.encoder_model import PackedEncoder

@@ -1,4 +1,4 @@
-"""CCP's labels: does an alternative token say the same as the chosen one, the opposite, or neither (appendix; D16)."""
+"""CCP's labels: does an alternative token say the same as the chosen one, the opposite, or neither (D16, isolated tokens)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ccp_labels(
         Asked once for each distinct pair of words, over all answers. The labels of the two directions are combined by
         :func:`~beamuq.methods.information.combined_label`.
     equivalence_threshold
-        For a scorer without classes: entail iff s ≥ this, else contradict (D18). None for one with classes.
+        For a scorer without classes: entail iff s ≥ this, else contradict (D18, no classes). None for one with classes.
 
     Raises
     ------

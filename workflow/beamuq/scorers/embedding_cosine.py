@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer, load_whole
+from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder
 from beamuq.models.model_provenance import model_identity
 from beamuq.scorers.encoder_model import PackedEncoder
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Embedding(PackedEncoder):
-    """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding (D10).
+    """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding (D18, no classes).
 
     Not entailment: blind to direction, and soft on negation and numbers.
 

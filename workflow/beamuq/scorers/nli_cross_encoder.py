@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import load_tokenizer, load_whole
+from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder
 from beamuq.models.model_provenance import model_identity
 from beamuq.scorers.encoder_model import PackedEncoder, Values
@@ -53,7 +53,7 @@ class _PairClassifier(PackedEncoder):
 
 
 class NLI(_PairClassifier):
-    """Natural language inference: softmax over entailment, neutral and contradiction, no question prepended (D10).
+    """Natural language inference: softmax over entailment, neutral and contradiction, no question prepended (D10, similarity).
 
     Which logit is which class is read from the checkpoint's config, never assumed.
 
@@ -74,7 +74,7 @@ class NLI(_PairClassifier):
 
 
 class CrossEncoder(_PairClassifier):
-    """Semantic textual similarity: one logit through a sigmoid (D10). Not symmetric by construction.
+    """Semantic textual similarity: one logit through a sigmoid (D10, similarity). Not symmetric by construction.
 
     Raises
     ------

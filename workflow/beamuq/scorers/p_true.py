@@ -1,4 +1,4 @@
-"""P(True): the probability that the model calls its own answer true when asked (appendix; D16, one question each).
+"""P(True): the probability that the model calls its own answer true when asked (appendix; D16, what it is shown).
 
 The wording is ``workflow/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
 (:mod:`beamuq.data.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
@@ -16,7 +16,7 @@ from typing import Any
 
 from beamuq.data.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 from beamuq.errors import BeamUQError
-from beamuq.models.causal_lm import chat_prompt_ids, plain_prompt_ids
+from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 
 BATCH_PROMPTS = 32  # prompts held at once; part of the bytes, so not a machine's setting
 PARTS: Mapping[str, frozenset[str]] = {

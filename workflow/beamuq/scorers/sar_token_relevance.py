@@ -1,4 +1,4 @@
-"""SAR's token relevances: how much the meaning of question and answer changes without one token (appendix; D16)."""
+"""SAR's token relevances: how much the meaning of question and answer changes without one token (D16, SAR)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def token_relevances(
 
 
 def without_each_token(tokenizer: Any, token_ids: Sequence[int], terminated: bool) -> list[str]:
-    """The answer's text without its first token, its second, …; the terminator is not left out (D1, D9)."""
+    """The answer's text without its first token, its second, …; the terminator is not left out (D1, endings)."""
     from beamuq.decoding import candidate_text
 
     stops = frozenset(token_ids[-1:]) if terminated else frozenset()

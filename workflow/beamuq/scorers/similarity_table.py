@@ -41,7 +41,7 @@ def needed_pairs(candidates: pa.Table, answer_source: Sequence[str], beam: str |
     """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed order.
 
     For each question, strategy and produced answer: all ordered pairs of the distinct texts of that strategy's
-    candidates and the answer, a text with itself included (D9). Texts of two strategies do not meet.
+    candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet.
 
     Raises
     ------

@@ -44,17 +44,17 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
         kept = job.candidates.parent.with_suffix(".batches")
 
     from beamuq import decoding
-    from beamuq.models import causal_lm, devices
+    from beamuq.models import devices, load_model, prompt_tokens
     from beamuq.models.model_folder import check_folder
     from beamuq.models.model_provenance import model_identity
 
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
     folder = job.model.parent
     check_folder(folder)
-    tokenizer = causal_lm.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
+    tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
-    model, tokenizer = causal_lm.load_causal(folder, dtype=dtype, device=device)
-    causal_lm.check_prompt_lengths(tokens, causal_lm.context_window(model), settings.max_new_tokens)
+    model, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device)
+    prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(model), settings.max_new_tokens)
     stops = decoding.stop_tokens(tokenizer, model, newline=settings.newline_stops)
     merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings.merge_stop_tokens else frozenset()
     policies = policies_of(Recipe.model_validate(settings.recipe, strict=False), model.generation_config)
@@ -166,11 +166,11 @@ def _forget_other_shards(job: CandidatesJob) -> None:
 
 
 def _prompt_ids(tokenizer: Any, prompt: str, settings: CandidatesSettings) -> list[int]:
-    from beamuq.models import causal_lm
+    from beamuq.models import prompt_tokens
 
     if settings.style == "instruct":
-        return causal_lm.chat_prompt_ids(tokenizer, prompt, settings.enable_thinking)
-    return causal_lm.plain_prompt_ids(tokenizer, prompt)
+        return prompt_tokens.chat_prompt_ids(tokenizer, prompt, settings.enable_thinking)
+    return prompt_tokens.plain_prompt_ids(tokenizer, prompt)
 
 
 def _row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import tiny
 from beamuq.errors import BeamUQError
-from beamuq.models import causal_lm
+from beamuq.models import load_model, prompt_tokens
 from beamuq.models.model_folder import describe, publish_manifest, wanted_files, write_manifest
 from beamuq.models.model_provenance import model_identity
 
@@ -35,11 +35,11 @@ def copied(folder: Path, to: Path, *, without: str = "") -> Path:
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
-    model, tokenizer = causal_lm.load_causal(tiny.build_tiny_model(kind, tmp_path), **CPU)
-    ids = causal_lm.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
+    model, tokenizer = load_model.load_causal(tiny.build_tiny_model(kind, tmp_path), **CPU)
+    ids = prompt_tokens.plain_prompt_ids(tokenizer, "Question: why?\nAnswer:")
     assert torch.isfinite(model(input_ids=torch.tensor([ids])).logits).all()
     assert not model.training
-    assert causal_lm.context_window(model) == tiny.CONTEXT
+    assert prompt_tokens.context_window(model) == tiny.CONTEXT
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_each_model_class_loads(kind: str, tmp_path: Path) -> None:
 def test_an_incomplete_folder_is_refused_by_name(part: str, told: str, llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model", without=part)
     with pytest.raises(BeamUQError, match=rf"{folder}: not a model folder, it has {told}"):
-        causal_lm.load_causal(folder, **CPU)
+        load_model.load_causal(folder, **CPU)
     with pytest.raises(BeamUQError, match="no such model folder"):
-        causal_lm.load_causal(tmp_path / "nowhere", **CPU)
+        load_model.load_causal(tmp_path / "nowhere", **CPU)
 
 
 def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Pa
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BeamUQError, match=r"its weights lack model\.layers\.1\.mlp\.up_proj\.weight"):
-        causal_lm.load_causal(folder, **CPU)
+        load_model.load_causal(folder, **CPU)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
@@ -67,7 +67,7 @@ def test_a_truncated_file_is_refused_in_one_line(name: str, llama: Path, tmp_pat
     folder = copied(llama, tmp_path / "model")
     (folder / name).write_bytes((folder / name).read_bytes()[:100])
     with pytest.raises(BeamUQError) as refused:
-        causal_lm.load_causal(folder, **CPU)
+        load_model.load_causal(folder, **CPU)
     assert str(refused.value).startswith(str(folder))
     assert "\n" not in str(refused.value)
 
@@ -76,11 +76,11 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Pa
     folder = copied(llama, tmp_path / "model")
     write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": describe(folder)})
     publish_manifest(folder)
-    causal_lm.load_causal(folder, **CPU)
+    load_model.load_causal(folder, **CPU)
     assert model_identity(folder) == model_identity(llama) | {"source": "hub:a/b", "revision": "c"}
     (folder / "generation_config.json").write_text("{}")
     with pytest.raises(BeamUQError, match=r"generation_config\.json: is not the file that was fetched"):
-        causal_lm.load_causal(folder, **CPU)
+        load_model.load_causal(folder, **CPU)
 
 
 def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     with pytest.raises(BeamUQError, match="cannot be loaded"):
-        causal_lm.load_causal(folder, **CPU)
+        load_model.load_causal(folder, **CPU)
     assert not (tmp_path / "ran").exists()
 
 
@@ -122,21 +122,21 @@ class Tokenizer:
     ("bos", "eos", "expected"), [(True, False, [1, 97, 98]), (False, False, [97, 98]), (True, True, [1, 97, 98])]
 )
 def test_a_plain_prompt_has_the_configured_bos_and_no_eos(bos: bool, eos: bool, expected: list[int]) -> None:
-    assert causal_lm.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
+    assert prompt_tokens.plain_prompt_ids(Tokenizer(bos=bos, eos=eos), "ab") == expected
 
 
 def test_thinking_is_passed_to_a_template_that_knows_it_and_only_to_it() -> None:
     tokenizer = Tokenizer()
-    assert causal_lm.chat_prompt_ids(tokenizer, "a") == [1, 97, 62]  # one BOS, the template's own
+    assert prompt_tokens.chat_prompt_ids(tokenizer, "a") == [1, 97, 62]  # one BOS, the template's own
     with pytest.raises(BeamUQError, match="knows no enable_thinking; remove the key"):
-        causal_lm.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
+        prompt_tokens.chat_prompt_ids(tokenizer, "a", enable_thinking=False)
     tokenizer.chat_template = "{% if enable_thinking %}"
-    assert causal_lm.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
+    assert prompt_tokens.chat_prompt_ids(tokenizer, "a", enable_thinking=False) == [1, 97, *map(ord, "False>")]
     with pytest.raises(BeamUQError, match="can think first; set enable_thinking: false"):
-        causal_lm.chat_prompt_ids(tokenizer, "a")
+        prompt_tokens.chat_prompt_ids(tokenizer, "a")
     tokenizer.chat_template = None
     with pytest.raises(BeamUQError, match="has no chat template; use style: base"):
-        causal_lm.chat_prompt_ids(tokenizer, "a")
+        prompt_tokens.chat_prompt_ids(tokenizer, "a")
 
 
 def test_a_prompt_does_not_depend_on_the_day() -> None:
@@ -145,18 +145,18 @@ def test_a_prompt_does_not_depend_on_the_day() -> None:
     template = dated + "{{ date_string }} {{ messages[0]['content'] }}"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = template
-    assert tokenizer.decode(causal_lm.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
+    assert tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "hello")) == "26 Jul 2024 hello"
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
     with pytest.raises(BeamUQError, match="writes today's date"):
-        causal_lm.chat_prompt_ids(tokenizer, "hello")
+        prompt_tokens.chat_prompt_ids(tokenizer, "hello")
 
 
 def test_a_prompt_must_leave_room_for_its_answer() -> None:
-    causal_lm.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
+    prompt_tokens.check_prompt_lengths({"q1": [0] * 80}, window=100, max_new_tokens=20)
     with pytest.raises(
         BeamUQError, match=r"question q2: its prompt has 81 tokens, the context window of 100 leaves 80"
     ):
-        causal_lm.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
+        prompt_tokens.check_prompt_lengths({"q1": [0] * 80, "q2": [0] * 81}, window=100, max_new_tokens=20)
 
 
 def test_identity_is_that_of_the_content_not_of_the_place(llama: Path, tmp_path: Path) -> None:
@@ -184,13 +184,13 @@ def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
     if not folder.is_dir():
         pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
     torch.set_num_threads(1)
-    model, tokenizer = causal_lm.load_causal(folder, **CPU)
+    model, tokenizer = load_model.load_causal(folder, **CPU)
     shown = [("Who painted the Mona Lisa?", "Leonardo da Vinci"), ("What is the capital of Japan?", "Tokyo")]
     shown += [("Which river runs through London?", "the Thames"), ("How many legs has a spider?", "eight")]
     shots = "".join(f"Question: {question}\nAnswer: {answer}\n\n" for question, answer in shown)
-    ids = causal_lm.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
+    ids = prompt_tokens.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
     with torch.inference_mode():
         best = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
     assert tokenizer.decode([best]) == " Paris"
-    assert causal_lm.context_window(model) == 8192
-    assert tokenizer.decode(causal_lm.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")
+    assert prompt_tokens.context_window(model) == 8192
+    assert tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")
