@@ -62,7 +62,7 @@ class Made(MeasuredCell):
     """A cell with these values; replicates share most of their spread, so that differences scatter by ``spread``."""
 
     def __init__(self, need: Artifact, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
-        self.need, self.path = need, need.path
+        self.artifact, self.path = need, need.path
         self._rows = {stored(key): Measured(v, v - 0.1, v + 0.1, 0.05, n) for key, v in values.items()}
         self._paired = True
         self._replicates = {
@@ -79,7 +79,7 @@ class Stored(MeasuredResults):
 
     def __init__(self, of: Study, cells: Sequence[MeasuredCell], inputs: Inputs, present: Sequence[Artifact]) -> None:
         super().__init__(of, inputs, present)
-        self._made = {cell.need: cell for cell in cells}
+        self._made = {cell.artifact: cell for cell in cells}
 
     def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         return self._made.get(evaluation)
@@ -289,7 +289,7 @@ def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_s
     cells = [cell for model in models for cell in mains(model, values, 0.01)]
     measure = Gains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
     assert "may be too small" not in measure.verdict(evidence(*cells)).found
-    fewer = Made(cells[-1].need, values, 0.01, N - 1)
+    fewer = Made(cells[-1].artifact, values, 0.01, N - 1)
     assert "cells of different questions for unrelated" in measure.verdict(evidence(*cells[:-1], fewer)).found
 
 

@@ -47,7 +47,7 @@ Truths = NDArray[np.bool_]
 class Measure(StrictModel):
     """One kind of measurement."""
 
-    def needs(self, study: Study) -> list[Artifact]:  # noqa: ARG002  (the name is part of the interface)
+    def files(self, study: Study) -> list[Artifact]:  # noqa: ARG002  (the name is part of the interface)
         """Files beside the grid's evaluations, of cells that the grid may or may not have."""
         return []
 
@@ -66,7 +66,7 @@ class OneCell(Measure):
 class OfCandidates(OneCell):
     """A measurement of a cell's candidates."""
 
-    def needs(self, study: Study) -> list[Artifact]:
+    def files(self, study: Study) -> list[Artifact]:
         return candidate_artifacts(study, self.model, self.dataset)
 
 
@@ -340,11 +340,11 @@ class LengthGain(Measure):
     method: str
     short_below: int
 
-    def needs(self, study: Study) -> list[Artifact]:
+    def files(self, study: Study) -> list[Artifact]:
         return [
-            need
+            file
             for dataset in self.datasets
-            for need in (*score_artifacts(study, self.model, dataset), *candidate_artifacts(study, self.model, dataset))
+            for file in (*score_artifacts(study, self.model, dataset), *candidate_artifacts(study, self.model, dataset))
         ]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
@@ -379,7 +379,7 @@ class Curves(OneCell):
     kind: Literal["rejection curves"]
     methods: list[str]
 
-    def needs(self, study: Study) -> list[Artifact]:
+    def files(self, study: Study) -> list[Artifact]:
         return score_artifacts(study, self.model, self.dataset)
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
@@ -506,7 +506,7 @@ class RunVariance(OneCell):
     kind: Literal["variance across runs"]
     questions: int
 
-    def needs(self, study: Study) -> list[Artifact]:
+    def files(self, study: Study) -> list[Artifact]:
         recipe = _pool(study, self.model, self.dataset)
         if recipe is None:
             return []
@@ -520,15 +520,15 @@ class RunVariance(OneCell):
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         study, inputs = evidence.study, evidence.results.inputs
         evidence.check(self.model, self.dataset, _pool(study, self.model, self.dataset) or study.main.recipe)
-        needs = self.needs(study)
-        if not needs:
+        files = self.files(study)
+        if not files:
             raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {self.dataset}")
-        evidence.require(needs)
-        scores, beam, ids = self._dissimilarities(evidence, needs)
+        candidates, similarity, quality_file, questions = evidence.require(files)
+        scores, beam, ids = self._dissimilarities(evidence, candidates, similarity)
         evidence.enough(len(ids), self.dataset, self.questions)
-        rated = inputs.frame(needs[2])
+        rated = inputs.frame(quality_file)
         quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[ids].to_numpy(dtype=np.float64)
-        groups = list(inputs.frame(needs[3]).set_index("id")["group"].loc[ids])
+        groups = list(inputs.frame(questions).set_index("id")["group"].loc[ids])
         limit = study.evaluation.max_rejection
         prr = np.array([prr_and_auc.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
         variance = scores.var(axis=1, ddof=1)
@@ -543,11 +543,13 @@ class RunVariance(OneCell):
         clear: Part = "yes" if gain > evidence.rules.agreement.z * std else "no"
         return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
 
-    def _dissimilarities(self, evidence: ClaimEvidence, needs: Sequence[Artifact]) -> tuple[Floats, Floats, list[str]]:
+    def _dissimilarities(
+        self, evidence: ClaimEvidence, candidates: Artifact, similarity_file: Artifact
+    ) -> tuple[Floats, Floats, list[str]]:
         """Sampled Dissimilarity [N, runs], its beam form [N], ids [N]."""
         main, inputs = evidence.study.main, evidence.results.inputs
-        frame = inputs.frame(needs[0])
-        pairs = inputs.frame(needs[1]).set_index(["id", "premise", "hypothesis"])["entail"]
+        frame = inputs.frame(candidates)
+        pairs = inputs.frame(similarity_file).set_index(["id", "premise", "hypothesis"])["entail"]
         answer_source = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
         ids = [str(key) for key in answer_source.index]
 
@@ -557,7 +559,7 @@ class RunVariance(OneCell):
             keys = pd.MultiIndex.from_arrays([rows["id"], answer_source.loc[rows["id"]], rows["text"]])
             s = pairs.reindex(keys).to_numpy(dtype=np.float64)
             if np.isnan(s).any():
-                raise NotRunError(f"{needs[1].path} lacks pairs of answers and candidates")
+                raise NotRunError(f"{similarity_file.path} lacks pairs of answers and candidates")
             return s.reshape(len(ids), -1), np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(len(ids), -1)
 
         s, _ = similarity(main.sample)

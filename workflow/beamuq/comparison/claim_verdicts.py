@@ -127,31 +127,29 @@ class ClaimEvidence:
     def candidates(self, model: str, dataset: str) -> Candidates:
         """The main recipe's candidates of a cell."""
         self.check(model, dataset, self.study.main.recipe, scored=False)
-        needs = candidate_artifacts(self.study, model, dataset)
-        self.require(needs)
-        found = Candidates(self.results.inputs, *needs)
+        candidates, questions = self.require(candidate_artifacts(self.study, model, dataset))
+        found = Candidates(self.results.inputs, candidates, questions)
         self.enough(len(found.ids), dataset)
         return found
 
     def scored(self, model: str, dataset: str) -> QuestionScores:
         """The main recipe's scores and quality of a cell, by question."""
         self.check(model, dataset, self.study.main.recipe)
-        needs = score_artifacts(self.study, model, dataset)
-        self.require(needs)
-        scores, quality, questions = needs
+        scores, quality, questions = self.require(score_artifacts(self.study, model, dataset))
         found = QuestionScores(self.results.inputs, scores, quality, questions)
         self.enough(len(found.ids), dataset)
         return found
 
-    def require(self, needs: Sequence[Artifact]) -> None:
-        """Raises NotRunError if a file is not there."""
-        for need in needs:
-            if need not in self.results.present:
-                raise NotRunError(f"{need.path} was not run")
+    def require(self, files: Sequence[Artifact]) -> Sequence[Artifact]:
+        """The same files. Raises NotRunError if one is not there."""
+        for file in files:
+            if file not in self.results.present:
+                raise NotRunError(f"{file.path} was not run")
+        return files
 
     def measured(self, cell: MeasuredCell, key: Key) -> None:
         """Raises NotRunError if a cell lacks a measurement, or it is not the paper's."""
-        self.check(cell.need.model, cell.need.dataset, cell.need.recipe, key)
+        self.check(cell.artifact.model, cell.artifact.dataset, cell.artifact.recipe, key)
         if key not in cell or cell[key].value is None:
             raise NotRunError(f"{cell.path} has no value for {' '.join(filter(None, key))}")
 

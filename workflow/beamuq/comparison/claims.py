@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
 from pydantic import Field, model_validator
 
-from beamuq.artifacts import Artifact
 from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
-from beamuq.comparison.compare_numbers import DEMO
+from beamuq.comparison.compare_numbers import DEMO, NOT_COMPARABLE
 from beamuq.comparison.comparison_rules import FOLDER, read_declared
-from beamuq.exhibits.exhibit_inputs import distinct
-from beamuq.study import Study
 from beamuq.validation import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
@@ -44,39 +42,20 @@ def read_claims(folder: Path = FOLDER) -> list[Claim]:
     return found
 
 
-def needs(study: Study, claims: Sequence[Claim]) -> list[Artifact]:
-    """What claims read beside evaluations, where the study's grid has it."""
-    there = {
-        (model, dataset, entry.recipe) for entry in study.grid for model in entry.models for dataset in entry.datasets
-    }
-    wanted = [need for claim in claims if claim.decided_by for need in claim.decided_by.needs(study)]
-    cells = {need.dataset for need in wanted if (need.model, need.dataset, need.recipe) in there}
-    return distinct(
-        [
-            need
-            for need in wanted
-            if (need.model, need.dataset, need.recipe) in there or (not need.model and need.dataset in cells)
-        ]
-    )
-
-
 def judge(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
     """One row a claim; ``COLUMNS``."""
-    rows = []
-    for claim in claims:
-        row: dict[str, str] = {"id": claim.id, "where": claim.where, "claim": claim.claim}
-        row |= {"sign": "-", "size": "-", "significance": "-"}
-        if evidence.study.demo:
-            rows.append(row | {"status": "not comparable", "found": DEMO})
-            continue
-        if claim.decided_by is None:
-            rows.append(row | {"status": "not run", "found": f"missing: {claim.missing}"})
-            continue
-        try:
-            verdict = claim.decided_by.verdict(evidence)
-        except NotRunError as reason:
-            rows.append(row | {"status": "not run", "found": str(reason)})
-            continue
-        parts = {"sign": verdict.sign, "size": verdict.size, "significance": verdict.significance}
-        rows.append(row | parts | {"status": verdict.status, "found": verdict.found})
+    rows = [claim.model_dump(include={"id", "where", "claim"}) | _judged(claim, evidence) for claim in claims]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _judged(claim: Claim, evidence: ClaimEvidence) -> dict[str, str]:
+    nothing = {"sign": "-", "size": "-", "significance": "-"}
+    if evidence.study.demo:
+        return nothing | {"status": NOT_COMPARABLE, "found": DEMO}
+    try:
+        if claim.decided_by is None:
+            raise NotRunError(f"missing: {claim.missing}")
+        verdict = claim.decided_by.verdict(evidence)
+    except NotRunError as reason:
+        return nothing | {"status": "not run", "found": str(reason)}
+    return {**asdict(verdict), "status": verdict.status}

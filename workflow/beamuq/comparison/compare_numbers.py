@@ -123,13 +123,13 @@ def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formula
     if isinstance(parts, str):
         return OurMeasurement(None, parts, sum(sizes))
     measured, counts = parts
-    need = found.files[0]
+    file = found.files[0]
     of = Measurement(
         key.model,
         tuple(datasets),
-        need.recipe,
+        file.recipe,
         part="accuracy" if table.part == "accuracy" else "scores",
-        scorer=need.scorer,
+        scorer=file.scorer,
         role=table.scorer or "nli",
         metric=key.metric,
         method=key.method,

@@ -11,25 +11,10 @@ from numpy.typing import NDArray
 from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, intervals
 from beamuq.exhibits.evaluation_values import Key, Measured, Measurements, stored
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.study import Study
 
 Floats = NDArray[np.float64]
-
-
-def needs(study: Study) -> list[Artifact]:
-    """Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies."""
-    found = []
-    for entry in study.grid:
-        for model in entry.models:
-            for dataset in entry.datasets:
-                for scorer in entry.scorers:
-                    names = {"dataset": dataset, "model": model, "recipe": entry.recipe, "scorer": scorer}
-                    found += [Artifact("evaluation", **names), Artifact("replicates", **names)]
-                if entry.recipe == study.main.recipe:
-                    found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric))
-                    found.append(Artifact("questions", dataset))
-    return distinct(found)
 
 
 class MeasuredCell(Measurements):
@@ -37,7 +22,7 @@ class MeasuredCell(Measurements):
 
     def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact) -> None:
         super().__init__(study, inputs, evaluation, replicates)
-        self.need = evaluation
+        self.artifact = evaluation
 
     @property
     def questions(self) -> int:
@@ -49,7 +34,7 @@ class MeasuredCell(Measurements):
 
 
 class MeasuredResults:
-    """What was run. ``present``: the needs whose files are there."""
+    """What was run. ``present``: the files that are there."""
 
     def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact]) -> None:
         self.study, self.inputs, self.present = study, inputs, frozenset(present)
