@@ -1,4 +1,4 @@
-"""When the beam-weighted estimator beats Monte Carlo (Theorem 1), with its distribution-free condition put right (D20).
+"""When the beam-weighted estimator beats Monte Carlo: Theorem 1, its condition on the mass put right (D20, theorem).
 
 Notation: outcomes of probability p, the dissimilarity 1 − s in [0, 1] of each to the produced answer, a beam set B of
 covered mass m_B, and M samples. The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is an equivalence.

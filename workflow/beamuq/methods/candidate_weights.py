@@ -11,7 +11,7 @@ import numpy as np
 
 from beamuq.methods.array_math import Array, Mask, log_sum_exp
 
-LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw (D11)
+LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw (D11, weights)
 
 
 def uniform(mask: Mask) -> Array:

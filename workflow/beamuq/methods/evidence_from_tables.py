@@ -32,7 +32,7 @@ class CellTables:
     main_beam
         The search whose first beam is the produced answer ``top_beam``.
     equivalence_threshold
-        Threshold on s for a scorer without classes (D18); None for one with classes.
+        Threshold on s for a scorer without classes (D18, no classes); None for one with classes.
     sar_similarity
         Where SAR's sentence similarity comes from: the cross-encoder's file, the scorer's own, ROUGE-L; None: nowhere.
 
@@ -97,7 +97,7 @@ class CellTables:
         ----------
         strategy
             As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
-            (D14); beams and diverse beams their restricted mass with floor ``epsilon``; hybrids both.
+            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; hybrids both.
         answer_source
             The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
         budget
@@ -126,7 +126,10 @@ class CellTables:
         )
 
     def _rows(self, strategy: str, budget: int | None = None) -> Index:
-        """Rows of the candidates table, [N, M]: draws as drawn, any search's by descending p (D12); −1 on padding."""
+        """Rows of the candidates table, [N, M], −1 on padding.
+
+        Draws stand as drawn, a search's candidates by descending p (D12, Semantic Entropy depends on the order).
+        """
         rows = rows_where(self._candidates, strategy=strategy)
         order = self._rank[rows]
         if kind_of(strategy) not in ("sample", "hybrid"):

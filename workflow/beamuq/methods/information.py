@@ -1,7 +1,7 @@
 """Scores of the produced answer alone: what the model's own probabilities say of it (appendix of the paper).
 
 Arrays have a leading axis N of questions; every score is higher where the answer is more uncertain. Probabilities are
-natural logs; lengths count the terminator (D2).
+natural logs; lengths count the terminator (D2, ending counted).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def claim_conditioned_probability(logprobs: Array, labels: npt.NDArray[np.int8],
 
 
 def combined_label(forward: str, backward: str) -> str:
-    """One label from the two directions of an NLI pair (D16).
+    """One label from the two directions of an NLI pair (D16, CCP).
 
     Equal labels stand; entailment against contradiction is neutral; otherwise the label that is not neutral.
     """

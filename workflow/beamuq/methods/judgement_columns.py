@@ -33,7 +33,7 @@ class JudgementColumns:
         return UNKNOWN if values is None else np.asarray(values.to_numpy())
 
     def ccp(self, answer_source: str, candidates: pa.Table, answers: Index) -> Array:
-        """CCP of the produced answers, rows ``answers`` [N] of the candidates; the chosen token always counts (D16)."""
+        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always counts (D16, CCP)."""
         labels = self._of_answers("ccp_labels", answer_source)
         if labels is None:
             return UNKNOWN

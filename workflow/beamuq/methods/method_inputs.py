@@ -33,11 +33,11 @@ class _ReadOnlyArrays:
 
 @dataclass(frozen=True)
 class Pairs(_ReadOnlyArrays):
-    """Similarities within N candidate sets. Node 0 is the produced answer; row = premise, column = hypothesis (D10).
+    """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N, M+1].
 
-    similarity [N, M+1, M+1] in [0, 1]; contradiction alike; same [N, M+1, M+1], symmetric: both mean the same (D12,
-    D18); identical [N, M+1, M+1]: both are the same text, part of ``clusters`` and ``linked`` where it is known;
-    mask [N, M+1].
+    Node 0 is the produced answer; row = premise, column = hypothesis (D10, similarity). similarity in [0, 1];
+    contradiction alike; same, symmetric: both mean the same (D12, Semantic Entropy; D18, no classes); identical: both
+    are the same text, part of ``clusters`` and ``linked`` where it is known.
     """
 
     similarity: Array
@@ -48,20 +48,20 @@ class Pairs(_ReadOnlyArrays):
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of the graph with the produced answer in it (D10)."""
+        """Eigenvalues and eigenvectors of the graph with the produced answer in it (D10, similarity)."""
         found = spectral.spectrum(self.similarity, self.mask)
         _read_only(*found)
         return found
 
     @cached_property
     def linked(self) -> Mask:
-        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text (D12, D9)."""
+        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text (D9, texts)."""
         entailed = self.similarity > self.contradiction
         return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
 
     @cached_property
     def clusters(self) -> Index:
-        """The semantic cluster of each candidate, [N, M] (D12); the same text is always in the same one (D9)."""
+        """The semantic cluster of each candidate, [N, M] (D12, clusters); equal texts share one (D9, texts)."""
         found = semantic.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
         _read_only(found)
         return found
@@ -110,7 +110,7 @@ class Evidence(_ReadOnlyArrays):
 
     @property
     def to_produced(self) -> Array:
-        """s(y_i, y*), [N, M]: premise y*, hypothesis y_i (D10)."""
+        """s(y_i, y*), [N, M]: premise y*, hypothesis y_i (D10, similarity)."""
         return self.pairs.similarity[:, 0, 1:]
 
     @property

@@ -34,7 +34,8 @@ def words(text: str) -> list[str]:
 def rouge_l(one: str, other: str) -> float:
     """ROUGE-L F-measure of two texts after stemming, in [0, 1], symmetric.
 
-    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too (D11), else 0.
+    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too, else 0 (D11,
+    degenerate input).
     """
     if not words(one) and not words(other):
         return float(one == other)
@@ -57,7 +58,7 @@ def rouge_matrix(texts: Texts, mask: Mask) -> Array:
 def lexical_similarity(similarity: Array, mask: Mask) -> Array:
     """LexicalSimilarity, 1 − the mean similarity of the M(M−1)/2 pairs of candidates (eq. lsrl).
 
-    similarity [N, M, M], symmetric, in [0, 1] → [N] in [0, 1], higher = more uncertain; 0 for a single candidate (D11).
+    similarity [N, M, M], symmetric, in [0, 1] → [N] in [0, 1], higher = more uncertain; 0 for a single candidate.
     """
     M = mask.sum(axis=1)
     pairs = mask[:, :, None] & mask[:, None, :] & np.triu(np.ones(similarity.shape[1:], dtype=bool), k=1)

@@ -1,7 +1,8 @@
 """Scores from the graph Laplacian of a candidate set: Eccentricity, EigVecDissimilarity, EigValLaplacian, NumSemSets.
 
 L = I − D^(−1/2) W D^(−1/2) with W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node of degree zero is a
-component of its own, with eigenvalue 0 (D11). Arrays have a leading axis N; ``mask`` [N, n] is False on padding.
+component of its own, with eigenvalue 0 (D11, degenerate input). Arrays have a leading axis N; ``mask`` [N, n] is False
+on padding.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
     """How much of each eigenvector is retained, [N, n] in [0, 1], when the ``K`` lowest are.
 
     Where K cuts an eigenspace (several equal eigenvalues), each of its eigenvectors counts the same fraction: the
-    projector is weighed, so that the result does not depend on a basis (D11). K is at most a question's nodes.
+    projector is weighed, so that the result does not depend on a basis (D11, degenerate input). K is at most a
+    question's nodes.
     """
     size = np.minimum(K, mask.sum(axis=1))[:, None]
     space = np.cumsum(np.diff(eigenvalues, axis=1, prepend=eigenvalues[:, :1]) > EQUAL, axis=1)
@@ -83,7 +85,7 @@ def eigval_laplacian(similarity: Array, mask: Mask) -> Array:
 
 
 def num_sem_sets(linked: Mask, mask: Mask) -> Array:
-    """NumSemSets, the number of connected components of the candidates' graph (appendix; D12).
+    """NumSemSets, the number of connected components of the candidates' graph (appendix; D12, both directions).
 
     linked [N, M, M]: whether i and j entail each other, in both directions, more than they contradict
     → [N], whole numbers from 1 to M; higher = more uncertain.
