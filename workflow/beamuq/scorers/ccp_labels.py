@@ -1,4 +1,4 @@
-"""CCP's labels: does an alternative token say the same as the chosen one, the opposite, or neither (D16, isolated tokens)."""
+"""CCP's labels: does an alternative token mean the same as the chosen one, the opposite, or neither (D16, CCP)."""
 
 from __future__ import annotations
 

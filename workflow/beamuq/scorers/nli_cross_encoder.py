@@ -53,7 +53,7 @@ class _PairClassifier(PackedEncoder):
 
 
 class NLI(_PairClassifier):
-    """Natural language inference: softmax over entailment, neutral and contradiction, no question prepended (D10, similarity).
+    """Natural language inference: softmax over three classes, no question prepended (D10, similarity).
 
     Which logit is which class is read from the checkpoint's config, never assumed.
 

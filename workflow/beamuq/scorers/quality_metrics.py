@@ -1,4 +1,4 @@
-"""Quality of an answer: words shared with a reference, exact match, AlignScore (D17, quality); a new metric is added here."""
+"""Quality of an answer: words shared with a reference, exact match, AlignScore (D17, quality); new ones go here."""
 
 from __future__ import annotations
 
