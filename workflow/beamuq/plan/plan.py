@@ -61,7 +61,7 @@ class Plan:
     @cached_property
     def jobs(self) -> Jobs:
         """The job of every rule."""
-        return Jobs(self.study, self.machine, self.grid, self.paths)
+        return Jobs(self.machine, self.grid, self.paths)
 
     # -- targets -------------------------------------------------------------------------------------------------
 

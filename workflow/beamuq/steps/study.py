@@ -1,0 +1,11 @@
+"""Write down the study as exhibits and pages see it."""
+
+from __future__ import annotations
+
+from beamuq import artifacts
+from beamuq.plan.job_types import MachineOptions, StudyJob
+
+
+def run(job: StudyJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+    """Write the JSON that the plan made."""
+    artifacts.write_text(job.study, job.content + "\n")
