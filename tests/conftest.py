@@ -62,8 +62,22 @@ def finished(once: Once, tiny_models: Path) -> Workplace:
     return Workplace(once("finished", lambda folder: Workplace(folder, micro_study(tiny_models)).run()))
 
 
+MARKS = {
+    "model": {"torch", "transformers", "tiny", "tiny_scorers", "small_batch", "pretend_card"},
+    "snakemake": {"run_snakemake", "micro"},
+}
+"""By mark: a test module that imports one of these, or anything of them, has it."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that no worker is left alone with them at the end."""
+    """Mark what `make quick` leaves out; the longest first, so that no worker is left alone with them at the end."""
+    for item in items:
+        values = vars(item.getparent(pytest.Module).obj).values()  # type: ignore[union-attr]
+        imported = {getattr(value, "__module__", None) or getattr(value, "__name__", None) for value in values}
+        for mark, helpers in MARKS.items():
+            if helpers & imported:
+                item.add_marker(mark)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,22 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beamuq.study import ROOT, STUDIES
+from beamuq.study import STUDIES
+from conftest import Once
+from micro import Workplace
 from tiny import build_tiny_model
 from tiny_scorers import build_nli
 
-SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
-ENVIRONMENT = os.environ | {
-    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-}
-KINDS = {"llama": "base", "qwen3": "instruct", "gemma3": "base"}
+KINDS = {"gemma3": "base", "qwen3": "instruct"}
+
+pytestmark = pytest.mark.slow
 
 
-def micro_study(folder: Path) -> dict[str, Any]:
-    """The demo study cut to three tiny models, two datasets, six questions and an NLI classifier."""
+def end_to_end_study(folder: Path) -> dict[str, Any]:
+    """The demo study cut to two tiny models, which are built, two datasets, six questions and an NLI classifier."""
+    for kind in KINDS:
+        config = build_tiny_model(kind, folder / kind) / "config.json"
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     study["models"] = {
         f"tiny-{kind}": {
@@ -43,74 +42,34 @@ def micro_study(folder: Path) -> dict[str, Any]:
         for kind, style in KINDS.items()
     }
     study["datasets"] = {key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")}
-    nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{folder / 'nli'}"}
+    nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{build_nli(folder / 'nli')}"}
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
     study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
     del study["recipes"]["widths"], study["scoring"]["widths"]
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
-    study["grid"] = [
-        {"recipe": "main", "models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]},
-        {
-            "recipe": "strategies",
-            "models": ["tiny-llama"],
-            "datasets": ["triviaqa"],
-            "questions": 4,
-            "scorers": ["nli"],
-        },
-    ]
-    study["exhibits"] = ["qa_mean_prr", "qa_llama", "base_accs", "redundancy"]
+    everything = {"models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
+    one_cell = {"models": ["tiny-gemma3"], "datasets": ["triviaqa"], "questions": 4, "scorers": ["nli"]}
+    study["grid"] = [{"recipe": "main"} | everything, {"recipe": "strategies"} | one_cell]
+    study["exhibits"] = ["qa_mean_prr", "qa_gemma3", "base_accs", "redundancy"]
     return study
 
 
-class Workplace:
-    """A folder in which the micro study runs, as a user's own would."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for kind in KINDS:
-            config = build_tiny_model(kind, folder / kind) / "config.json"
-            config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
-        build_nli(folder / "nli")
-        (folder / "micro.yaml").write_text(yaml.safe_dump(micro_study(folder), sort_keys=False))
-        shutil.copy(ROOT / "config.yaml", folder)
-
-    def run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [
-                SNAKEMAKE,
-                "--snakefile",
-                str(ROOT / "Snakefile"),
-                "--cores",
-                "2",
-                *arguments,
-                "--config",
-                "study=micro.yaml",
-            ],
-            cwd=self.folder,
-            env=ENVIRONMENT,
-            text=True,
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
-        logs = "\n".join(path.read_text() for path in self.folder.glob("logs/**/*.log")) if done.returncode else ""
-        assert done.returncode == 0, done.stderr + logs
-        return done.stdout + done.stderr
-
-    def frame(self, path: str) -> pd.DataFrame:
-        return pq.read_table(self.folder / path).to_pandas()
+@pytest.fixture(scope="session")
+def workplace(once: Once) -> Workplace:
+    """The study, run once; not to be changed."""
+    models = once("end_to_end_models", lambda _: None)
+    return Workplace(once("end_to_end", lambda folder: Workplace(folder, end_to_end_study(models)).run()))
 
 
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    place = Workplace(tmp_path_factory.mktemp("micro"))
-    place.run()
-    return place
+@pytest.fixture
+def place(workplace: Workplace, tmp_path: Path) -> Workplace:
+    """A copy, to change."""
+    return workplace.copy(tmp_path / "place")
 
 
 def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
-    for name in ("qa_mean_prr", "qa_llama", "base_accs"):
+    for name in ("qa_mean_prr", "qa_gemma3", "base_accs"):
         for suffix in ("csv", "tex", "md", "html"):
             assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
         for suffix in ("tex", "md", "html"):
@@ -131,8 +90,8 @@ def test_each_model_class_yields_whole_candidate_sets(kind: str, workplace: Work
 
 
 def test_every_strategy_of_a_recipe_is_decoded_and_scored(workplace: Workplace) -> None:
-    strategies = workplace.frame("results/micro/candidates/tiny-llama/triviaqa/strategies.parquet")["strategy"]
-    settings = workplace.frame("results/micro/scores/nli/tiny-llama/triviaqa/strategies.parquet")["setting"]
+    strategies = workplace.frame("results/micro/candidates/tiny-gemma3/triviaqa/strategies.parquet")["strategy"]
+    settings = workplace.frame("results/micro/scores/nli/tiny-gemma3/triviaqa/strategies.parquet")["setting"]
     assert strategies.nunique() == 1 + 6 + 1 + 8 + 9
     assert set(strategies) - {"greedy"} <= set(settings)
     assert {"epsilon=0.00001", "alpha=0.3", "K=10"} <= set(settings)
@@ -146,8 +105,8 @@ def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace)
 
 
 def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
-    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_llama.csv", keep_default_na=False)
-    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-llama/triviaqa/main.parquet")
+    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_gemma3.csv", keep_default_na=False)
+    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-gemma3/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
     stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.answer_source == "greedy")]
@@ -160,8 +119,8 @@ def test_the_mean_table_is_the_mean_of_the_models_tables(workplace: Workplace) -
     tables = workplace.folder / "results/micro/tables"
     keys = ["method", "variant"]
     mean = pd.read_csv(tables / "qa_mean_prr.csv", keep_default_na=False)
-    mean = mean[mean.model == "tiny-llama"].set_index(keys)["value"]
-    own = pd.read_csv(tables / "qa_llama.csv", keep_default_na=False)
+    mean = mean[mean.model == "tiny-gemma3"].set_index(keys)["value"]
+    own = pd.read_csv(tables / "qa_gemma3.csv", keep_default_na=False)
     parts = own[own.dataset != "mean"]
     assert set(parts.dataset) == {"triviaqa", "coqa"}
     for key, value in own[own.dataset == "mean"].set_index(keys)["value"].items():
@@ -181,7 +140,7 @@ def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workpla
 
 def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> None:
     drawn = pd.read_csv(workplace.folder / "figures/micro/redundancy.csv")
-    candidates = workplace.frame("results/micro/candidates/tiny-llama/triviaqa/main.parquet")
+    candidates = workplace.frame("results/micro/candidates/tiny-gemma3/triviaqa/main.parquet")
     samples = candidates[candidates.strategy == "sample T=1.0"]
     redundant = 1 - samples.groupby("id")["text"].nunique() / 10
     everything = drawn.set_index("length").loc["All"]
@@ -189,41 +148,34 @@ def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> No
     assert everything["redundancy"] == pytest.approx(redundant.mean())
 
 
-def test_a_second_run_does_nothing(workplace: Workplace) -> None:
-    assert "Nothing to be done" in workplace.run()
+def test_the_ledger_follows_the_last_run_of_a_job_alone(place: Workplace) -> None:
+    quality = place.folder / "results/micro/quality/answer_f1/tiny-gemma3/triviaqa/main.parquet"
+    before = quality.read_bytes()
+    assert "Nothing to be done" in place.run()
+    place.run("--force", str(quality.relative_to(place.folder)))
+    assert quality.read_bytes() == before
+    assert re.findall(r"\(Rule: (\w+)\)", place.run()) == ["ledger", "all"]
+    assert "Nothing to be done" in place.run()
 
 
-def test_the_ledger_follows_the_last_run_of_a_job_alone(workplace: Workplace) -> None:
-    quality = "quality/answer_f1/tiny-llama/triviaqa/main"
-    before = (workplace.folder / f"results/micro/{quality}.parquet").read_bytes()
-    workplace.run("--force", f"results/micro/{quality}.parquet")
-    assert (workplace.folder / f"results/micro/{quality}.parquet").read_bytes() == before
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
-    assert "Nothing to be done" in workplace.run()
+def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(place: Workplace) -> None:
+    shutil.rmtree(place.folder / "results/micro/benchmarks")
+    assert re.findall(r"\(Rule: (\w+)\)", place.run()) == ["ledger", "all"]
+    page = (place.folder / "results/micro/ledger.html").read_text()
+    assert "No benchmark is beside the tables of: candidates (5 of 5 jobs), " in page
 
 
-def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(workplace: Workplace) -> None:
-    benchmarks, away = workplace.folder / "results/micro/benchmarks", workplace.folder / "away"
-    benchmarks.rename(away)
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
-    page = (workplace.folder / "results/micro/ledger.html").read_text()
-    assert "No benchmark is beside the tables of: candidates (7 of 7 jobs), " in page
-    away.rename(benchmarks)
-    assert re.findall(r"\(Rule: (\w+)\)", workplace.run()) == ["ledger", "all"]
-    assert "No benchmark" not in (workplace.folder / "results/micro/ledger.html").read_text()
-
-
-def test_redrawing_a_figure_runs_its_rule_alone(workplace: Workplace) -> None:
-    (workplace.folder / "figures/micro/redundancy.pdf").unlink()
-    output = workplace.run("figures/micro/redundancy.pdf")
+def test_redrawing_a_figure_runs_its_rule_alone(place: Workplace) -> None:
+    (place.folder / "figures/micro/redundancy.pdf").unlink()
+    output = place.run("figures/micro/redundancy.pdf")
     assert re.findall(r"\(Rule: (\w+)\)", output) == ["figure"]
 
 
-def test_the_same_study_gives_the_same_bytes(workplace: Workplace) -> None:
-    path = workplace.folder / "results/micro/candidates/tiny-gemma3/coqa/main.parquet"
+def test_the_same_study_gives_the_same_bytes(place: Workplace) -> None:
+    path = place.folder / "results/micro/candidates/tiny-gemma3/coqa/main.parquet"
     first = path.read_bytes()
     path.unlink()
-    workplace.run(str(path.relative_to(workplace.folder)))
+    place.run(str(path.relative_to(place.folder)))
     assert path.read_bytes() == first
 
 
@@ -261,21 +213,21 @@ def opened(browser: str, page: Path, folder: Path) -> tuple[str, set[str]]:
 
 
 @pytest.mark.browser
-def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) -> None:
+def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no headless Chromium")
-    workplace.run("--report", "report.zip")
-    shutil.unpack_archive(workplace.folder / "report.zip", workplace.folder / "unpacked")
-    asking = workplace.folder / "asking.html"
+    place.run("--report", "report.zip")
+    shutil.unpack_archive(place.folder / "report.zip", place.folder / "unpacked")
+    asking = place.folder / "asking.html"
     asking.write_text('<!DOCTYPE html><title>x</title><img src="https://example.org/x.png">')
-    assert opened(browser, asking, workplace.folder)[1] == {"example.org"}
-    page = next((workplace.folder / "unpacked").rglob("report.html"))
-    rendered, asked = opened(browser, page, workplace.folder)
+    assert opened(browser, asking, place.folder)[1] == {"example.org"}
+    page = next((place.folder / "unpacked").rglob("report.html"))
+    rendered, asked = opened(browser, page, place.folder)
     assert asked == set()
     for category in ("0 Study", "1 Tables", "2 Figures"):
         assert category in rendered
-    kept = [path.name for path in (workplace.folder / "unpacked").rglob("*") if path.is_file()]
+    kept = [path.name for path in (place.folder / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     styles = [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")]
     assert styles == [2, 2]  # the paper's style and the one with intervals
@@ -284,9 +236,9 @@ def test_the_report_opens_offline_and_lists_every_exhibit(workplace: Workplace) 
         "overview.html": ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy"),
         "ledger.html": ("By rule",),
     }.items():
-        (file,) = (workplace.folder / "unpacked").rglob(name)
+        (file,) = (place.folder / "unpacked").rglob(name)
         assert str(file.relative_to(page.parent)) in source  # what the report's link leads to
-        rendered, asked = opened(browser, file, workplace.folder)
+        rendered, asked = opened(browser, file, place.folder)
         assert asked == set()
         assert [heading for heading in headings if f"<h2>{heading}</h2>" not in rendered] == []
 
