@@ -141,32 +141,20 @@ def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.Monk
     METHODS.pop("Farthest")
 
 
-@pytest.mark.parametrize("recipe", ["main", "widths"])
 @pytest.mark.parametrize("options", [{"length_penalty": 1.0}, {"length_penalty": -0.5}, {"early_stopping": True}])
-def test_a_study_with_another_beam_search_is_scored_and_measured(
-    tmp_path: Path, recipe: str, options: dict[str, Any]
-) -> None:
-    recipes = {
-        "main": {"sample": {"size": 10}, "beam": {"widths": [10]} | options},
-        "widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options},
-    }
+def test_a_study_with_another_beam_search_is_scored_and_measured(tmp_path: Path, options: dict[str, Any]) -> None:
     beam = " ".join(["beam M=10", *(f"{name}={value}" for name, value in options.items())])
-    ablations = {"budgets": [2, 5, 10], "every_strategy": True}
-    methods = {"methods": ["Prob", "Dissimilarity", "SemanticEntropy"]}
+    methods = ["Prob", "Dissimilarity", "SemanticEntropy"]
     study = exhibits_study.study(
-        recipes=recipes,
-        main={"scorer": "cosine", "beam": beam},
-        scoring={"main": methods, "widths": methods | ablations},
-        grid=[
-            {"recipe": name, "models": ["tiny-base"], "datasets": ["triviaqa"], "scorers": ["cosine"]}
-            for name in recipes
-        ],
+        recipes={"widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options}},
+        main={"recipe": "widths", "scorer": "cosine", "beam": beam},
+        scoring={"widths": {"methods": methods, "budgets": [2, 5, 10], "every_strategy": True}},
+        grid=[{"recipe": "widths", "models": ["tiny-base"], "datasets": ["triviaqa"], "scorers": ["cosine"]}],
     )
     plan = Plan(study, load_machine({}), "other", Path("other.yaml"))
-    where = SimpleNamespace(model="tiny-base", dataset="triviaqa", recipe=recipe, scorer="cosine")
-    strategies = study.recipes[recipe].strategies()
-    made = synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam)
-    inputs = files(tmp_path, made)
+    where = SimpleNamespace(model="tiny-base", dataset="triviaqa", recipe="widths", scorer="cosine")
+    strategies = study.recipes["widths"].strategies()
+    inputs = files(tmp_path, synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam))
     paths = {name: tmp_path / name for name in ("scores", "evaluation", "replicates")}
     measured_from = {"questions": inputs["questions"], "quality": tmp_path / "quality.parquet"}
     settings_of = {
@@ -176,16 +164,13 @@ def test_a_study_with_another_beam_search_is_scored_and_measured(
     run_job("evaluation", paths | measured_from | {"settings": settings_of["evaluation"]})
     frame = artifacts.read(paths["scores"], "scores").table.to_pandas().query("answer_source == 'greedy'")
     measured = artifacts.read(paths["evaluation"], "evaluation").table.to_pandas()
-    settings = ["", "M=2", "M=5", "M=10", *strategies[2:]] if recipe == "widths" else [""]
     found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
     assert set(found["answer_source"]) == {"greedy", "top_beam"}
-    assert sorted(set(found["setting"])) == sorted(settings)
-    if recipe == "widths":
-        for M, strategy in zip((2, 5, 10), strategies[2:], strict=True):
-            budget = values(frame, "Dissimilarity", "beamsearch", f"M={M}")
-            assert budget == values(frame, "Dissimilarity", "beamsearch", strategy)
-        assert budget == values(frame, "Dissimilarity", "beamsearch")
-        assert budget != values(frame, "Dissimilarity", "beamsearch", "M=5")
+    assert sorted(set(found["setting"])) == sorted(["", "M=2", "M=5", "M=10", *strategies[2:]])
+    budgets = {M: values(frame, "Dissimilarity", "beamsearch", f"M={M}") for M in (2, 5, 10)}
+    for M, strategy in zip(budgets, strategies[2:], strict=True):
+        assert budgets[M] == values(frame, "Dissimilarity", "beamsearch", strategy)
+    assert budgets[10] == values(frame, "Dissimilarity", "beamsearch") != budgets[5]
 
 
 def test_a_policy_bears_the_name_that_the_study_gives_it() -> None:
