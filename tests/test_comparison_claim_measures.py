@@ -187,18 +187,19 @@ def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("short", "long", "status"), [(4, 1, "supported"), (1, 4, "not supported"), (2, 2, "not supported")]
+    ("short", "long", "status", "found"),
+    [
+        ((4, 5), (1, 2), "supported", "45.0% ± 1.1%, 20 questions, against 15.0%"),
+        ((1, 2), (4, 5), "not supported", "15.0% ± 1.1%, 20 questions, against 45.0%"),
+        ((2, 3), (2, 3), "not supported", "25.0% ± 1.1%, 20 questions, against 25.0%"),
+        ((2, 5), (2, 4), "partly", "35.0% ± 3.4%, 20 questions, against 30.0%"),  # .05 < 2 · .041: within noise
+    ],
 )
-def test_redundancy_falls_with_length(tmp_path: Path, short: int, long: int, status: str) -> None:
-    repeats = [short + i % 2 for i in range(20)] + [long + i % 2 for i in range(20)]
-    of = evidence(files=decoded([2, 4] * 10 + [8] * 20, [0.5] * N, repeats), folder=tmp_path)
-    found = f"{(short + 0.5) / 10:.1%} ± 1.1%, 20 questions, against {(long + 0.5) / 10:.1%}"
+def test_redundancy_falls_with_length(
+    tmp_path: Path, short: tuple[int, int], long: tuple[int, int], status: str, found: str
+) -> None:
+    of = evidence(files=decoded([2, 4] * 10 + [8] * 20, [0.5] * N, [*short * 10, *long * 10]), folder=tmp_path)
     judged(FALLS, of, status, found)
-
-
-def test_a_fall_within_noise_is_not_significant(tmp_path: Path) -> None:
-    of = evidence(files=decoded([2] * 20 + [8] * 20, [0.5] * N, [2, 5] * 10 + [2, 4] * 10), folder=tmp_path)
-    judged(FALLS, of, "partly", "35.0% ± 3.4%, 20 questions, against 30.0%")  # .05 < 2 · .041
 
 
 @pytest.mark.parametrize(
@@ -516,23 +517,40 @@ def settings(
 
 
 def ablation(table: str, expect: str, **options: Any) -> AblationSettings:
-    return AblationSettings.model_validate({"kind": "ablation settings", "table": table, "expect": expect, **options})
+    content = {"kind": "ablation settings", "table": f"tab:abl_{table}", "expect": expect, **options}
+    return AblationSettings.model_validate(content)
 
 
 SAMPLING = ["beam", "multinomial T=0.7", "diverse G=2 lambda=0.5", "hybrid B=3"]
+FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
+ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
+FLOOR = ablation("normalization", "none dominates")
+YIELD_OF = ablation("sampling", "ahead", settings=["beam"], worse=["multinomial", "diverse"]), SAMPLING
+FLOOR_OF = FLOOR, FLOORS
+ROBUST_OF = ablation("ecc_params", "robust", settings=["alpha=0.7", "alpha=0.9"], worse=["K="], margin=0.03), ALPHAS
 
 
 @pytest.mark.parametrize(
-    ("columns", "status", "found"),
+    ("of", "columns", "spread", "status", "found"),
     [
-        ([(0.6, 0.5, 0.4, 0.7)] * 2, "supported", "below beam in 100% of 4 comparisons, significantly in 100%"),
-        ([(0.3, 0.5, 0.4, 0.2)] * 2, "not supported", "below beam in 0% of 4 comparisons, significantly in 0%"),
-        ([(0.6, 0.5, 0.4, 0.7), (0.6, 0.5, 0.7, 0.7)], "partly", "below beam in 75% of 4 comparisons"),
+        (YIELD_OF, [(0.6, 0.5, 0.4, 0.7)] * 2, 0.01, "supported", "100% of 4 comparisons, significantly in 100%"),
+        (YIELD_OF, [(0.3, 0.5, 0.4, 0.2)] * 2, 0.01, "not supported", "0% of 4 comparisons, significantly in 0%"),
+        (YIELD_OF, [(0.6, 0.5, 0.4, 0.7), (0.6, 0.5, 0.7, 0.7)], 0.01, "partly", "below beam in 75% of 4"),
+        (FLOOR_OF, [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)], 0.01, "supported", "2 of 3 settings are best in some of 2"),
+        (FLOOR_OF, [(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "not supported", "1 of 3 settings are best in some"),
+        # the best changes, but within noise
+        (FLOOR_OF, [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided", "; 0 are significantly behind"),
+        (FLOOR_OF, [(0.6, 0.595, 0.4), (0.595, 0.6, 0.4)], 0.05, "undecided", "; 1 are significantly behind"),
+        (ROBUST_OF, [(0.6, 0.59, 0.5, 0.4)] * 2, 0.01, "supported", "100% within 0.03 of the best; alpha=0.9 ahead"),
+        (ROBUST_OF, [(0.5, 0.5, 0.6, 0.4)] * 2, 0.01, "not supported", "0% within 0.03 of the best; alpha=0.9"),
+        (ROBUST_OF, [(0.7, 0.66, 0.5, 0.6)] * 2, 0.01, "partly", "50% within 0.03 of the best; alpha=0.9 ahead"),
     ],
 )
-def test_settings_below_another(columns: list[tuple[float, ...]], status: str, found: str) -> None:
-    measure = ablation("tab:abl_sampling", "ahead", settings=["beam"], worse=["multinomial", "diverse"])
-    judged(measure, settings("tab:abl_sampling", columns, SAMPLING), status, found)
+def test_settings_of_an_ablation(
+    of: tuple[AblationSettings, list[str]], columns: list[Any], spread: float, status: str, found: str
+) -> None:
+    measure, names = of
+    judged(measure, settings(measure.table, columns, names, spread), status, found)
 
 
 def test_untempered_samples_are_none_that_yield() -> None:
@@ -547,29 +565,6 @@ def test_every_other_temperature_of_the_table_is_tempered() -> None:
     printed = {row.key.setting for row in PRINTED if row.key.table == "tab:abl_sampling"}
     tempered = {name for name in printed if name.startswith("multinomial")} - {"multinomial T=1.0"}
     assert set(by_id["strategies-yield"].worse) == tempered | {"diverse"}  # type: ignore[union-attr]
-
-
-FLOORS = ["epsilon=0", "epsilon=0.1", "epsilon=1.0"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "spread", "status", "found"),
-    [
-        (
-            [(0.6, 0.5, 0.4), (0.4, 0.5, 0.6)],
-            0.01,
-            "supported",
-            "2 of 3 settings are best in some of 2 columns; 3 are significantly behind another in some column",
-        ),
-        ([(0.6, 0.5, 0.4), (0.6, 0.5, 0.4)], 0.01, "not supported", "1 of 3 settings are best in some of 2 columns"),
-        # the best changes, but within noise
-        ([(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided", "; 0 are significantly behind another"),
-        ([(0.6, 0.595, 0.4), (0.595, 0.6, 0.4)], 0.05, "undecided", "; 1 are significantly behind another"),
-    ],
-)
-def test_no_single_best_setting(columns: list[tuple[float, ...]], spread: float, status: str, found: str) -> None:
-    measure = ablation("tab:abl_normalization", "none dominates")
-    judged(measure, settings("tab:abl_normalization", columns, FLOORS, spread), status, found)
 
 
 def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
@@ -587,31 +582,6 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
         naive += 2 * (1 + (lead <= 0).sum()) / (RESAMPLES + 1) < 0.05
     assert naive >= 15
     assert rejected <= 6
-
-
-ALPHAS = ["alpha=0.7", "alpha=0.9", "K=1", "K=3"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "status", "found"),
-    [
-        (
-            [(0.6, 0.59, 0.5, 0.4)] * 2,
-            "supported",
-            "100% within 0.03 of the best; alpha=0.9 ahead of the best K= in 100%",
-        ),
-        (
-            [(0.5, 0.5, 0.6, 0.4)] * 2,
-            "not supported",
-            "0% within 0.03 of the best; alpha=0.9 ahead of the best K= in 0%",
-        ),
-        ([(0.7, 0.66, 0.5, 0.6)] * 2, "partly", "50% within 0.03 of the best; alpha=0.9 ahead of the best K= in 100%"),
-    ],
-)
-def test_robust_settings(columns: list[tuple[float, ...]], status: str, found: str) -> None:
-    options = {"settings": ["alpha=0.7", "alpha=0.9"], "worse": ["K="], "margin": 0.03}
-    measure = ablation("tab:abl_ecc_params", "robust", **options)
-    judged(measure, settings("tab:abl_ecc_params", columns, ALPHAS), status, found)
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------
@@ -776,10 +746,9 @@ def test_a_claim_may_be_about_fewer_questions() -> None:
     with pytest.raises(NotRunError, match="20 questions of triviaqa, the paper has 40"):
         AHEAD.verdict(of)
     assert AHEAD.model_copy(update={"questions": 22}).verdict(of).status == "supported"
-    best = ablation("tab:abl_normalization", "none dominates")
-    assert best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=18)).found
+    assert FLOOR.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=18)).found
     with pytest.raises(NotRunError, match="17 questions of triviaqa, the paper has 20"):
-        best.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
+        FLOOR.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
 
 
 def test_claims_about_an_ablation_declare_its_questions() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from beamuq.comparison.comparison_rules import FOLDER, read_rules
 from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
 from beamuq.errors import BeamUQError
+from beamuq.exhibits.evaluation_values import Key
 from beamuq.study import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
@@ -67,17 +69,18 @@ def test_a_missing_and_a_repeated_row_are_refused(tmp_path: Path) -> None:
         read_printed_numbers(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
 
 
-@pytest.mark.parametrize("name", ["comparison_rules.yaml", "errata.yaml", "claims.yaml"])
-def test_an_unknown_key_of_a_declared_file_is_named(tmp_path: Path, name: str) -> None:
-    word = {"comparison_rules.yaml": "power:", "errata.yaml": "mean_columns:", "claims.yaml": "where:"}[name]
-    folder = changed(tmp_path, name, word, "tolerance:")
-    readers = {
-        "comparison_rules.yaml": read_rules,
-        "errata.yaml": errata.read_ledger,
-        "claims.yaml": claims.read_claims,
-    }
+@pytest.mark.parametrize(
+    ("name", "old", "new", "read"),
+    [
+        ("comparison_rules.yaml", "power:", "tolerance:", read_rules),
+        ("errata.yaml", "mean_columns:", "tolerance:", errata.read_ledger),
+        ("claims.yaml", "where:", "tolerance:", claims.read_claims),
+        ("claims.yaml", "missing:", "decided_by: {kind: counterexample}\n  missing:", claims.read_claims),
+    ],
+)
+def test_a_damaged_declared_file_is_named(tmp_path: Path, name: str, old: str, new: str, read: Any) -> None:
     with pytest.raises(BeamUQError, match=name):
-        readers[name](folder)
+        read(changed(tmp_path, name, old, new))
 
 
 def test_every_printed_number_has_a_place_in_the_papers_study() -> None:
@@ -85,40 +88,34 @@ def test_every_printed_number_has_a_place_in_the_papers_study() -> None:
     assert not [found for r in PRINTED if isinstance(found := measured_place(of, r.key, RULES), str)]
 
 
+SAMPLING, SAMPLED = {"table": "tab:abl_sampling"}, {"table": "tab:abl_sampling", "variant": "multinomial"}
+
+
 @pytest.mark.parametrize(
-    ("key", "recipe", "scorer", "stored"),
+    ("printed", "recipe", "scorer", "stored"),
     [
-        (row(), "main", "nli", ("PRR", "Dissimilarity", "beamsearch", "", "greedy")),
-        (row(table="tab:abl_rocauc", metric="ROC-AUC"), "main", "nli", ("ROC-AUC", *row()[4:6], "", "greedy")),
-        (row(table="tab:abl_crossencoder"), "main", "crossencoder", ("PRR", *row()[4:6], "", "greedy")),
-        (row(table="tab:abl_sampling", setting="beam"), "strategies", "nli", ("PRR", *row()[4:6], "", "greedy")),
+        ({}, "main", "nli", {}),
+        ({"table": "tab:abl_rocauc", "metric": "ROC-AUC"}, "main", "nli", {"metric": "ROC-AUC"}),
+        ({"table": "tab:abl_crossencoder"}, "main", "crossencoder", {}),
+        (SAMPLING | {"setting": "beam"}, "strategies", "nli", {}),
         (
-            row(table="tab:abl_sampling", variant="multinomial", setting="multinomial T=0.7"),
-            "strategies",
-            "nli",
-            ("PRR", "Dissimilarity", "multinomial", "sample T=0.7", "greedy"),
+            SAMPLED | {"setting": "multinomial T=0.7"},
+            *("strategies", "nli", {"variant": "multinomial", "setting": "sample T=0.7"}),
         ),
+        (SAMPLED | {"setting": "multinomial T=1.0"}, "strategies", "nli", {"variant": "multinomial"}),
         (
-            row(table="tab:abl_sampling", variant="multinomial", setting="multinomial T=1.0"),
-            "strategies",
-            "nli",
-            ("PRR", "Dissimilarity", "multinomial", "", "greedy"),
-        ),
-        (
-            row(table="tab:abl_ecc_params", method="Eccentricity", setting="K=3"),
-            "strategies",
-            "nli",
-            ("PRR", "Eccentricity", "beamsearch", "K=3", "greedy"),
+            {"table": "tab:abl_ecc_params", "method": "Eccentricity", "setting": "K=3"},
+            *("strategies", "nli", {"method": "Eccentricity", "setting": "K=3"}),
         ),
     ],
 )
 def test_a_printed_row_is_looked_up_where_it_was_measured(
-    key: RowKey, recipe: str, scorer: str, stored: tuple[str, ...]
+    printed: dict[str, str], recipe: str, scorer: str, stored: dict[str, str]
 ) -> None:
-    found = measured_place(study(), key, RULES)
+    found = measured_place(study(), row(**printed), RULES)
     assert not isinstance(found, str)
     assert [(artifact.recipe, artifact.scorer) for artifact in found.files] == [(recipe, scorer)]
-    assert tuple(found.key) == stored
+    assert found.key == Key("PRR", "Dissimilarity", "beamsearch")._replace(**stored)
 
 
 def test_a_mean_needs_every_dataset_and_the_top_beams_table_the_top_beam() -> None:
@@ -151,9 +148,7 @@ def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> N
 
 PAPER = {  # by hand: what makes a measurement the paper's
     "models": {"*.source", "*.style", "*.enable_thinking"},
-    "datasets.*": {
-        *{"adapter", "source", "config", "split", "few_shot_split", "few_shot", "max_new_tokens"},
-    },
+    "datasets.*": {"adapter", "source", "config", "split", "few_shot_split", "few_shot", "max_new_tokens"},
     "recipes.*": {"sample.size", "beam.length_penalty", "beam.early_stopping", "diverse.size", "hybrid.size"},
     "scorers.*": {"kind", "source", "proxy_for"},
     "quality": {"metric", "source", "backbone", "threshold", "proxy_for"},
