@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 import tiny
 from beamuq.errors import BeamUQError
 from beamuq.models import load_model, prompt_tokens
-from beamuq.models.model_folder import describe, publish_manifest, wanted_files, write_manifest
-from beamuq.models.model_provenance import model_identity
+from beamuq.models.model_folder import describe, model_identity, publish_manifest, wanted_files, write_manifest
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beamuq.errors import BeamUQError
 from beamuq.models import wait_for_gpu
@@ -75,19 +74,3 @@ def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.
             "install a torch with CUDA"
         )
     return resolve(device, dtype)
-
-
-def settings(given: Any, option: str, keys: Sequence[str]) -> dict[str, Any]:
-    """A JSON option that must be an object with these keys at least.
-
-    Raises
-    ------
-    BeamUQError
-        Naming the option and the first missing key.
-    """
-    if not isinstance(given, dict):
-        raise BeamUQError(f"{option}: must be a JSON object, found {type(given).__name__}")
-    for key in keys:
-        if key not in given:
-            raise BeamUQError(f"{option}: lacks {key!r}; give it")
-    return given

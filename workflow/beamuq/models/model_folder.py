@@ -1,4 +1,4 @@
-"""A model's folder: which files it needs, and ``fetched.json``, which says what was fetched, from where, its licence.
+"""A model's folder: which files it needs, and its manifest ``fetched.json``: what was fetched, from where, its licence.
 
 The manifest has no time, host or path, so the same model gives the same bytes everywhere. A hidden copy of it in the
 folder lets a later job see that the folder is whole although Snakemake has removed the manifest itself, as it does with
@@ -7,6 +7,7 @@ an output before it runs the rule again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -103,6 +104,23 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
+def model_identity(folder: Path) -> dict[str, str]:
+    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
+
+    Hashes come from the manifest; a folder that no fetch made is hashed whole.
+    """
+    manifest = read_manifest(folder)
+    files = manifest["files"] if manifest else describe(folder)
+    hashes = {name: entry["sha256"] for name, entry in files.items()}
+    content = _hash_of(hashes)
+    return {
+        "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
+        "revision": manifest["revision"] if manifest else content,
+        "content": content,
+        "tokenizer": _hash_of({name: found for name, found in hashes.items() if is_tokenizer_file(name)}),
+    }
+
+
 def fill_folder(
     folder: Path,
     source: str,
@@ -145,6 +163,11 @@ def publish_manifest(folder: Path) -> None:
     """Show the manifest of a whole folder: copy the hidden one to ``fetched.json``."""
     with atomic(folder / MANIFEST) as temporary:
         shutil.copyfile(folder / HIDDEN_COPY, temporary)
+
+
+def _hash_of(hashes: Mapping[str, str]) -> str:
+    """One sha256 over names and hashes of files."""
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
 
 
 def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:

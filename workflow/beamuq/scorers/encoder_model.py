@@ -161,7 +161,7 @@ class PackedEncoder:
     body
         The network, or the part of it that reads the tokens: its config says how long a row may be.
     identity
-        Of the checkpoint, as :func:`~beamuq.models.model_provenance.model_identity`.
+        Of the checkpoint, as :func:`~beamuq.models.model_folder.model_identity`.
     cache
         Root folder of the cache that survives between jobs; None: no cache.
     width

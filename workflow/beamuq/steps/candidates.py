@@ -45,8 +45,7 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
 
     from beamuq import decoding
     from beamuq.models import devices, load_model, prompt_tokens
-    from beamuq.models.model_folder import check_folder
-    from beamuq.models.model_provenance import model_identity
+    from beamuq.models.model_folder import check_folder, model_identity
 
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
     folder = job.model.parent

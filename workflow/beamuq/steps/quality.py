@@ -5,7 +5,7 @@ from __future__ import annotations
 from beamuq import artifacts
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.model_provenance import model_identity
+from beamuq.models.model_folder import model_identity
 from beamuq.plan.job_types import MachineOptions, QualityJob
 from beamuq.provenance import provenance
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values

@@ -6,7 +6,7 @@ import sys
 
 from beamuq import artifacts
 from beamuq.models import devices
-from beamuq.models.model_provenance import model_identity
+from beamuq.models.model_folder import model_identity
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
 from beamuq.provenance import provenance
 from beamuq.scorers.similarity_scorers import load_scorer

@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
-from beamuq.models.model_provenance import model_identity
+from beamuq.models.model_folder import model_identity
 from beamuq.plan.job_types import CcpJudge, MachineOptions, RelevanceJudge, StatisticsJob, StatisticsSettings
 from beamuq.provenance import provenance
 from beamuq.scorers.ccp_labels import ccp_labels
