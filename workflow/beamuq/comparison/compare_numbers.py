@@ -50,7 +50,7 @@ def compare(
 def formulations(
     results: MeasuredResults, values: Sequence[PrintedNumber], ledger: ErrataLedger, rules: ComparisonRules
 ) -> pd.DataFrame:
-    """Every printed number of sampled Semantic Entropy against the three forms that it may be of (D12)."""
+    """Every printed number of sampled Semantic Entropy against the forms it may be of (D12, Semantic Entropy)."""
     rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
     spread = set(errata_of(ledger, values, "std"))
     parts = [

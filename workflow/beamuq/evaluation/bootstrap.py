@@ -1,4 +1,4 @@
-"""Bootstrap over questions, or over the stories they belong to, and what is read off its replicates (D13)."""
+"""Bootstrap over questions, or the stories they belong to, and what its replicates give (D13, metrics and intervals)."""
 
 from __future__ import annotations
 

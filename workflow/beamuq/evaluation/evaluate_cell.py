@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -68,14 +69,7 @@ def evaluate(
 def _summary(found: Array, note: str, confidence: float) -> Row:
     if np.isnan(found[0]):
         return {"value": None, "low": None, "high": None, "std": None, "note": note}
-    spread = interval(found[1:], confidence)
-    return {
-        "value": float(found[0]),
-        "low": spread.low,
-        "high": spread.high,
-        "std": spread.std,
-        "note": spread.note,
-    }
+    return {"value": float(found[0])} | asdict(interval(found[1:], confidence))
 
 
 def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Array]]]]:

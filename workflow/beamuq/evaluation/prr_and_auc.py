@@ -1,4 +1,4 @@
-"""PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every bootstrap resample of them (D13).
+"""PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every resample of them (D13, metrics).
 
 A resample is a column of counts: how often each question was drawn. Sorting a score once serves all resamples, since a
 question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is what is
