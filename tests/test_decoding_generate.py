@@ -77,16 +77,23 @@ def _generate(kind: str, prompt: Prompt, **options: object) -> list[tuple[tuple[
     return found
 
 
-def _rescored(kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0) -> np.ndarray:
-    """Teacher-forced log-probabilities of ``tokens`` from the untouched model, after ``padding`` pads on the left."""
+def _logits(kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0) -> torch.Tensor:
+    """Teacher-forced logits of ``tokens`` (T, vocabulary), from the untouched model, after ``padding`` pads."""
     model, _ = tiny_model(kind)
     ids = torch.tensor([[0] * padding + [*prompt.token_ids, *tokens]])
     mask = (torch.arange(ids.shape[1]) >= padding).long()[None]
     with torch.inference_mode():
         positions = (mask.cumsum(-1) - 1).clamp_min(0)
-        logits = model(ids, attention_mask=mask, position_ids=positions).logits[0, -len(tokens) - 1 : -1]
-    logprobs = torch.log_softmax(logits.float(), dim=-1)
-    return logprobs.gather(1, torch.tensor(tokens)[:, None])[:, 0].double().numpy()
+        logits: torch.Tensor = model(ids, attention_mask=mask, position_ids=positions).logits
+    return logits[0, -len(tokens) - 1 : -1].double()
+
+
+def _rescored(
+    kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0, temperature: float = 1.0
+) -> np.ndarray:
+    """Teacher-forced log-probabilities of ``tokens``, sharpened to 1/``temperature``."""
+    logprobs = torch.log_softmax(_logits(kind, prompt, tokens, padding) / temperature, dim=-1)
+    return logprobs.gather(1, torch.tensor(tokens)[:, None])[:, 0].numpy()
 
 
 def test_prompts_outgrow_the_sliding_window_and_hypotheses_end_at_many_lengths() -> None:
@@ -128,34 +135,20 @@ def test_every_candidate_rescores_under_teacher_forcing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_rescores_when_the_oracle_is_padded(kind: str) -> None:
+def test_greedy_rescores_when_the_oracle_is_padded_and_samples_when_it_is_sharpened(kind: str) -> None:
     for prompt in _prompts(kind):
         (greedy,) = _of(kind, "greedy", prompt.id)
         assert greedy.token_logprobs == pytest.approx(_rescored(kind, prompt, greedy.token_ids, padding=7), abs=1e-4)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_tempered_log_probability_is_that_of_the_sharpened_law(kind: str) -> None:
-    model, _ = tiny_model(kind)
-    prompts = {prompt.id: prompt for prompt in _prompts(kind)}
-    for candidate in (c for c in _decoded(kind) if c.strategy == "sample T=0.7"):
-        ids = [*prompts[candidate.prompt_id].token_ids, *candidate.token_ids]
-        with torch.inference_mode():
-            logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
-        logprobs = torch.log_softmax(logits.double() / 0.7, dim=-1)
-        expected = logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None]).sum().item()
-        assert candidate.policy_logprob == pytest.approx(expected, abs=1e-4)
+        for sample in _of(kind, "sample T=0.7", prompt.id):
+            sharpened = _rescored(kind, prompt, sample.token_ids, temperature=0.7).sum()
+            assert sample.policy_logprob == pytest.approx(sharpened, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str) -> None:
-    model, _ = tiny_model(kind)
     for prompt in _prompts(kind):
         for candidate in (_of(kind, "greedy", prompt.id)[0], _of(kind, BEAMS[0].strategy, prompt.id)[0]):
-            ids = [*prompt.token_ids, *candidate.token_ids]
-            with torch.inference_mode():
-                logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1].double()
-            logprobs = torch.log_softmax(logits, dim=-1)
+            logprobs = torch.log_softmax(_logits(kind, prompt, candidate.token_ids), dim=-1)
             assert candidate.entropies == pytest.approx(-(logprobs.exp() * logprobs).sum(-1).numpy(), abs=1e-4)
             assert candidate.top_ids is not None
             assert candidate.top_logprobs is not None

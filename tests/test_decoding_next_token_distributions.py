@@ -102,7 +102,7 @@ def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
 
 
 @pytest.mark.parametrize("merge_stop_tokens", [None, {2, 5, 40}])
-def test_statistics_are_those_of_the_law_that_policies_see(merge_stop_tokens: set[int] | None) -> None:
+def test_statistics_are_those_of_the_distribution_that_policies_see(merge_stop_tokens: set[int] | None) -> None:
     logits = np.random.default_rng(0).normal(0, 2, (3, 50))
     query = DistributionQuery(np.array([2, 0]), statistics=True)
     _read(_distributions(50, {2, 5, 40}, merge_stop_tokens), logits, query, rows=2)
