@@ -156,6 +156,9 @@ def test_no_method_can_change_what_the_next_one_sees(evidence: Evidence) -> None
         for array in found if isinstance(found, tuple) else (found,):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = array[0]
+    greedy = Method("Greedy", lambda e: e.weights.sort(axis=1) or e.weights[:, 0], "candidates", ("weights",))
+    with pytest.raises(BeamUQError, match="method 'Greedy' changes the evidence"):
+        compute(greedy, evidence)
 
 
 def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> None:

@@ -121,8 +121,8 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
     Raises
     ------
     BeamUQError
-        If the evidence lacks what the method needs, if the method reads what it did not declare, or if a score is not
-        finite: nothing may rank by accident.
+        If the evidence lacks what the method needs, if the method reads what it did not declare or changes what it
+        reads, or if a score is not finite: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
     missing = missing_part(formulation.needs, evidence)
@@ -130,7 +130,12 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
         raise BeamUQError(
             f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop the method"
         )
-    scores = formulation.score(only_declared(evidence, method.name, formulation.needs))
+    try:
+        scores = formulation.score(only_declared(evidence, method.name, formulation.needs))
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise BeamUQError(f"method {method.name!r} changes the evidence, which others read too; copy first") from error
     if scores.shape != evidence.mask.shape[:1] or not np.isfinite(scores).all():
         raise BeamUQError(f"method {method.name!r} gave {scores.shape} scores, not all finite; mend the method")
     return np.round(scores, DECIMALS) + 0.0
