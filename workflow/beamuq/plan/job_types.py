@@ -132,7 +132,10 @@ class FetchDatasetJob(Job):
 
 
 class FetchedPageJob(Job):
-    """Tell what was fetched. ``machine``: config.yaml as this run has it; ``told``: what the page says of the study."""
+    """Tell what was fetched. ``machine``: the keys of config.yaml that say which study, and where things lie.
+
+    ``told``: what the page says of the study itself.
+    """
 
     fetched: Inputs
     lock: Inputs

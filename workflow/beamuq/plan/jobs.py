@@ -75,7 +75,7 @@ class Jobs:
         return types.FetchedPageJob(
             fetched=tuple(self.fetched),
             lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
-            machine=self.machine.model_dump(),
+            machine=self.machine.model_dump(include={"study", "data_root", "models_root", "datasets_root"}),
             told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
             rerun_on=_code("fetched_page"),
             **self.paths.outputs("fetched_page", wildcards),
