@@ -55,8 +55,8 @@ class Paths:
         folders = {
             "results": str(self.results),
             "figures": str(self.figures),
-            "models": self.machine.models_root,
-            "datasets": self.machine.datasets_root,
+            "models": str(Path(self.machine.models_root)),  # as every other path to a file in it is written
+            "datasets": str(Path(self.machine.datasets_root)),
         }
         return {name: _filled(pattern, folders) for name, pattern in job_type(rule).patterns().items()}
 
