@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,24 +31,10 @@ def constraints() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines if line)}
 
 
-def test_the_conda_files_are_what_the_tool_writes() -> None:
-    tool = [sys.executable, str(ROOT / "tools/sync_envs.py"), "--check"]
-    done = subprocess.run(tool, text=True, capture_output=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
 def test_every_pin_can_be_had_on_the_oldest_python_of_readme() -> None:
     # Some packages exclude the first releases of 3.11, which Debian 12 still has.
     found = {name: importlib.metadata.metadata(name)["Requires-Python"] for name in constraints()}
     assert [name for name, said in found.items() if said and "3.11.0" not in SpecifierSet(said)] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_pins_are_the_constraints(name: str) -> None:
-    versions = constraints()
-    pins = pins_of(name)
-    assert len(pins) > 50
-    assert {package: versions.get(canonicalize_name(package)) for package in pins} == pins
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,12 +51,6 @@ def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None
     assert not {"torch", "transformers", "datasets"} & analysis.keys()
     assert {"torch", "transformers", "datasets"} <= gpu.keys()
     assert analysis.items() <= gpu.items()
-
-
-def test_every_conda_file_is_used_and_every_used_one_exists() -> None:
-    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    used = set(re.findall(r'"\.\./\.\./envs/(\w+)\.yaml"', rules))
-    assert used == {path.stem for path in (ROOT / "envs").glob("*.yaml")} == set(NAMES)
 
 
 def test_what_the_container_copies_is_there() -> None:
@@ -113,12 +91,6 @@ def test_the_cluster_profile_names_rules_that_exist() -> None:
     assert set(profile["groups"].values()) == set(profile["group-components"])
     for rule in profile["set-resources"]:
         assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)
-
-
-def test_clean_leaves_results_and_what_snakemake_knows_of_them() -> None:
-    found = re.search(r"^clean:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert found is not None
-    assert found[1] == "\trm -rf $(ENV) build\n"
 
 
 def test_a_job_that_is_tried_again_asks_for_more_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import io
 import json
@@ -181,57 +182,53 @@ def test_a_table_gives_back_what_was_written(tmp_path: Path) -> None:
 
 
 UNSAFE = ["../up", "/etc", "a/b", "..", ".hidden", "a b", "$(id)", "a;b", "a\nb", "A", "-n", "é", "", "x" * 65]
+SOURCES = [
+    "hub:../x",
+    "hub:x/..",
+    "hub:a/b/../../c",
+    "hub:a/b;id",
+    "packaged:..",
+    "packaged:../x",
+    "packaged:A",
+    "http://x",
+]
+DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 
 
-@pytest.mark.parametrize("name", UNSAFE)
-@pytest.mark.parametrize("where", ["models", "datasets", "recipes", "scorers"])
-def test_no_name_of_a_study_climbs_out_of_its_folder(where: str, name: str, tmp_path: Path) -> None:
-    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    content[where][name] = next(iter(content[where].values()))
-    refused(content, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "hub:../x",
-        "hub:x/..",
-        "packaged:..",
-        "hub:a/b/../../c",
-        "packaged:../x",
-        "packaged:A",
-        "http://x/y",
-        "hub:a/b;id",
-    ],
-)
-def test_no_source_climbs_out_of_the_models_folder(source: str, tmp_path: Path) -> None:
-    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    next(iter(content["models"].values()))["source"] = source
-    refused(content, tmp_path)
-
-
-@pytest.mark.parametrize("key", ["adapter", "split", "few_shot_split"])
-@pytest.mark.parametrize("value", ["../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"])
-def test_no_split_climbs_out_of_the_datasets_folder(key: str, value: str, tmp_path: Path) -> None:
-    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    content["datasets"]["triviaqa"][key] = value
-    refused(content, tmp_path)
-
-
-def refused(content: dict[str, Any], folder: Path) -> None:
+def refused(folder: Path, **changes: Any) -> None:
+    """The demo study with other top-level keys is told to be bad."""
     path = folder / "mine.yaml"
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(copy.deepcopy(DEMO) | changes))
     with pytest.raises(BeamUQError, match=r"mine\.yaml: "):
         Plan.load({"study": str(path)})
 
 
-@pytest.mark.parametrize("where", ["models", "scorers", "quality", "top"])
-def test_remote_code_cannot_be_asked_for(where: str, tmp_path: Path) -> None:
-    content = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    place = content if where == "top" else content[where]
-    place = next(iter(place.values())) if where in ("models", "scorers") else place
-    place["trust_remote_code"] = True
-    refused(content, tmp_path)
+@pytest.mark.parametrize("where", ["models", "datasets", "recipes", "scorers"])
+def test_no_name_of_a_study_climbs_out_of_its_folder(where: str, tmp_path: Path) -> None:
+    for name in UNSAFE:
+        refused(tmp_path, **{where: DEMO[where] | {name: next(iter(DEMO[where].values()))}})
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_source_climbs_out_of_the_models_folder(source: str, tmp_path: Path) -> None:
+    key, model = next(iter(DEMO["models"].items()))
+    refused(tmp_path, models=DEMO["models"] | {key: model | {"source": source}})
+
+
+@pytest.mark.parametrize("key", ["adapter", "split", "few_shot_split"])
+def test_no_split_climbs_out_of_the_datasets_folder(key: str, tmp_path: Path) -> None:
+    for value in ("../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"):
+        dataset = DEMO["datasets"]["triviaqa"] | {key: value}
+        refused(tmp_path, datasets=DEMO["datasets"] | {"triviaqa": dataset})
+
+
+def test_remote_code_cannot_be_asked_for(tmp_path: Path) -> None:
+    trust = {"trust_remote_code": True}
+    refused(tmp_path, **trust)
+    refused(tmp_path, quality=DEMO["quality"] | trust)
+    for where in ("models", "scorers"):
+        key, entry = next(iter(DEMO[where].items()))
+        refused(tmp_path, **{where: DEMO[where] | {key: entry | trust}})
 
 
 def test_remote_code_in_a_models_folder_does_not_run(tmp_path: Path) -> None:
