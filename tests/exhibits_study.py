@@ -12,7 +12,9 @@ import numpy as np
 
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
+from beamuq.exhibits import specifications
 from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
 from beamuq.study import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"
@@ -119,6 +121,15 @@ def study(**changes: Any) -> Study:
     return Study.model_validate(copy.deepcopy(CONTENT) | changes)
 
 
+def labels(kind: str) -> list[str]:
+    """Of every exhibit of the study that is a "table" or a "figure"."""
+    of = study()
+    return [label for label in specifications.labels(of) if specifications.exhibit(label, of).kind == kind]
+
+
+RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_", "topbeam"))]
+
+
 class Results:
     """Writes any file that an exhibit needs, on demand, always the same bytes for the same need.
 
@@ -138,6 +149,14 @@ class Results:
     def inputs(self, needs: list[Artifact]) -> Inputs:
         self.paths(needs)
         return Inputs.read(self.folder, needs)
+
+    def built(self, label: str, of: Study | None = None) -> Any:
+        """An exhibit, from files that are written where they are not there yet."""
+        asked = of or self.study
+        item = specifications.exhibit(label, asked)
+        built = item.build(asked, self.inputs(item.artifacts(asked)))
+        assert isinstance(built, BuiltTable if item.kind == "table" else BuiltFigure)
+        return built
 
     def _questions(self, need: Artifact) -> list[dict[str, Any]]:
         return [self._question(need.dataset, number) for number in range(SIZE["main"])]

@@ -18,19 +18,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 import exhibits_study
-from beamuq import artifacts, theorem
+from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits import figure_style, lettering, specifications, study_grid
-from beamuq.exhibits.exhibit_types import Figure
+from beamuq.evaluation import bootstrap
+from beamuq.exhibits import figure_style, fixed_width_text, specifications, study_grid
+from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.study import Study
 from run_job import run_job
 
 STUDY = exhibits_study.study()
-FIGURES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "figure"]
+FIGURES = exhibits_study.labels("figure")
 WITHOUT_SCORES = {"redundancy", "beam_mass_threshold", "abl_prob_mass"}
 KINDS = ("pdf", "svg", "png", "csv", "caption")
 Drawn = dict[str, matplotlib.figure.Figure]
@@ -41,20 +42,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
     return exhibits_study.Results(tmp_path_factory.mktemp("results"), STUDY)
 
 
-def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> Figure:
-    item = specifications.exhibit(name, study)
-    built = item.build(study, results.inputs(item.artifacts(study)))
-    assert isinstance(built, Figure)
-    return built
+def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> BuiltFigure:
+    figure: BuiltFigure = results.built(name, study)
+    return figure
 
 
 @pytest.fixture(scope="module")
-def built(results: exhibits_study.Results) -> dict[str, Figure]:
+def built(results: exhibits_study.Results) -> dict[str, BuiltFigure]:
     return {name: build(name, results) for name in FIGURES}
 
 
 @pytest.fixture(scope="module")
-def drawn(built: dict[str, Figure]) -> Drawn:
+def drawn(built: dict[str, BuiltFigure]) -> Drawn:
     figures = {}
     with figure_style.settings():
         for name, figure in built.items():
@@ -86,40 +85,30 @@ def shown(text: Text) -> bool:
 # -- legible -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_no_two_texts_overlap(name: str, drawn: Drawn) -> None:
-    found = texts(drawn[name])
-    boxes = [text.get_window_extent().padded(-1.5) for text in found]
-    clashes = [
-        (a.get_text(), b.get_text())
-        for (a, box), (b, other) in itertools.combinations(zip(found, boxes, strict=True), 2)
-        if box.overlaps(other)
-    ]
-    assert clashes == []
-    assert len(found) > 5
+def overlapping(figure: matplotlib.figure.Figure) -> list[tuple[str, str]]:
+    """Pairs of texts of which one covers the other."""
+    boxes = [(text.get_text(), text.get_window_extent().padded(-1.5)) for text in texts(figure)]
+    return [(a, b) for (a, box), (b, other) in itertools.combinations(boxes, 2) if box.overlaps(other)]
+
+
+def leaving(figure: matplotlib.figure.Figure) -> list[str]:
+    """Texts that stand beyond the page."""
+    page = figure.bbox.padded(1)
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
+    return [text for text, box in boxes if not np.allclose(Bbox.union([page, box]).get_points(), page.get_points())]
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_leaves_the_page(name: str, drawn: Drawn) -> None:
-    page = drawn[name].bbox
-    for text in texts(drawn[name]):
-        box = text.get_window_extent()
-        assert page.x0 - 1 <= box.x0, text.get_text()
-        assert page.y0 - 1 <= box.y0, text.get_text()
-        assert box.x1 <= page.x1 + 1, text.get_text()
-        assert box.y1 <= page.y1 + 1, text.get_text()
+def test_no_two_texts_overlap_and_none_leaves_the_page(name: str, drawn: Drawn) -> None:
+    assert overlapping(drawn[name]) == []
+    assert leaving(drawn[name]) == []
+    assert len(texts(drawn[name])) > 5
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_type_is_eight_or_nine_points_in_the_text_s_width(name: str, drawn: Drawn) -> None:
     assert drawn[name].get_figwidth() == 5.5
     assert {text.get_fontsize() for text in texts(drawn[name])} <= {8.0, 9.0}
-
-
-def test_variants_differ_without_colour() -> None:
-    looks = list(figure_style.VARIANTS.values())
-    for part in ("line", "marker", "hatch"):
-        assert len({getattr(look, part) for look in looks}) == len(looks)
 
 
 def test_long_title_is_broken_not_cut() -> None:
@@ -136,36 +125,24 @@ def test_long_title_is_broken_not_cut() -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_demo_stands_in_title_and_caption(name: str, built: dict[str, Figure], drawn: Drawn) -> None:
+def test_demo_other_model_and_proxies_are_said(name: str, built: dict[str, BuiltFigure], drawn: Drawn) -> None:
     assert built[name].caption.startswith("[demo]")
     assert "no results of the paper" in built[name].caption
-    assert drawn[name].texts[0].get_text().startswith("[demo]")
-
-
-@pytest.mark.parametrize("name", sorted(set(FIGURES) - WITHOUT_SCORES))
-def test_stand_ins_stand_in_caption_and_figure(name: str, built: dict[str, Figure], drawn: Drawn) -> None:
-    named = "similarity: MiniLM embedding cosine, stand-in for DeBERTa-large-MNLI entailment"
-    assert named in built[name].caption
-    assert any(named in text.get_text().replace("\n", " ") for text in drawn[name].texts)
-
-
-@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one"}))
-def test_csv_holds_n_or_counts(name: str, built: dict[str, Figure]) -> None:
-    assert {"n", "count"} & set(built[name].data.columns)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_absent_model_of_the_paper_is_said(name: str, built: dict[str, Figure]) -> None:
     assert "not in this study's grid; shown: Tiny 1B" in built[name].caption
+    assert drawn[name].texts[0].get_text().startswith("[demo]")
+    if name not in WITHOUT_SCORES:
+        named = "similarity: MiniLM embedding cosine, proxy for DeBERTa-large-MNLI entailment"
+        assert named in built[name].caption
+        assert any(named in text.get_text().replace("\n", " ") for text in drawn[name].texts)
 
 
 def test_study_that_is_no_demo_carries_no_tag(results: exhibits_study.Results) -> None:
     figure = build("prr_curves", results, exhibits_study.study(demo=False))
     assert "demo" not in figure.title + figure.caption
-    assert "stand-in for AlignScore" in figure.caption
+    assert "proxy for AlignScore" in figure.caption
 
 
-def test_worked_examples_are_chosen_by_the_stated_rule(built: dict[str, Figure]) -> None:
+def test_worked_examples_are_chosen_by_the_stated_rule(built: dict[str, BuiltFigure]) -> None:
     quality = exhibits_study.quality_values(exhibits_study.BASE, "triviaqa", 24)
     first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
     assert list(dict.fromkeys(built["triviaqa-gemma4b"].data["id"])) == [f"triviaqa-{n:03d}" for n in first]
@@ -173,7 +150,7 @@ def test_worked_examples_are_chosen_by_the_stated_rule(built: dict[str, Figure])
 
 
 def test_schematic_shows_the_median_not_the_best_case(
-    built: dict[str, Figure], results: exhibits_study.Results
+    built: dict[str, BuiltFigure], results: exhibits_study.Results
 ) -> None:
     data = built["sampling_vs_beamsearch"].data
     need = Artifact("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
@@ -186,40 +163,6 @@ def test_schematic_shows_the_median_not_the_best_case(
 
 
 # -- right -------------------------------------------------------------------------------------------------------
-
-
-def test_threshold_shares_are_of_the_covered_mass(built: dict[str, Figure], results: exhibits_study.Results) -> None:
-    need = Artifact("candidates", dataset="triviaqa", model=exhibits_study.BASE, recipe="main")
-    frame = results.inputs([need]).frame(need)
-    mass = np.exp(frame[frame["strategy"] == "beam M=10"]["logprob"]).groupby(frame["id"]).sum()
-    data = built["beam_mass_threshold"].data.set_index(["length", "threshold"])
-    assert data.loc[("All", "printed"), "share"] == pytest.approx((mass > theorem.printed_threshold(10)).mean())
-    assert data.loc[("All", "corrected"), "share"] == pytest.approx((mass > theorem.corrected_threshold(10)).mean())
-    by_length = data.drop("All").groupby("threshold")
-    assert by_length["n"].sum().tolist() == [24, 24]
-
-
-def test_redundancy_s_bars_average_to_the_whole(built: dict[str, Figure]) -> None:
-    data = built["redundancy"].data
-    bars, whole = data[data["length"] != "All"], data[data["length"] == "All"].iloc[0]
-    assert (bars["redundancy"] * bars["n"]).sum() / bars["n"].sum() == pytest.approx(whole["redundancy"])
-    assert (data.dropna()["low"] <= data.dropna()["redundancy"]).all()
-
-
-def test_curves_start_at_the_mean_quality_and_lie_below_the_oracle(built: dict[str, Figure]) -> None:
-    data = built["prr_curves"].data
-    quality = exhibits_study.quality_values(exhibits_study.BASE, "triviaqa", 24)
-    assert data.groupby(["method", "variant"])["quality"].first().tolist() == pytest.approx([quality.mean()] * 6)
-    assert (data["quality"] <= data["oracle"] + 1e-12).all()
-    assert (data["low"] <= data["quality"]).mean() > 0.95
-
-
-def test_left_panel_of_mass_counts_a_repeated_sequence_once(built: dict[str, Figure]) -> None:
-    data = built["abl_prob_mass"].data
-    assert data["mean"].max() <= 1.0
-    ranks = data[data["panel"] == "p by rank"]
-    assert ranks["rank"].tolist() == list(range(1, 11))
-    assert (ranks["mean"].diff().dropna() <= 0).all()
 
 
 def test_length_bins_without_a_value_are_kept_and_said(tmp_path: Path) -> None:
@@ -269,7 +212,7 @@ def test_figures_of_few_questions_are_drawn(size: int, tmp_path: Path, monkeypat
             assert len(texts(figure_style.laid_out(build(name, results)))) > 5
 
 
-def test_bins_of_few_questions_have_no_interval(built: dict[str, Figure]) -> None:
+def test_bins_of_few_questions_have_no_interval(built: dict[str, BuiltFigure]) -> None:
     mass = built["abl_prob_mass"].data
     for name, data in (("redundancy", built["redundancy"].data), ("abl_prob_mass", mass[mass["length"].notna()])):
         few = data["n"] < 5
@@ -280,34 +223,17 @@ def test_bins_of_few_questions_have_no_interval(built: dict[str, Figure]) -> Non
 
 
 @pytest.mark.parametrize("name", ["abl_prob_mass", "sampling_vs_beamsearch"])
-def test_beams_stand_in_the_search_s_order_whatever_their_probability(name: str, built: dict[str, Figure]) -> None:
+def test_beams_stand_in_the_search_s_order_whatever_their_probability(name: str, built: dict[str, BuiltFigure]) -> None:
     assert "in the search's own order (by probability unless it has a length penalty)" in built[name].caption
     assert "most probable" not in built[name].caption
-
-
-def test_value_of_a_subset_is_of_its_questions_not_of_a_resample(
-    built: dict[str, Figure], results: exhibits_study.Results
-) -> None:
-    cell = {"dataset": "arc-challenge", "model": exhibits_study.BASE, "recipe": "widths"}
-    need = Artifact("scores", scorer="cosine", **cell)
-    frame = results.inputs([need]).frame(need)
-    frame = frame[(frame["answer_source"] == "greedy") & (frame["method"] == "Dissimilarity")]
-    quality = exhibits_study.quality_values(exhibits_study.BASE, "arc-challenge", 24)
-    drawn = built["rebuttal_nsamples_across_data"].data
-    data: Any = drawn[(drawn["dataset"] == "arc-challenge") & (drawn["variant"] == "multinomial")].set_index("M")
-    for m in (1, 7, 15):
-        chosen = frame[(frame["variant"] == "multinomial") & (frame["setting"] == f"M={m}")]
-        (value,) = prr_and_auc.measure("PRR", chosen["value"].to_numpy(), quality)
-        assert data.loc[m, "value"] == pytest.approx(value, abs=1e-12)
-        assert data.loc[m, "low"] < value < data.loc[m, "high"] + 1e-12
 
 
 def test_rebuttal_uses_the_first_two_hundred_questions(
     results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beamuq.exhibits import rebuttal_nsamples_across_data as exhibit
+    from beamuq.exhibits import candidate_count_curves
 
-    monkeypatch.setattr(exhibit, "MOST", 10)
+    monkeypatch.setattr(candidate_count_curves, "MOST_QUESTIONS", 10)
     data = build("rebuttal_nsamples_across_data", results).data
     assert set(data["n"]) == {10}
     assert data.groupby(["model", "dataset"], sort=False).size().tolist() == [30, 30, 30]
@@ -417,7 +343,7 @@ def within(frame: pd.DataFrame, value: str) -> None:
     assert ((drawn["low"] <= drawn[value] + 1e-12) & (drawn[value] <= drawn["high"] + 1e-12)).all()
 
 
-def test_redundancy_is_the_mean_over_the_questions_of_a_length(built: dict[str, Figure], plain: Plain) -> None:
+def test_redundancy_is_the_mean_over_the_questions_of_a_length(built: dict[str, BuiltFigure], plain: Plain) -> None:
     bins = plain.by_length(10) | {"All": plain.ids}
     expected = {title: (mean([plain.redundancy(k) for k in ids]), len(ids)) for title, ids in bins.items()}
     data = built["redundancy"].data
@@ -426,7 +352,7 @@ def test_redundancy_is_the_mean_over_the_questions_of_a_length(built: dict[str, 
     assert len({round(share, 9) for share, _ in expected.values()}) > 3  # lengths that differ can be told apart
 
 
-def test_threshold_shares_are_of_the_questions_of_a_length(built: dict[str, Figure], plain: Plain) -> None:
+def test_threshold_shares_are_of_the_questions_of_a_length(built: dict[str, BuiltFigure], plain: Plain) -> None:
     limits = {"printed": 1 - 1 / (2 * math.sqrt(10)), "corrected": 10 / 11}
     expected = {
         (title, name): (limit, mean([plain.mass(BEAM, k) > limit for k in ids]), len(ids))
@@ -440,7 +366,7 @@ def test_threshold_shares_are_of_the_questions_of_a_length(built: dict[str, Figu
         assert f"{100 * expected['All', name][1]:.1f}%" in built["beam_mass_threshold"].caption
 
 
-def test_covered_mass_is_of_its_candidates_and_lengths(built: dict[str, Figure], plain: Plain) -> None:
+def test_covered_mass_is_of_its_candidates_and_lengths(built: dict[str, BuiltFigure], plain: Plain) -> None:
     data = built["abl_prob_mass"].data
     expected = {
         (variant, title): (mean([plain.mass(strategy, k) for k in ids]), len(ids))
@@ -459,7 +385,7 @@ def test_covered_mass_is_of_its_candidates_and_lengths(built: dict[str, Figure],
 
 
 def test_prr_by_length_is_of_each_form_on_the_questions_of_the_bin(
-    built: dict[str, Figure], results: exhibits_study.Results
+    built: dict[str, BuiltFigure], results: exhibits_study.Results
 ) -> None:
     expected: dict[Any, tuple[float, ...]] = {}
     for dataset in ("triviaqa", "coqa"):
@@ -483,7 +409,7 @@ def test_prr_by_length_is_of_each_form_on_the_questions_of_the_bin(
 
 @pytest.mark.parametrize("name", ["abl_nsamples", "sement_different_nsamples"])
 def test_points_of_a_curve_are_the_measurements_of_their_series(
-    name: str, built: dict[str, Figure], results: exhibits_study.Results
+    name: str, built: dict[str, BuiltFigure], results: exhibits_study.Results
 ) -> None:
     both = [
         (method, variant) for method in ("Dissimilarity", "Eccentricity", "EigVecDissimilarity") for variant in STRATEGY
@@ -501,7 +427,7 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
 
 
 def test_points_across_data_are_of_their_own_panel_and_form(
-    built: dict[str, Figure], results: exhibits_study.Results
+    built: dict[str, BuiltFigure], results: exhibits_study.Results
 ) -> None:
     expected: dict[Any, tuple[float, ...]] = {}
     panels = [(exhibits_study.BASE, "triviaqa"), (exhibits_study.CHAT, "triviaqa")]
@@ -517,7 +443,7 @@ def test_points_across_data_are_of_their_own_panel_and_form(
     within(data, "value")
 
 
-def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Figure], plain: Plain) -> None:
+def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, BuiltFigure], plain: Plain) -> None:
     expected: dict[Any, tuple[float, ...]] = {}
     n = len(plain.ids)
     best = sorted(plain.quality.values(), reverse=True)
@@ -533,7 +459,7 @@ def test_rejection_curves_keep_the_most_certain_answers(built: dict[str, Figure]
     holds(data, ["method", "variant", "gone"], expected, ["rejected", "quality", "oracle", "random", "n"])
 
 
-def test_bands_of_rejection_curves_are_of_the_resampled_questions(built: dict[str, Figure], plain: Plain) -> None:
+def test_bands_of_rejection_curves_are_of_the_resampled_questions(built: dict[str, BuiltFigure], plain: Plain) -> None:
     data, n = built["prr_curves"].data, len(plain.ids)
     counts = bootstrap.resample_counts(plain.ids, exhibits_study.RESAMPLES, 7, f"prr_curves {exhibits_study.BASE}")
     for (method, variant), part in data.groupby(["method", "variant"]):
@@ -552,7 +478,7 @@ EXAMPLES = {"triviaqa-gemma4b": "triviaqa", "webq-gemma4b": "webquestions", "coq
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_worked_examples_hold_the_candidates_and_scores_of_their_question(
-    name: str, built: dict[str, Figure], drawn: Drawn, results: exhibits_study.Results
+    name: str, built: dict[str, BuiltFigure], drawn: Drawn, results: exhibits_study.Results
 ) -> None:
     plain, data = Plain(results, exhibits_study.BASE, EXAMPLES[name]), built[name].data
     titles = {"multinomial": "Dissimilarity", "beamsearch": "Dissimilarity + beamsearch"}
@@ -570,7 +496,7 @@ def test_worked_examples_hold_the_candidates_and_scores_of_their_question(
 
 
 def test_schematic_shows_the_candidates_and_scores_of_its_question(
-    built: dict[str, Figure], drawn: Drawn, plain: Plain
+    built: dict[str, BuiltFigure], drawn: Drawn, plain: Plain
 ) -> None:
     data = built["sampling_vs_beamsearch"].data
     (key,) = set(data["id"])
@@ -638,7 +564,7 @@ def job_of(name: str, results: exhibits_study.Results, folder: Path) -> dict[str
 
 @pytest.fixture(scope="module")
 def saved(
-    built: dict[str, Figure], results: exhibits_study.Results, tmp_path_factory: pytest.TempPathFactory
+    built: dict[str, BuiltFigure], results: exhibits_study.Results, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path]:
     """Two folders of every figure: drawn here, and by the step in a process of other hash seed and time zone."""
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
@@ -671,7 +597,9 @@ def test_fonts_are_embedded_and_files_hold_no_date(name: str, saved: tuple[Path,
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_caption_and_csv_stand_beside_the_figure(name: str, built: dict[str, Figure], saved: tuple[Path, Path]) -> None:
+def test_caption_and_csv_stand_beside_the_figure(
+    name: str, built: dict[str, BuiltFigure], saved: tuple[Path, Path]
+) -> None:
     assert (saved[0] / f"{name}.caption").read_text(encoding="utf-8") == built[name].caption + "\n"
     assert len(pd.read_csv(saved[0] / f"{name}.csv")) == len(built[name].data)
 
@@ -682,7 +610,7 @@ def test_drawing_again_in_another_process_gives_the_same_bytes(name: str, saved:
         assert (saved[0] / f"{name}.{kind}").read_bytes() == (saved[1] / f"{name}.{kind}").read_bytes(), kind
 
 
-def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, Figure], tmp_path: Path) -> None:
+def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, BuiltFigure], tmp_path: Path) -> None:
     with mpl.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.bbox": "tight", "svg.hashsalt": "x"}):
         figure_style.save(built["redundancy"], **{kind: tmp_path / f"a.{kind}" for kind in KINDS})
     figure_style.save(built["redundancy"], **{kind: tmp_path / f"b.{kind}" for kind in KINDS})
@@ -696,36 +624,37 @@ def test_table_s_name_is_refused_by_the_figure_step(results: exhibits_study.Resu
     assert not (tmp_path / "out").exists()
 
 
-# -- text set by measure -----------------------------------------------------------------------------------------
+# -- text of one width -------------------------------------------------------------------------------------------
 
 
-def test_cut_text_fits_and_ends_in_an_ellipsis() -> None:
-    text = "an answer that goes on and on " * 5
-    short = lettering.cut(text, 1.0)
-    assert lettering.width(short) <= 1.0
-    assert short.endswith("…")
-    assert lettering.cut("short", 1.0) == "short"
-
-
-def test_wrapped_lines_fit_and_hold_every_word() -> None:
+def test_text_is_wrapped_and_cut_by_characters() -> None:
     text = "What claimed the life of the singer who was born in Higher Walton, Lancashire, in 1912?"
-    lines = lettering.wrap(text, 2.0, 5, first=1.2)
+    lines = fixed_width_text.wrapped(text, 30, 5)
     assert " ".join(lines) == text
-    assert lettering.width(lines[0]) <= 1.2
-    assert max(lettering.width(line) for line in lines) <= 2.0
-
-
-def test_text_that_needs_more_lines_is_cut_in_the_last() -> None:
-    lines = lettering.wrap("word " * 100, 2.0, 3)
-    assert len(lines) == 3
-    assert lines[-1].endswith("…")
-    assert lettering.width(lines[-1]) <= 2.0
-
-
-def test_single_word_wider_than_the_line_is_cut() -> None:
-    (line,) = lettering.wrap("W" * 100, 1.0, 3)
-    assert lettering.width(line) <= 1.0
+    assert max(map(len, lines)) <= 30
+    short = fixed_width_text.wrapped("word " * 100, 30, 3)
+    assert len(short) == 3
+    assert short[-1].endswith("…")
+    assert max(map(len, short)) <= 30
+    assert fixed_width_text.wrapped("", 30, 2) == [""]
+    (line,) = fixed_width_text.wrapped("W" * 100, 20, 1)
+    assert line == "W" * 19 + "…"
+    assert fixed_width_text.one_line("short", 5) == "short"
 
 
 def test_character_that_the_face_lacks_is_replaced() -> None:
-    assert lettering.known("a\n中 $x_1$ é") == "a \ufffd $x_1$ é"
+    assert fixed_width_text.one_line("a\n中 $x_1$ é", 20) == "a \ufffd $x_1$ é"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["triviaqa-gemma4b", "coqa-gemma4b-one", "sampling_vs_beamsearch"])
+def test_long_questions_and_answers_stay_within_their_columns(name: str, tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    for need in specifications.exhibit(name, STUDY).artifacts(STUDY):
+        if need.kind in ("candidates", "questions"):
+            part = "text" if need.kind == "candidates" else "question"
+            exhibits_study.rewrite(results, need, lambda row, part=part: row | {part: "W中" * 200})  # type: ignore[misc]
+    with figure_style.settings():
+        figure = figure_style.laid_out(build(name, results))
+    assert overlapping(figure) == []
+    assert leaving(figure) == []

@@ -13,16 +13,14 @@ import pytest
 
 import exhibits_study
 from beamuq import artifacts
-from beamuq.exhibits import exhibit_types, holm_bold, render_table, specifications
+from beamuq.exhibits import exhibit_types, holm_bold, html_table, latex_table, markdown_table, specifications
 from beamuq.exhibits.evaluation_values import Measured
-from beamuq.exhibits.exhibit_types import Cell, Row, Table
-from beamuq.study import Study
+from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableRow
 
 RESAMPLES = 2000
 FEW = exhibits_study.study()
 STUDY = exhibits_study.study(evaluation={"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES})
-TABLES = [name for name in specifications.labels(STUDY) if specifications.exhibit(name, STUDY).kind == "table"]
-RANKED = [name for name in TABLES if name.startswith(("qa_", "abl_", "topbeam"))]
+TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -38,30 +36,24 @@ class Noisy(exhibits_study.Results):
         return rows
 
 
-def build(name: str, results: exhibits_study.Results, study: Study) -> Table:
-    item = specifications.exhibit(name, study)
-    table = item.build(study, results.inputs(item.artifacts(study)))
-    assert isinstance(table, Table)
-    return table
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Noisy:
     return Noisy(tmp_path_factory.mktemp("noisy"), STUDY)
 
 
 @pytest.fixture(scope="module")
-def built(results: Noisy) -> dict[str, Table]:
-    return {name: build(name, results, STUDY) for name in TABLES}
+def built(results: Noisy) -> dict[str, BuiltTable]:
+    return {name: results.built(name) for name in TABLES}
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    return build("qa_tiny", exhibits_study.Results(tmp_path_factory.mktemp("few"), FEW), FEW)
+def few(tmp_path_factory: pytest.TempPathFactory) -> BuiltTable:
+    table: BuiltTable = exhibits_study.Results(tmp_path_factory.mktemp("few"), FEW).built("qa_tiny")
+    return table
 
 
-def cells(table: Table) -> list[Cell]:
-    return [cell for row in table.grid.body if isinstance(row, Row) for cell in row.cells]
+def cells(table: BuiltTable) -> list[TableCell]:
+    return [cell for row in table.grid.body if isinstance(row, TableRow) for cell in row.cells]
 
 
 # -- the test, against one written out step by step --------------------------------------------------------------
@@ -207,28 +199,28 @@ def test_rows_without_common_resamples_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: dict[str, Table]) -> None:
+def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: dict[str, BuiltTable]) -> None:
     paper, other = built[name], built[name].with_intervals()
     assert other.values is paper.values
     assert [(cell.text, cell.better) for cell in cells(other)] == [(cell.text, cell.better) for cell in cells(paper)]
-    assert render_table.csv(other) == render_table.csv(paper)
+    assert other.csv() == paper.csv()
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in RANKED])
-def test_tables_that_rank_nothing_look_the_same_in_both(name: str, built: dict[str, Table]) -> None:
-    for render in (render_table.latex, render_table.markdown, render_table.html):
+def test_tables_that_rank_nothing_look_the_same_in_both(name: str, built: dict[str, BuiltTable]) -> None:
+    for render in (latex_table.render, markdown_table.render, html_table.render):
         assert render(built[name].with_intervals()) == render(built[name])
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, Table]) -> None:
+def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, BuiltTable]) -> None:
     limits = built[name].values[["low", "high"]].to_numpy(dtype=np.float64)
     printed = [re.findall(r"-?\d*\.\d{3}", cell.interval) for cell in cells(built[name].with_intervals())]
     assert all(cell.interval.startswith("[") for cell in cells(built[name].with_intervals()))
     assert np.abs(np.sort(np.array(printed, dtype=np.float64), axis=0) - np.sort(limits, axis=0)).max() <= 0.0005 + 1e-9
 
 
-def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], results: Noisy) -> None:
+def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, BuiltTable], results: Noisy) -> None:
     """``qa_tiny``: each dataset from its own replicates, the mean from their means, resample by resample."""
     item = specifications.exhibit("qa_tiny", STUDY)
     stored: dict[str, dict[tuple[str, str], Floats]] = {}
@@ -241,7 +233,7 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
                 if (row["metric"], row["answer_source"], row["setting"]) == ("PRR", "greedy", "")
             }
     values = built["qa_tiny"].values
-    body = [row for row in built["qa_tiny"].with_intervals().grid.body if isinstance(row, Row)]
+    body = [row for row in built["qa_tiny"].with_intervals().grid.body if isinstance(row, TableRow)]
     counts = []
     for position, dataset in enumerate([*exhibits_study.DATASETS, "mean"]):
         part = values[values["dataset"] == dataset]
@@ -262,7 +254,9 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, Table], res
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(name: str, built: dict[str, Table]) -> None:
+def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(
+    name: str, built: dict[str, BuiltTable]
+) -> None:
     pairs = list(zip(cells(built[name]), cells(built[name].with_intervals()), strict=True))
     assert all(other.mark in ("", "best") for _, other in pairs)
     assert all(other.mark == "best" for paper, other in pairs if paper.mark == "best")
@@ -270,25 +264,25 @@ def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(name: 
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_interval_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, Table]) -> None:
+def test_interval_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, BuiltTable]) -> None:
     table = built[name].with_intervals()
-    rows = sum(isinstance(item, Row) for item in table.grid.body)
+    rows = sum(isinstance(item, TableRow) for item in table.grid.body)
     for words in (
         "95 % percentile intervals over 2000 bootstrap resamples of the questions (of whole stories for CoQA)",
         "not distinguishable from it at the 5 % level",
         "two-sided paired bootstrap test on the same resamples",
         f"corrected by Holm over the column's {rows - 1} comparisons",
         "n = ",
-        "stand-in for AlignScore",
+        "proxy for AlignScore",
     ):
         assert words in table.caption
     assert "too few" not in table.caption
-    for render in (render_table.latex, render_table.markdown, render_table.html):
+    for render in (latex_table.render, markdown_table.render, html_table.render):
         assert "±" not in render(table)
         assert r"\pm" not in render(table)
 
 
-def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: Table) -> None:
+def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: BuiltTable) -> None:
     """200 resamples give p ≥ .01, and 19 comparisons make .19 of it; their difference is the same in every resample."""
     table = few.with_intervals()
     assert "200 resamples are too few to distinguish any value from the best" in table.caption
@@ -312,22 +306,22 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
                 else:
                     row["values"] = [float("nan")] * 60 + list(row["values"][60:])
         artifacts.write(path, need.kind, rows, cell=need.cell)
-    table = build("qa_tiny", results, STUDY).with_intervals()
-    of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, Row)}
-    assert of["MTE"][2] == Cell("n/a", note="one quality")
+    table = results.built("qa_tiny").with_intervals()
+    of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, TableRow)}
+    assert of["MTE"][2] == TableCell("n/a", note="one quality")
     assert "undefined on CoQA" in of["MTE"][-1].note
     for cell in (of["Perplexity"][0], of["Perplexity"][-1]):
         assert not cell.mark
         assert not cell.interval
         assert cell.note == "60 of 2000 resamples undefined: no interval; not compared with the best"
-    assert f"(c) {of['Perplexity'][0].note}" in render_table.markdown(table)
+    assert f"(c) {of['Perplexity'][0].note}" in markdown_table.render(table)
 
 
 def test_interval_stands_under_or_after_the_value_in_each_format() -> None:
-    cell = Cell(".543", mark="best", better=True, note="why", interval="[-.012, .612]")
-    grid = exhibit_types.Grid(("",), (("a",),), (Row(("x",), (cell,)),))
-    table = Table("t", "T", "C", pd.DataFrame(columns=list(exhibit_types.CSV_COLUMNS)), grid)
+    cell = TableCell(".543", mark="best", better=True, note="why", interval="[-.012, .612]")
+    grid = exhibit_types.TableGrid(("",), (("a",),), (TableRow(("x",), (cell,)),))
+    table = BuiltTable("t", "T", "C", pd.DataFrame(columns=list(exhibit_types.CSV_COLUMNS)), grid)
     stack = r"\textbf{.543}\textsuperscript{a} $\uparrow$\\[-3pt]{\scriptsize [$-$.012, .612]}"
-    assert rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{stack}\end{{tabular}}" in render_table.latex(table)
-    assert r"| x | **.543**<sup>a</sup> ↑ \[-.012, .612\] |" in render_table.markdown(table)
-    assert "<td><b>.543</b><sup>a</sup> ↑<br><small>[-.012, .612]</small></td>" in render_table.html(table)
+    assert rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{stack}\end{{tabular}}" in latex_table.render(table)
+    assert r"| x | **.543**<sup>a</sup> ↑ \[-.012, .612\] |" in markdown_table.render(table)
+    assert "<td><b>.543</b><sup>a</sup> ↑<br><small>[-.012, .612]</small></td>" in html_table.render(table)

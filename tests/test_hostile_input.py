@@ -20,10 +20,10 @@ import pytest
 import torch
 import yaml
 
-from beamuq import artifacts
+from beamuq import artifacts, html_pages
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import escape
+from beamuq.exhibits import latex_escape, markdown_table
 from beamuq.models.load_model import load_causal
 from beamuq.plan.plan import Plan
 from beamuq.study import PROMPTS, STUDIES
@@ -94,7 +94,7 @@ ALL = texts(1)
 
 def test_latex_holds_no_command_of_the_text() -> None:
     for text in ALL:
-        escaped = escape.latex(text)
+        escaped = latex_escape.escape(text)
         assert LATEX.fullmatch(escaped), ascii(text)
         assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped)
 
@@ -102,7 +102,7 @@ def test_latex_holds_no_command_of_the_text() -> None:
 @pytest.mark.latex
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(tmp_path: Path) -> None:
-    body = "\n\n".join(f"x{escape.latex(text[:60])}" for text in ALL[:1000])
+    body = "\n\n".join(f"x{latex_escape.escape(text[:60])}" for text in ALL[:1000])
     head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{textcomp,amssymb}"
     (tmp_path / "all.tex").write_text(head + "\\begin{document}\n" + body + "\n\\end{document}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=batchmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
@@ -132,7 +132,7 @@ class Page(HTMLParser):
 def test_html_is_the_text_and_nothing_else() -> None:
     for text in ALL:
         page = Page()
-        escaped = escape.page(text)
+        escaped = html_pages.escape(text)
         page.feed(escaped)
         page.close()
         assert page.other == []
@@ -143,7 +143,7 @@ def test_html_is_the_text_and_nothing_else() -> None:
 
 def test_markdown_is_one_cell_without_markup() -> None:
     for text in ALL:
-        escaped = escape.markdown(text)
+        escaped = markdown_table.escape(text)
         assert len(escaped.splitlines()) <= 1
         assert not re.search(r"[<>]", escaped)
         assert not re.search(r"(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)

@@ -104,14 +104,14 @@ def test_licences_come_from_the_manifest_and_hashes_from_the_tables(study: Study
     )
 
 
-def test_a_scorer_tells_what_it_stands_in_for(study: Study) -> None:
+def test_a_scorer_tells_what_it_is_a_proxy_for(study: Study) -> None:
     made = [
         Footer("similarity", CELL | {"scorer": "embedding"}, {"models": {"model": MODEL}, "device": "cpu"}),
         Footer("quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
         Footer("scores", CELL, {}),
     ]
     found = tables.scorers(study, made, {})
-    assert found["stand-in for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
+    assert found["proxy for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
     assert found["source"].tolist() == ["packaged:all-minilm-l6-v2", "no model"]
 
 

@@ -5,6 +5,7 @@ The same values give the same bytes: a template is given only what it shows, and
 
 from __future__ import annotations
 
+import html
 import numbers
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -118,6 +119,11 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def escape(text: str) -> str:
+    """A text for HTML, or for an attribute's value, outside of the templates, which escape by themselves."""
+    return html.escape(_printable(text), quote=True)
 
 
 def _printable(value: Any) -> Any:

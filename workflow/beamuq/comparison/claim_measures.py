@@ -29,7 +29,7 @@ from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import study_grid
-from beamuq.exhibits.candidate_measures import Candidates, group_of, length_bins
+from beamuq.exhibits.candidate_measures import CandidateMeasures, group_of, length_bins
 from beamuq.exhibits.evaluation_values import Key
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
@@ -105,7 +105,7 @@ class MeanByLength(OfCandidates):
         clear: Part = "yes" if mean - other > z * float(np.hypot(std, other_std)) else "no"
         return ClaimVerdict("yes" if mean > other else "no", "-", clear, f"{text}, against {other:.1%}")
 
-    def _of_length(self, found: Candidates, lengths: Sequence[int | None]) -> Truths:
+    def _of_length(self, found: CandidateMeasures, lengths: Sequence[int | None]) -> Truths:
         """[N] which questions have a greedy answer of these lengths."""
         counted, (shortest, longest) = found.lengths(), lengths
         members = (counted >= (shortest or 0)) & (counted <= (longest or np.inf))

@@ -16,7 +16,7 @@ from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits.candidate_measures import Candidates
+from beamuq.exhibits.candidate_measures import CandidateMeasures
 from beamuq.exhibits.evaluation_values import Key
 from beamuq.exhibits.number_format import TIE, better
 from beamuq.exhibits.question_scores import QuestionScores
@@ -124,11 +124,11 @@ class ClaimEvidence:
         if reason := too_few(count, dataset, size, self.rules):
             raise NotRunError(f"not comparable: {reason}")
 
-    def candidates(self, model: str, dataset: str) -> Candidates:
+    def candidates(self, model: str, dataset: str) -> CandidateMeasures:
         """The main recipe's candidates of a cell."""
         self.check(model, dataset, self.study.main.recipe, scored=False)
         candidates, questions = self.require(candidate_artifacts(self.study, model, dataset))
-        found = Candidates(self.results.inputs, candidates, questions)
+        found = CandidateMeasures(self.results.inputs, candidates, questions)
         self.enough(len(found.ids), dataset)
         return found
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beamuq.comparison import beam_minus_multinomial, compare_numbers
 from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.exhibits import escape, wording
+from beamuq.exhibits import markdown_table, wording
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.study import Study
 
@@ -218,7 +218,8 @@ def _hashes(found: Comparison) -> list[tuple[str, str]]:
 def _markdown_table(section: PageSection) -> list[str]:
     """The table of a section for GitHub; only numbers are left as they are."""
     rows = [
-        [cell.text if cell.kind == "number" else escape.markdown(cell.text) for cell in row] for row in section.rows
+        [cell.text if cell.kind == "number" else markdown_table.escape(cell.text) for cell in row]
+        for row in section.rows
     ]
-    heads = [escape.markdown(head.text) for head in section.heads]
+    heads = [markdown_table.escape(head.text) for head in section.heads]
     return ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows)]

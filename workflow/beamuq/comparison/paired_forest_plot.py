@@ -11,7 +11,7 @@ from beamuq.comparison import beam_minus_multinomial
 from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.exhibits import figure_style, ranked_table, wording
-from beamuq.exhibits.exhibit_types import Figure
+from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ALL = "Mean"
 _WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 
-def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> Figure:
+def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> BuiltFigure:
     """The figure of a table of differences; its data are the table."""
     title = wording.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
     means, cells = (
@@ -48,7 +48,7 @@ def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> Figure:
         quality=True,
     )
     note = wording.footnote(study, [study.main.scorer], quality=True)
-    return Figure(LABEL, title, caption, frame, lambda: _draw(study, title, note, frame))
+    return BuiltFigure(LABEL, title, caption, frame, lambda: _draw(study, title, note, frame))
 
 
 def _tally(found: dict[str, object]) -> str:

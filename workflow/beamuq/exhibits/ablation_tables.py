@@ -2,125 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import ranked_table, study_grid, wording
-from beamuq.exhibits.evaluation_values import Key, Measured, Measurements
+from beamuq.exhibits.evaluation_values import Key, Measured, read_measurements, stored_setting
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import Heading, Rule, Table
-from beamuq.exhibits.ranked_table import Column, Line, Printed
-from beamuq.study import Scoring, Study
+from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
+from beamuq.exhibits.ranked_table import RankedBody, RankedColumn, RankedRow, TablePlace
+from beamuq.strategies import ablation, number, of_kind, parse
+from beamuq.study import Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base")
-Body = Sequence[Line | Heading | Rule]
+SEARCHES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
 
 
-def recipe(study: Study, what: str, methods: Sequence[str], test: Callable[[Scoring], bool]) -> str:
-    """The first recipe of the grid that scores ``what`` (``test`` says whether it does) with ``methods``.
+@dataclass(frozen=True)
+class AblationTable(TableExhibit):
+    """PRR of a few methods for every setting that a recipe scores, in each cell of that recipe.
 
-    Raises
-    ------
-    BeamUQError
-        If none does.
+    Attributes
+    ----------
+    scores
+        Keys of the study's ``scoring`` of which the recipe must have every one: "epsilon", "alpha", "fixed_k",
+        "every_strategy". The first recipe of the grid that has them is shown.
+    rows, sentences
+        Of the study and the recipe: the rows, and what the caption says behind its first sentence, ``what``.
     """
-    for entry in study.grid:
-        scoring = study.scoring[entry.recipe]
-        if test(scoring) and set(methods) <= set(scoring.methods) and study.main.scorer in entry.scorers:
-            return entry.recipe
-    raise BeamUQError(
-        f"needs a recipe of the grid whose scoring has {what} with methods {', '.join(methods)} under scorer "
-        f"{study.main.scorer!r}; add one or drop the exhibit"
-    )
 
+    scores: tuple[str, ...]
+    methods: tuple[str, ...]
+    stub: tuple[str, ...]
+    what: str
+    rows: Callable[[Study, str], RankedBody]
+    sentences: Callable[[Study, str], list[str]]
 
-def cells(study: Study, chosen: str) -> list[study_grid.Cell]:
-    """Model × dataset pairs that the grid runs with the recipe, in the study's order."""
-    return [
-        (model, dataset)
-        for model in study.models
-        for dataset in study.datasets
-        if study_grid.covers(study, chosen, model, dataset, study.main.scorer)
-    ]
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """Evaluation and replicates of every cell of the recipe."""
+        recipe, scorer = self._recipe(study), study.main.scorer
+        cells = [
+            (model, dataset)
+            for model in study.models
+            for dataset in study.datasets
+            if study_grid.covers(study, recipe, model, dataset, scorer)
+        ]
+        return study_grid.evaluation_artifacts(cells, recipe, scorer)
 
+    def build(self, study: Study, inputs: Inputs) -> BuiltTable:
+        """Values as evaluated."""
+        recipe = self._recipe(study)
+        body = self.rows(study, recipe)
+        evaluations = read_measurements(study, inputs, self.artifacts(study))
 
-def needs(study: Study, chosen: str) -> list[Artifact]:
-    """Evaluation and replicates of every cell of the recipe."""
-    return [
-        Artifact(kind, model=model, dataset=dataset, recipe=chosen, scorer=study.main.scorer)
-        for model, dataset in cells(study, chosen)
-        for kind in ("evaluation", "replicates")
-    ]
+        def measure(place: TablePlace) -> Measured:
+            setting = stored_setting(study, place.setting)
+            return evaluations[place.model, place.dataset][Key("PRR", place.method, place.variant, setting)]
 
+        columns = [
+            RankedColumn(
+                (study.models[model].title, study.datasets[dataset].title, wording.method_short(method)),
+                TablePlace(model=model, dataset=dataset, method=method),
+            )
+            for model, dataset in evaluations
+            for method in self.methods
+        ]
+        first = next(item for item in body if isinstance(item, RankedRow)).key
+        sizes: dict[str, list[int]] = {}
+        for model, dataset in evaluations:
+            sizes.setdefault(dataset, []).append(measure(columns[0].key | TablePlace(model, dataset) | first).n)
 
-def table(
-    label: str,
-    study: Study,
-    inputs: Inputs,
-    *,
-    chosen: str,
-    methods: Sequence[str],
-    stub: tuple[str, ...],
-    body: Body,
-    what: str,
-    sentences: Sequence[str],
-    stored: Callable[[Printed], str],
-) -> Table:
-    """Build the table; ``stored`` gives the setting under which the evaluation holds a printed row."""
-    files = needs(study, chosen)
-    evaluations = {
-        (evaluation.model, evaluation.dataset): Measurements(study, inputs, evaluation, replicates)
-        for evaluation, replicates in zip(files[::2], files[1::2], strict=True)
-    }
+        def caption(marks: str, spread: str) -> str:
+            return wording.caption(
+                study,
+                [
+                    f"{self.what}.",
+                    *self.sentences(study, recipe),
+                    f"{marks}.",
+                    f"{ranked_table.size_sentence(study, sizes)} {spread}",
+                    study_grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
+                ],
+                scorers=[study.main.scorer],
+                quality=True,
+            )
 
-    def measure(at: Printed) -> Measured:
-        return evaluations[at.model, at.dataset][Key("PRR", at.method, at.variant, stored(at))]
-
-    columns = [
-        Column(
-            (study.models[model].title, study.datasets[dataset].title, wording.method_short(method)),
-            Printed(model=model, dataset=dataset, method=method),
-        )
-        for model, dataset in evaluations
-        for method in methods
-    ]
-    first = next(item for item in body if isinstance(item, Line)).key
-    sizes: dict[str, list[int]] = {}
-    for model, dataset in evaluations:
-        sizes.setdefault(dataset, []).append(measure(columns[0].key | Printed(model, dataset) | first).n)
-
-    def caption(marks: str, spread: str) -> str:
-        return wording.caption(
-            study,
-            [
-                f"{what}.",
-                *sentences,
-                f"{marks}.",
-                f"{ranked_table.size_sentence(study, sizes)} {spread}",
-                study_grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
+        return ranked_table.ranked_table(
+            self.label,
+            title=wording.titled(study, self.what),
+            caption=caption(ranked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
+            interval_caption=caption(
+                ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, list(sizes), body)
+            ),
+            metric="PRR",
+            stub=self.stub,
+            columns=columns,
+            body=body,
+            measure=measure,
+            spread=False,
+            arrows=False,
         )
 
-    return ranked_table.ranked_table(
-        label,
-        title=wording.titled(study, what),
-        caption=caption(ranked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
-        interval_caption=caption(
-            ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, list(sizes), body)
+    def _recipe(self, study: Study) -> str:
+        for entry in study.grid:
+            scoring = study.scoring[entry.recipe]
+            scored = all(getattr(scoring, name) for name in self.scores) and set(self.methods) <= set(scoring.methods)
+            if scored and study.main.scorer in entry.scorers:
+                return entry.recipe
+        raise BeamUQError(
+            f"needs a recipe of the grid whose scoring has {' and '.join(self.scores)} with methods "
+            f"{', '.join(self.methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
+        )
+
+
+def floor_rows(study: Study, recipe: str) -> RankedBody:
+    """A row a floor ε of the beams' masses, from uniform weights down to none."""
+    return [_beam_row("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
+
+
+def floor_sentences(study: Study, recipe: str) -> list[str]:
+    """How the floor weighs the beams."""
+    del recipe
+    return [
+        f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
+        "ε = 1 weighs all beams alike."
+    ]
+
+
+def embedding_rows(study: Study, recipe: str) -> RankedBody:
+    """Eigenvalue thresholds α first, then fixed dimensions K."""
+    scoring = study.scoring[recipe]
+    thresholds = [_beam_row("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
+    return [*thresholds, TableRule(), *(_beam_row("K", "K", k) for k in sorted(scoring.fixed_k))]
+
+
+def embedding_sentences(study: Study, recipe: str) -> list[str]:
+    """What is kept of the eigenvectors."""
+    del study, recipe
+    return [
+        "Beam form. Above: eigenvectors with eigenvalue below α are kept; below: the first K, where a K that cuts "
+        "an eigenspace weighs its projector."
+    ]
+
+
+def strategy_rows(study: Study, recipe: str) -> RankedBody:
+    """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
+    strategies = study.recipes[recipe].strategies()
+    sampled = of_kind(strategies, "sample")
+    body: list[RankedRow | TableHeading | TableRule] = [_strategy_row("Beam search", "", wording.BEAMSEARCH, "beam")]
+    blocks = [
+        ("Multinomial sampling", [(s, wording.MULTINOMIAL, "") for s in sampled]),
+        ("Multinomial, exact weights", [(s, wording.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
+        *(
+            (title, [(s, wording.BEAMSEARCH, "") for s in of_kind(strategies, kind)])
+            for kind, title in SEARCHES.items()
         ),
-        metric="PRR",
-        stub=stub,
-        columns=columns,
-        body=body,
-        measure=measure,
-        spread=False,
-        arrows=False,
+    ]
+    for title, lines in blocks:
+        body += [TableRule()] if lines else []
+        for position, (strategy, variant, suffix) in enumerate(lines):
+            printed = strategy.replace("sample", "multinomial") + suffix
+            settings = ", ".join(strategy.split()[1:]).replace("lambda", "λ")
+            body.append(_strategy_row("" if position else title, settings, variant, printed))
+    return body
+
+
+def strategy_sentences(study: Study, recipe: str) -> list[str]:
+    """How each strategy's candidates are weighed."""
+    exact = any(
+        isinstance(row, RankedRow) and row.key.setting.endswith("exact") for row in strategy_rows(study, recipe)
     )
+    return [
+        f"{study.main.num_candidates} candidates a question.",
+        "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
+        "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
+        "Two groups of a diverse beam search may find the same token sequence; all candidates returned count, each "
+        "with its full p."
+        if study.recipes[recipe].diverse
+        else "",
+        "The rows of exact weights, which print lacks, are ranked with the others." if exact else "",
+    ]
 
 
-def beam_line(title: str, setting: str) -> Line:
-    """A row of the beam form."""
-    return Line((title,), Printed(variant=wording.BEAMSEARCH, setting=setting))
+def _beam_row(symbol: str, name: str, value: float) -> RankedRow:
+    """A row of the beam form at one setting, such as ``ε=0.1`` of the stored ``epsilon=0.1``."""
+    place = TablePlace(variant=wording.BEAMSEARCH, setting=ablation(name, value))
+    return RankedRow((f"{symbol}={number(value)}",), place)
+
+
+def _strategy_row(title: str, settings: str, variant: str, setting: str) -> RankedRow:
+    return RankedRow((title, settings), TablePlace(variant=variant, setting=setting))

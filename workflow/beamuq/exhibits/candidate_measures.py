@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 COLUMNS = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
 
 
-class Candidates:
+class CandidateMeasures:
     """One candidates file, in the order of the questions file; groups (stories) from the same.
 
     Raises
@@ -73,28 +73,33 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Bin:
+class LengthBin:
     """Questions of like length: ``title`` as printed, ``members`` [N] truth values."""
 
     title: str
     members: NDArray[np.bool_]
 
 
-def length_bins(lengths: Ints, most: int = 10) -> list[Bin]:
+def length_bins(lengths: Ints, most: int = 10) -> list[LengthBin]:
     """A bin a length; beyond ``most`` distinct lengths the longest share the last bin, ``9+``."""
     found = np.unique(lengths)
     if len(found) <= most:
-        return [Bin(str(length), lengths == length) for length in found]
+        return [LengthBin(str(length), lengths == length) for length in found]
     single, rest = found[: most - 1], found[most - 1]
-    return [*(Bin(str(length), lengths == length) for length in single), Bin(f"{rest}+", lengths >= rest)]
+    return [*(LengthBin(str(length), lengths == length) for length in single), LengthBin(f"{rest}+", lengths >= rest)]
 
 
-def equal_bins(lengths: Ints, count: int = 5) -> list[Bin]:
+def with_all(bins: Sequence[LengthBin]) -> list[LengthBin]:
+    """The bins, then one of all questions."""
+    return [*bins, LengthBin("All", np.ones_like(bins[0].members))]
+
+
+def equal_bins(lengths: Ints, count: int = 5) -> list[LengthBin]:
     """About equally many questions a bin, never splitting a length: bin j closes once j·N/count questions are in.
 
     A length that fills several shares closes several at once, so there may be fewer than ``count`` bins.
     """
-    bins: list[Bin] = []
+    bins: list[LengthBin] = []
     start, closed = 0, 0
     values, counts = np.unique(lengths, return_counts=True)
     seen = np.cumsum(counts)
@@ -103,7 +108,7 @@ def equal_bins(lengths: Ints, count: int = 5) -> list[Bin]:
         if share > closed:
             low, high = int(values[start]), int(values[position])
             title = str(low) if low == high else f"{low}–{high}"
-            bins.append(Bin(title, (lengths >= low) & (lengths <= high)))
+            bins.append(LengthBin(title, (lengths >= low) & (lengths <= high)))
             start, closed = position + 1, share
     return bins
 

@@ -82,6 +82,12 @@ class Measurements:
         return rows[stored(key)]
 
 
+def read_measurements(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> dict[tuple[str, str], Measurements]:
+    """Model and dataset → the cell's measurements, from its evaluation and the replicates that follow it."""
+    pairs = zip(files[::2], files[1::2], strict=True)
+    return {(file.model, file.dataset): Measurements(study, inputs, file, replicates) for file, replicates in pairs}
+
+
 def stored(key: Key) -> Key:
     """The key that the file uses for a printed one: some methods are printed without their variant."""
     return key._replace(variant=stored_variant(key.method, key.variant))

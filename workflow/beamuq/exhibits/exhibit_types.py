@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import string
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pandas as pd
 
@@ -18,10 +21,62 @@ if TYPE_CHECKING:
 
 VALUE_COLUMNS = ("table", "model", "dataset", "metric", "method", "variant", "setting", "value", "std")
 CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
+_KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Exhibit(ABC):
+    """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``."""
+
+    label: str
+    kind: ClassVar[Literal["table", "figure"]]
+
+    @abstractmethod
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """The files it reads.
+
+        Raises
+        ------
+        BeamUQError
+            One line with the fix, where the study cannot supply the exhibit.
+        """
+
+    @abstractmethod
+    def build(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
+        """The table or figure, from the files that :meth:`artifacts` names."""
+
+    def files(self, study: Study) -> list[Path]:  # noqa: ARG002  (most exhibits have none)
+        """What it reads besides: prompt templates."""
+        return []
+
+    @property
+    def module(self) -> str:
+        """The module of its builder, an input of the rule that draws it."""
+        return type(self).__module__
+
+
+class TableExhibit(Exhibit):
+    """An exhibit that is a table."""
+
+    kind: ClassVar[Literal["table", "figure"]] = "table"
+
+    @abstractmethod
+    def build(self, study: Study, inputs: Inputs) -> BuiltTable:
+        """The table, from the files that :meth:`artifacts` names."""
+
+
+class FigureExhibit(Exhibit):
+    """An exhibit that is a figure."""
+
+    kind: ClassVar[Literal["table", "figure"]] = "figure"
+
+    @abstractmethod
+    def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
+        """The figure, from the files that :meth:`artifacts` names."""
+
+
+@dataclass(frozen=True)
+class TableCell:
     """One printed cell.
 
     ``spread`` follows the text in small type, ``interval`` stands under it; ``mark`` is the rank within a column;
@@ -36,39 +91,64 @@ class Cell:
     note: str = ""
     code: bool = False
     interval: str = ""
-    with_interval: Cell | None = None
+    with_interval: TableCell | None = None
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A body row: its titles, one a stub column, and its cells."""
 
     titles: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
 @dataclass(frozen=True)
-class Heading:
+class TableHeading:
     """A title across the whole width of the body."""
 
     title: str
 
 
-class Rule:
+class TableRule:
     """A horizontal rule between groups of rows."""
 
 
 @dataclass(frozen=True)
-class Grid:
+class TableGrid:
     """How a table looks. ``header[level][column]``; equal neighbours of a level above the last share one title."""
 
     stub: tuple[str, ...]
     header: tuple[tuple[str, ...], ...]
-    body: tuple[Row | Heading | Rule, ...]
+    body: tuple[TableRow | TableHeading | TableRule, ...]
+
+    @property
+    def width(self) -> int:
+        """How many columns there are, those of titles among them."""
+        return len(self.stub) + len(self.header[-1])
+
+    @property
+    def cells(self) -> Iterator[TableCell]:
+        """Every cell, in the order of reading."""
+        return (cell for item in self.body if isinstance(item, TableRow) for cell in item.cells)
+
+    def levels(self) -> list[tuple[tuple[str, ...], list[tuple[str, int]]]]:
+        """Each header level: the stub's titles (on the last alone), and titles with how many columns each spans.
+
+        Equal neighbours under equal titles share one.
+        """
+        found: list[tuple[tuple[str, ...], list[tuple[str, int]]]] = []
+        for level in range(len(self.header)):
+            paths = list(zip(*self.header[: level + 1], strict=True))
+            if level == len(self.header) - 1:
+                found.append((self.stub, [(path[-1], 1) for path in paths]))
+            else:
+                spans = [(path[-1], len(list(group))) for path, group in itertools.groupby(paths)]
+                found.append((("",) * len(self.stub), spans))
+        return found
 
 
 @dataclass(frozen=True)
-class Table:
+class BuiltTable:
     """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it.
 
     As it stands it has the paper's style; ``interval_caption`` is that of the style with intervals where it differs.
@@ -78,23 +158,37 @@ class Table:
     title: str
     caption: str
     values: pd.DataFrame
-    grid: Grid
-    notes: tuple[str, ...] = ()
+    grid: TableGrid
     interval_caption: str = ""
 
-    def with_intervals(self) -> Table:
+    def with_intervals(self) -> BuiltTable:
         """The same table in the second style: its cells with intervals, and the caption that explains them."""
         body = tuple(
             replace(item, cells=tuple(cell.with_interval or cell for cell in item.cells))
-            if isinstance(item, Row)
+            if isinstance(item, TableRow)
             else item
             for item in self.grid.body
         )
         return replace(self, caption=self.interval_caption or self.caption, grid=replace(self.grid, body=body))
 
+    def csv(self) -> str:
+        """The long frame: every value unrounded (shortest text that reads back the same), undefined ones empty."""
+        return self.values[list(CSV_COLUMNS)].to_csv(index=False, lineterminator="\n")
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """A mark for each distinct reason why a value is undefined, in the order of reading: a, …, z, aa, ab, …"""
+        reasons = dict.fromkeys(cell.note for cell in self.grid.cells if cell.note)
+        return {reason: _letter(position) for position, reason in enumerate(reasons)}
+
+    @property
+    def notes(self) -> list[str]:
+        """The reasons behind their marks, to stand below the table."""
+        return [f"({letter}) {reason}" for reason, letter in self.letters.items()]
+
 
 @dataclass(frozen=True)
-class Figure:
+class BuiltFigure:
     """A built figure: ``data`` is the frame drawn, ``draw`` makes a fresh matplotlib figure in the current style."""
 
     label: str
@@ -104,18 +198,12 @@ class Figure:
     draw: Callable[[], matplotlib.figure.Figure]
 
 
-@dataclass(frozen=True)
-class Exhibit:
-    """A table or a figure: its label (the paper's, without ``tab:`` or ``fig:``), what it reads, how it is built.
+def long_frame(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The values of a table, a row a value; a key column that a row does not name is "", another is None."""
+    empty: dict[str, Any] = dict.fromkeys(CSV_COLUMNS) | dict.fromkeys(_KEYS, "") | {"table": f"tab:{label}"}
+    return pd.DataFrame([[*{**empty, **row}.values()] for row in rows], columns=list(CSV_COLUMNS))
 
-    ``artifacts`` raises :class:`BeamUQError` with a one-line reason where a study cannot supply the exhibit.
-    ``module`` is the one that holds it, an input of the rule that draws it. ``files`` are further files read: prompt
-    templates.
-    """
 
-    label: str
-    kind: Literal["table", "figure"]
-    artifacts: Callable[[Study], list[Artifact]]
-    build: Callable[[Study, Inputs], Table | Figure]
-    module: str
-    files: Callable[[Study], list[Path]] = lambda study: []  # noqa: ARG005  (the name is part of the interface)
+def _letter(position: int) -> str:
+    letters = string.ascii_lowercase
+    return letters[position] if position < 26 else _letter(position // 26 - 1) + letters[position % 26]

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq import artifacts
-from beamuq.exhibits.exhibit_types import Figure
+from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.study import Study
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ WIDTH = 5.5  # inches, the paper's text block
 BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
 ORANGE, PALE = "#E69F00", "#F3D9C9"
 TITLE, TEXT = 9.0, 8.0
-FAMILY = "DejaVu Sans"  # shipped with matplotlib, so the same on every machine
+FAMILY = "DejaVu Sans"  # shipped with matplotlib, as the next, so the same on every machine
+FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
 
 _SETTINGS: dict[str, object] = {
     "font.family": FAMILY,
@@ -68,8 +70,8 @@ class SeriesStyle:
 
     title: str
     colour: str
-    line: str
-    marker: str
+    line: str = "-"
+    marker: str = ""
     hatch: str = ""
 
 
@@ -111,7 +113,7 @@ def canvas(
     figure.text(0.5, top, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
     for position, line in enumerate(heading):
         y = 1 - (_below_title(titles) + 0.14 * position) / total
-        figure.text(0.02, y, line, ha="left", va="top", parse_math=False)
+        figure.text(0.02, y, line, ha="left", va="top", family=FIXED_WIDTH, parse_math=False)
     if lines:
         figure.text(0.01, 0.04 / total, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
     return figure
@@ -158,6 +160,22 @@ def bar_places(count: int) -> Floats:
     return places
 
 
+def bars(
+    axes: matplotlib.axes.Axes, places: Floats, data: pd.DataFrame, column: str, look: SeriesStyle, scale: float = 1.0
+) -> Floats:
+    """Draw one series of bars [K]: ``scale`` times a column of ``data``, with the intervals "low" to "high".
+
+    Returns
+    -------
+    [K] where each bar ends, its interval counted. A value or interval that is NaN is not drawn.
+    """
+    heights, low, high = (scale * data[name].to_numpy(dtype=np.float64) for name in (column, "low", "high"))
+    errors = error_lengths(heights, low, high)
+    axes.bar(places, heights, 0.38, color=look.colour, hatch=look.hatch, label=look.title, yerr=errors, **ERROR_BARS)
+    ends: Floats = heights + np.nan_to_num(errors[1])
+    return ends
+
+
 def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:
     """[2, K] distances from the height down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
     return np.maximum(np.stack([heights - low, high - heights]), 0.0)
@@ -181,7 +199,7 @@ def length_axis(
     axes.set_xlabel("Length (tokens); below, n" if short else "Greedy answer length in tokens; below, n questions")
 
 
-def laid_out(built: Figure) -> matplotlib.figure.Figure:
+def laid_out(built: BuiltFigure) -> matplotlib.figure.Figure:
     """Draw, and fix the layout once, so that the three formats show the same figure."""
     figure = built.draw()
     for _ in range(3):
@@ -190,7 +208,7 @@ def laid_out(built: Figure) -> matplotlib.figure.Figure:
     return figure
 
 
-def save(built: Figure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
+def save(built: BuiltFigure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
     """Draw once and write all five files, each atomically: no dates, no versions, fixed ids, embedded fonts."""
     with settings():
         figure = laid_out(built)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beamuq.exhibits.exhibit_types import Cell
+from beamuq.exhibits.exhibit_types import TableCell
 
 TIE = 1e-12
 MEAN_INTERVALS = "t intervals over questions, cut at 0 and 1; none below five questions or where all are equal"
@@ -23,9 +23,9 @@ def percent(value: float, digits: int = 0) -> str:
     return f"{100 * value:.{digits}f}%"
 
 
-def undefined(reason: str) -> Cell:
+def undefined(reason: str) -> TableCell:
     """A value that does not exist, with why."""
-    return Cell("n/a", note=reason)
+    return TableCell("n/a", note=reason)
 
 
 def marks(values: Sequence[float | None]) -> list[str]:

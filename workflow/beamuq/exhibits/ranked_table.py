@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, cast
-
-import pandas as pd
 
 from beamuq.exhibits import figure_style, holm_bold, number_format, wording
 from beamuq.exhibits.evaluation_values import Measured
-from beamuq.exhibits.exhibit_types import CSV_COLUMNS, Cell, Grid, Heading, Row, Rule, Table
+from beamuq.exhibits.exhibit_types import (
+    BuiltTable,
+    TableCell,
+    TableGrid,
+    TableHeading,
+    TableRow,
+    TableRule,
+    long_frame,
+)
 from beamuq.study import Study
 
 
 @dataclass(frozen=True)
-class Printed:
+class TablePlace:
     """Where a number stands: the key columns of the published values."""
 
     model: str = ""
@@ -24,9 +30,9 @@ class Printed:
     variant: str = ""
     setting: str = ""
 
-    def __or__(self, other: Printed) -> Printed:
+    def __or__(self, other: TablePlace) -> TablePlace:
         """Both keys together; where both say something, ``other`` does."""
-        return Printed(
+        return TablePlace(
             other.model or self.model,
             other.dataset or self.dataset,
             other.method or self.method,
@@ -36,22 +42,22 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Line:
+class RankedRow:
     """A row: its titles and what its key adds to a column's."""
 
     titles: tuple[str, ...]
-    key: Printed
+    key: TablePlace
 
 
 @dataclass(frozen=True)
-class Column:
+class RankedColumn:
     """A column: its titles from the upper header level to the last, and what its key adds to a row's."""
 
     titles: tuple[str, ...]
-    key: Printed
+    key: TablePlace
 
 
-Body = Sequence[Line | Heading | Rule]
+RankedBody = Sequence[RankedRow | TableHeading | TableRule]
 
 
 def ranked_table(
@@ -62,22 +68,21 @@ def ranked_table(
     interval_caption: str,
     metric: str,
     stub: tuple[str, ...],
-    columns: Sequence[Column],
-    body: Body,
-    measure: Callable[[Printed], Measured],
+    columns: Sequence[RankedColumn],
+    body: RankedBody,
+    measure: Callable[[TablePlace], Measured],
     spread: bool = True,
     arrows: bool = True,
-    notes: Sequence[str] = (),
-) -> Table:
+) -> BuiltTable:
     """Measure every row × column; mark best and second of each column; draw the arrow where the beam form is better.
 
     The cells of the second style have the interval, :mod:`beamuq.exhibits.holm_bold`'s bold, and the arrow too.
     ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row with the
     ``multinomial`` row of the same method and setting, where that row is in the table.
     """
-    lines = [item for item in body if isinstance(item, Line)]
+    lines = [item for item in body if isinstance(item, RankedRow)]
     measured = {line.key | column.key: measure(line.key | column.key) for line in lines for column in columns}
-    cells: dict[Printed, Cell] = {}
+    cells: dict[TablePlace, TableCell] = {}
     for column in columns:
         keys = [line.key | column.key for line in lines]
         marks = number_format.marks([measured[key].value for key in keys])
@@ -85,53 +90,42 @@ def ranked_table(
         for key, mark, verdict in zip(keys, marks, verdicts, strict=True):
             cell = _cell(key, measured, cast(Literal["", "best", "second"], mark), spread, arrows)
             cells[key] = replace(cell, with_interval=_interval_cell(cell, measured[key], verdict))
-    grid = Grid(
+    grid = TableGrid(
         stub,
         tuple(zip(*(column.titles for column in columns), strict=True)),
         tuple(
-            Row(item.titles, tuple(cells[item.key | column.key] for column in columns))
-            if isinstance(item, Line)
+            TableRow(item.titles, tuple(cells[item.key | column.key] for column in columns))
+            if isinstance(item, RankedRow)
             else item
             for item in body
         ),
     )
-    values = pd.DataFrame(
+    values = long_frame(
+        label,
         [
-            (
-                f"tab:{label}",
-                k.model,
-                k.dataset,
-                metric,
-                k.method,
-                k.variant,
-                k.setting,
-                m.value,
-                m.std,
-                m.low,
-                m.high,
-                m.n,
-            )
-            for k, m in measured.items()
+            asdict(place)
+            | {"metric": metric}
+            | {name: getattr(found, name) for name in ("value", "std", "low", "high", "n")}
+            for place, found in measured.items()
         ],
-        columns=list(CSV_COLUMNS),
     )
-    return Table(label, title, caption, values, grid, tuple(filter(None, notes)), interval_caption)
+    return BuiltTable(label, title, caption, values, grid, interval_caption)
 
 
 def _cell(
-    key: Printed,
-    measured: Mapping[Printed, Measured],
+    key: TablePlace,
+    measured: Mapping[TablePlace, Measured],
     mark: Literal["", "best", "second"],
     spread: bool,
     arrows: bool,
-) -> Cell:
+) -> TableCell:
     found = measured[key]
     if found.value is None:
         return number_format.undefined(found.note)
     other = None
     if arrows and key.variant == wording.BEAMSEARCH:
-        other = measured.get(Printed(key.model, key.dataset, key.method, wording.MULTINOMIAL, key.setting))
-    return Cell(
+        other = measured.get(TablePlace(key.model, key.dataset, key.method, wording.MULTINOMIAL, key.setting))
+    return TableCell(
         number_format.decimal(found.value),
         spread=f"± {number_format.decimal(found.std)}" if spread and found.std is not None else "",
         mark=mark,
@@ -140,7 +134,7 @@ def _cell(
     )
 
 
-def _interval_cell(cell: Cell, found: Measured, verdict: holm_bold.Verdict) -> Cell | None:
+def _interval_cell(cell: TableCell, found: Measured, verdict: holm_bold.Verdict) -> TableCell | None:
     if found.value is None:
         return None
     return replace(
@@ -159,7 +153,7 @@ def spread_sentence(study: Study, datasets: Sequence[str]) -> str:
     return f"± is the standard deviation over {_resamples(study, datasets)}."
 
 
-def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
+def interval_sentence(study: Study, datasets: Sequence[str], body: RankedBody) -> str:
     """What the brackets of the style with intervals are, and whether so few resamples can distinguish anything."""
     resamples, others = study.evaluation.resamples, _others(body)
     smallest = holm_bold.smallest_p(resamples)
@@ -174,7 +168,7 @@ def interval_sentence(study: Study, datasets: Sequence[str], body: Body) -> str:
     )
 
 
-def bold_sentence(body: Body) -> str:
+def bold_sentence(body: RankedBody) -> str:
     """What bold is in the style with intervals."""
     return (
         "Bold: the best of each column and every value not distinguishable from it at the "
@@ -184,8 +178,8 @@ def bold_sentence(body: Body) -> str:
     )
 
 
-def _others(body: Body) -> int:
-    return sum(isinstance(item, Line) for item in body) - 1
+def _others(body: RankedBody) -> int:
+    return sum(isinstance(item, RankedRow) for item in body) - 1
 
 
 def _resamples(study: Study, datasets: Sequence[str]) -> str:

@@ -111,6 +111,15 @@ def answer_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
     return [*candidate_artifacts(study, model, dataset), *score_artifacts(study, model, dataset)[:2]]
 
 
+def evaluation_artifacts(cells: Sequence[Cell], recipe: str, scorer: str) -> list[Artifact]:
+    """Evaluation and replicates of each cell, one behind the other."""
+    return [
+        Artifact(kind, model=model, dataset=dataset, recipe=recipe, scorer=scorer)
+        for model, dataset in cells
+        for kind in ("evaluation", "replicates")
+    ]
+
+
 def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str] = ()) -> str | None:
     """The first recipe of the grid that scores ``methods`` at several M in this cell under the main scorer, or None.
 

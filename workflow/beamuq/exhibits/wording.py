@@ -1,4 +1,4 @@
-"""How methods, variants, settings, demos and stand-ins are called in what a reader sees."""
+"""How methods, variants, settings, demos and proxies are called in what a reader sees."""
 
 from __future__ import annotations
 
@@ -52,35 +52,40 @@ def titled(study: Study, title: str) -> str:
     return f"{DEMO_TAG}{title}" if study.demo else title
 
 
-def stand_ins(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> list[str]:
+def proxies(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> list[str]:
     """One clause for each scorer or quality metric used here that replaces the paper's."""
     found = []
     for name in scorers:
         scorer = study.scorers[name]
         if scorer.proxy_for:
-            found.append(f"similarity: {scorer.title}, stand-in for {scorer.proxy_for}")
+            found.append(f"similarity: {scorer.title}, proxy for {scorer.proxy_for}")
     if quality and study.quality.proxy_for:
-        found.append(f"quality: {study.quality.title}, stand-in for {study.quality.proxy_for}")
+        found.append(f"quality: {study.quality.title}, proxy for {study.quality.proxy_for}")
     return found
 
 
 def caption(study: Study, sentences: Sequence[str], *, scorers: Sequence[str] = (), quality: bool = False) -> str:
-    """The caption: its sentences, then every stand-in, then the warning that a demo carries."""
+    """The caption: its sentences, then every proxy, then the warning that a demo carries."""
     parts = [sentence for sentence in sentences if sentence]
-    found = stand_ins(study, scorers, quality=quality)
+    found = proxies(study, scorers, quality=quality)
     if found:
-        parts.append(f"Stand-ins: {'; '.join(found)}.")
+        parts.append(f"Proxies: {'; '.join(found)}.")
     if study.demo:
         parts.append(DEMO_WARNING)
     return titled(study, " ".join(parts))
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
-    """The small line under a figure that names every stand-in; empty where there is none."""
-    found = stand_ins(study, scorers, quality=quality)
-    return f"Stand-ins: {'; '.join(found)}." if found else ""
+    """The small line under a figure that names every proxy; empty where there is none."""
+    found = proxies(study, scorers, quality=quality)
+    return f"Proxies: {'; '.join(found)}." if found else ""
 
 
 def listing(items: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
+
+
+def dataset_heads(study: Study, datasets: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Two levels of column titles: the datasets' categories, and their own."""
+    return tuple(study.datasets[d].category for d in datasets), tuple(study.datasets[d].title for d in datasets)

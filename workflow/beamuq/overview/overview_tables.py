@@ -63,10 +63,10 @@ def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json])
             named += [(f"{quality.title}: backbone", quality.backbone, "backbone", None)] if quality.backbone else []
         else:
             continue
-        for title, source, role, stand_in in named:
+        for title, source, role, proxy_for in named:
             origin = _origin(source, loaded.get(role, {}), manifests)
-            used[footer.kind, title, *origin, *ran, stand_in or DASH] += 1
-    return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "stand-in for"], "tables")
+            used[footer.kind, title, *origin, *ran, proxy_for or DASH] += 1
+    return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "proxy for"], "tables")
 
 
 _ORIGIN = ("source", "revision", "licence", "sha256", "tokenizer sha256")

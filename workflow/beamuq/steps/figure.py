@@ -12,6 +12,6 @@ def run(job: FigureJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     study = exhibit_inputs.read_study(job.study)
     item = specifications.exhibit(job.name, study)
     built = item.build(study, exhibit_inputs.Inputs.read(job.study.parent, item.artifacts(study)))
-    if not isinstance(built, exhibit_types.Figure):
+    if not isinstance(built, exhibit_types.BuiltFigure):
         raise BeamUQError(f"--job: name: {job.name!r} is a table; ask for it under results/")
     figure_style.save(built, **job.outputs())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,57 +12,61 @@ from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.exhibits import figure_style, study_grid, wording
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import Exhibit, Figure
+from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.question_scores import Floats, QuestionScores
 from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-LABEL, MODEL, DATASET = "prr_curves", "llama-3.1-8b-base", "triviaqa"
+MODEL, DATASET = "llama-3.1-8b-base", "triviaqa"
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 
 
-def needs(study: Study) -> list[Artifact]:
-    """Scores, quality and questions of one model on TriviaQA."""
-    return study_grid.score_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET, study.main.scorer))
+@dataclass(frozen=True)
+class RejectionCurves(FigureExhibit):
+    """Rejection curves of three methods, samples against beams, with oracle and random."""
 
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """Scores, quality and questions of one model on TriviaQA."""
+        return study_grid.score_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET, study.main.scorer))
 
-def build(study: Study, inputs: Inputs) -> Figure:
-    """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
-    files = needs(study)
-    found = QuestionScores(inputs, *files)
-    resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
-    counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{LABEL} {files[0].model}")
-    frames = []
-    for method in wording.GRAPH:
-        for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
-            scores = found.scores(method, variant)
-            frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
-    data = pd.concat(frames, ignore_index=True)
-    model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-    title = wording.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
-    caption = wording.caption(
-        study,
-        [
-            f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
-            f"{wording.listing(wording.GRAPH)} over samples and beams, with the oracle and random orders. "
-            f"{dataset}, {model}, n = {len(found.quality)} questions.",
-            f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
-            f"Bands: {figure_style.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
-            study_grid.shown_instead(study, [MODEL], [files[0].model]),
-        ],
-        scorers=[study.main.scorer],
-        quality=True,
-    )
-    note = wording.footnote(study, [study.main.scorer], quality=True)
-    return Figure(
-        LABEL,
-        title,
-        caption,
-        data,
-        lambda: _draw(title, note, data, study.evaluation.max_rejection, len(found.quality)),
-    )
+    def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
+        """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
+        files = self.artifacts(study)
+        found = QuestionScores(inputs, *files)
+        resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
+        counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{self.label} {files[0].model}")
+        frames = []
+        for method in wording.GRAPH:
+            for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
+                scores = found.scores(method, variant)
+                frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
+        data = pd.concat(frames, ignore_index=True)
+        model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
+        title = wording.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
+        caption = wording.caption(
+            study,
+            [
+                f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
+                f"{wording.listing(wording.GRAPH)} over samples and beams, with the oracle and random orders. "
+                f"{dataset}, {model}, n = {len(found.quality)} questions.",
+                f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
+                f"Bands: {figure_style.confidence(study)} intervals of {resamples} bootstrap resamples of the "
+                "questions.",
+                study_grid.shown_instead(study, [MODEL], [files[0].model]),
+            ],
+            scorers=[study.main.scorer],
+            quality=True,
+        )
+        note = wording.footnote(study, [study.main.scorer], quality=True)
+        return BuiltFigure(
+            self.label,
+            title,
+            caption,
+            data,
+            lambda: _draw(title, note, data, study.evaluation.max_rejection, len(found.quality)),
+        )
 
 
 def _curves(
@@ -121,6 +126,3 @@ def _draw(title: str, note: str, data: pd.DataFrame, max_rejection: float, n: in
     panels[0].set_ylabel("Mean quality of what is retained")
     figure_style.legend(figure, panels[0], 5)
     return figure
-
-
-EXHIBIT = Exhibit(LABEL, "figure", needs, build, __name__)

@@ -11,7 +11,7 @@ import pytest
 from beamuq import artifacts
 from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.candidate_measures import Candidates, equal_bins, length_bins
+from beamuq.exhibits.candidate_measures import CandidateMeasures, equal_bins, length_bins
 from beamuq.exhibits.exhibit_inputs import Inputs
 
 CELL = Artifact("candidates", model="m", dataset="d", recipe="main")
@@ -25,14 +25,14 @@ def row(key: str, strategy: str, rank: int, text: str, tokens: list[int], p: flo
     return given | BLANK | {"token_texts": ["t"] * len(tokens), "token_logprobs": shares, "logprob": float(np.log(p))}
 
 
-def loaded(folder: Path, rows: list[Any], ids: list[str]) -> Candidates:
+def loaded(folder: Path, rows: list[Any], ids: list[str]) -> CandidateMeasures:
     asked = [
         {"id": key, "question": "?", "context": [], "history": [], "options": [], "references": ["r"], "group": key}
         for key in ids
     ]
     artifacts.write(folder / QUESTIONS.path, "questions", asked, cell=QUESTIONS.cell)
     artifacts.write(folder / CELL.path, "candidates", rows, cell=CELL.cell)
-    return Candidates(Inputs.read(folder, [QUESTIONS, CELL]), CELL, QUESTIONS)
+    return CandidateMeasures(Inputs.read(folder, [QUESTIONS, CELL]), CELL, QUESTIONS)
 
 
 def test_length_counts_the_terminator_unless_told_otherwise(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
-"""Plain text into LaTeX, Markdown and HTML, so that no question, prompt or title can break a page."""
+"""Plain text into LaTeX, so that no question, prompt or title can break a document or start a command."""
 
 from __future__ import annotations
 
-import html
-import re
 import unicodedata
 
 _LATEX = {
@@ -49,12 +47,11 @@ _LATEX = {
     "σ": r"$\sigma$",
     "Σ": r"$\Sigma$",
 }
-_MARKDOWN = re.compile(r"([\\`*_\[\]|~$])|^([#+-]|\d+(?=[.)]))")
 # What pdflatex prints with T1 fonts and nothing more.
 _T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž").union(map(chr, range(0xC0, 0x100)))
 
 
-def latex(text: str) -> str:
+def escape(text: str) -> str:
     """For pdflatex with T1 fonts. A character those lack becomes ``U+4E2D``; line breaks become spaces."""
     return "".join(_latex_character(character) for character in text)
 
@@ -69,15 +66,3 @@ def _latex_character(character: str) -> str:
     if unicodedata.category(character).startswith("Z"):
         return " "
     return rf"\texttt{{U+{ord(character):04X}}}"
-
-
-def markdown(text: str) -> str:
-    """For a cell of a GitHub table: one line, nothing read as markup or HTML."""
-    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKDOWN.sub(lambda match: f"\\{match[1]}" if match[1] else f"&#8203;{match[2]}", flat)
-
-
-def page(text: str) -> str:
-    """For HTML text and attribute values; control characters are shown as U+FFFD."""
-    safe = "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
-    return html.escape(safe, quote=True)

@@ -1,0 +1,63 @@
+"""The share of greedy answers whose quality is strictly above the threshold, model × dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from beamuq.artifacts import Artifact
+from beamuq.evaluation.intervals import accuracy
+from beamuq.exhibits import figure_style, number_format, ranked_table, study_grid, wording
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
+from beamuq.study import Study
+
+
+@dataclass(frozen=True)
+class AccuracyTable(TableExhibit):
+    """Accuracy with an interval that knows stories: Wilson's, its n cut by the design effect."""
+
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """Quality of the main recipe for every model × dataset, and the questions for their groups."""
+        pairs = [_files(study, m, d) for m, datasets in study_grid.main_cells(study).items() for d in datasets]
+        return distinct([file for pair in pairs for file in pair])
+
+    def build(self, study: Study, inputs: Inputs) -> BuiltTable:
+        """A row a model, a column a dataset."""
+        cells = study_grid.main_cells(study)
+        datasets = list(next(iter(cells.values())))
+        values: list[dict[str, str | float]] = []
+        sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
+        body = []
+        for model in cells:
+            printed = []
+            for dataset in datasets:
+                quality, questions = map(inputs.frame, _files(study, model, dataset))
+                of = accuracy(quality, questions, study.quality.threshold, study.evaluation.confidence)
+                place = {"model": model, "dataset": dataset, "metric": "accuracy"}
+                values.append(place | {"value": of.value, "low": of.low, "high": of.high, "n": of.n})
+                sizes[dataset].append(of.n)
+                interval = f"[{100 * of.low:.0f}, {100 * of.high:.0f}]"
+                printed.append(TableCell(number_format.percent(of.value), spread=interval))
+            body.append(TableRow((study.models[model].title,), tuple(printed)))
+        stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
+        title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
+        caption = wording.caption(
+            study,
+            [
+                f"{title}, with {figure_style.confidence(study)} Wilson score intervals in brackets.",
+                f"Questions of one {wording.listing(stories)} story depend on each other: there the interval's n is "
+                "divided by the design effect, the cluster-robust variance over the binomial one."
+                if stories
+                else "",
+                ranked_table.size_sentence(study, sizes),
+            ],
+            quality=True,
+        )
+        grid = TableGrid(("Model",), wording.dataset_heads(study, datasets), tuple(body))
+        return BuiltTable(self.label, wording.titled(study, title), caption, long_frame(self.label, values), grid)
+
+
+def _files(study: Study, model: str, dataset: str) -> tuple[Artifact, Artifact]:
+    """Quality of a cell, and its questions."""
+    quality = Artifact("quality", dataset, model, study.main.recipe, metric=study.quality.metric)
+    return quality, Artifact("questions", dataset)
