@@ -7,6 +7,8 @@ Benjamini and Hochberg. A declared test that was not run counts as the least sig
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pandas as pd
 
@@ -77,19 +79,10 @@ def _test(
         why = f"not run: {', '.join(lacking)}" if lacking else f"undefined in {', '.join(undefined)}"
         return row | {"resamples": 0, "n": 0, "note": why}
     found = paired(here, beam, sampled, results.study.evaluation.confidence)
-    of_each = [np.mean([cell[key].value or 0.0 for cell in here]) for key in (beam, sampled)]
-    return row | {
-        "beamsearch": float(of_each[0]),
-        "multinomial": float(of_each[1]),
-        "difference": found.value,
-        "low": found.low,
-        "high": found.high,
-        "std": found.std,
-        "p": found.p,
-        "n": sum(cell[beam].n for cell in here),
-        "resamples": len(here[0].replicates(beam)),
-        "note": found.note,
-    }
+    of_each = [float(np.mean([cell[key].value or 0.0 for cell in here])) for key in (beam, sampled)]
+    sizes = {"n": sum(cell[beam].n for cell in here), "resamples": len(here[0].replicates(beam))}
+    means = {"beamsearch": of_each[0], "multinomial": of_each[1], "difference": found.value}
+    return row | asdict(found) | means | sizes
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:

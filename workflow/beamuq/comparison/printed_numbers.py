@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beamuq.artifacts import Artifact
-from beamuq.comparison.comparison_rules import FOLDER, ComparisonRules, PrintedTable
+from beamuq.comparison.comparison_rules import FOLDER, PAPER_STUDY, ComparisonRules, PrintedTable
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.evaluation_values import Key, stored_setting
 from beamuq.exhibits.exhibit_types import VALUE_COLUMNS
@@ -88,7 +88,10 @@ def _printed(path: Path, line: int, row: dict[str, str], rules: ComparisonRules)
         raise BeamUQError(f"{path}: line {line}: {error}; restore the file") from error
     lowest = -1.0 if key.metric == "PRR" else 0.0
     if not (known and lowest <= value <= 1 and (std is None or (math.isfinite(std) and std > 0))):
-        raise BeamUQError(f"{path}: line {line}: {key} {value} ± {std} is not a number of the paper; restore the file")
+        raise BeamUQError(
+            f"{path}: line {line}: {key} {value} ± {std} is not a number of the paper; restore the file, and the "
+            f"models and datasets of {PAPER_STUDY.name}"
+        )
     return PrintedNumber(key, value, std)
 
 

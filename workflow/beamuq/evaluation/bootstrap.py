@@ -1,4 +1,4 @@
-"""Bootstrap over questions, or the stories they belong to, and what its replicates give (D13, metrics and intervals)."""
+"""Bootstrap over questions, or the stories they belong to, and what its replicates give (D13, metrics)."""
 
 from __future__ import annotations
 
