@@ -194,8 +194,10 @@ def test_evidence_that_was_not_declared_cannot_be_read(plug_in: Callable[[Method
 
 def test_a_declared_input_that_nobody_gave_is_the_reason(plug_in: Callable[[Method], str]) -> None:
     name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates", ("logprob",)))
-    frame = score([BARE], similarity="lexical", methods=[name])
+    alone = plug_in(Method("Alone", lambda e: (e.logprob > -1).mean(axis=1), "answer", ("logprob",)))
+    frame = score([BARE], similarity="lexical", methods=[name, alone])
     assert "logprob or token_logprobs with it" in reason(frame, "Likely", "multinomial")
+    assert "logprob or token_logprobs with it" in reason(frame, "Alone")
     assert values(score([FULL], similarity="lexical", methods=[name]), "beamsearch") == {"Likely": 0.5}
 
 

@@ -198,11 +198,15 @@ def _evidence(
 ) -> dict[str, Evidence]:
     """What is known of some questions of which the same is known, by what a method looks at."""
     first = members[0]
-    strategies = {"answer": ANSWER}
-    strategies |= {"samples": strategy} if first.samples else {}
-    strategies |= {"beams": BEAM} if first.beams else {}
+    candidates: dict[str, tuple[str, Sequence[CandidateRecord]]] = {
+        "answer": (ANSWER, [first.answer]),
+        "samples": (strategy, first.samples),
+        "beams": (BEAM, first.beams),
+    }
     found = {}
-    for kind, name in strategies.items():
+    for kind, (name, records) in candidates.items():
+        if not records:
+            continue
         evidence = cell.evidence(name, ANSWER, epsilon=epsilon, alpha=alpha)
         answer = replace(
             evidence.answer,
@@ -213,7 +217,7 @@ def _evidence(
             else np.array([item.answer.p_true_logprob for item in members]),
         )
         evidence = replace(evidence, answer=answer)
-        if kind != "answer" and _lacks_logprob(first.samples if kind == "samples" else first.beams):
+        if _lacks_logprob(records):
             drawn_from_the_model = strategy == f"{SAMPLE} T=1.0" and kind == "samples"
             weights = candidate_weights.uniform(evidence.mask) if drawn_from_the_model else UNKNOWN
             evidence = replace(evidence, logprob=UNKNOWN, weights=weights)
