@@ -1,4 +1,4 @@
-"""The answers that uncertainty is told of, and the strategy that each is the first candidate of."""
+"""Which answer is judged: the sources of the produced answer, and the strategy whose first candidate each one is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The grammar of strategies and settings: the one place that spells and reads their names.
 
 A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers depend on it (D7,
-seeding). It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
+randomness). It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
 ``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``, or a
 search of one's own such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or ``False``.
 

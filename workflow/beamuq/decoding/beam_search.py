@@ -136,7 +136,7 @@ class BeamState:
     def _candidates(self, query: DistributionQuery, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
         """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams x list).
 
-        Equal scores are ordered by token id, then by the rank of the beam (D5).
+        Equal scores are ordered by token id, then by the rank of the beam (D5, ties).
         """
         questions, beams = np.nonzero(self._running >= 0)
         shape = (*self._running.shape, query.tokens.shape[1])

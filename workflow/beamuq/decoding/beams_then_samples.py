@@ -6,17 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategies
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
-from beamuq.decoding.search_state import SearchContext, positive
+from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
 
 LEAST_RESIDUAL = 1e-9
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,9 +53,7 @@ class HybridState:
         self._context = context
         self._search = BeamState(Beam(policy.beams), context)
         self._uniforms = context.uniforms(policy.strategy, policy.size - policy.beams)
-        self._nodes: Ints = np.repeat(np.arange(len(context.prompts))[:, None], self._uniforms.shape[1], axis=1)
-        self._alive = np.ones(self._nodes.shape, dtype=bool)
-        self._depth = 0
+        self._draws = GrowingAnswers(context, policy.size - policy.beams)
         self._left: dict[int, float] | None = None
         self._paths: dict[int, list[int]] = {}
 
@@ -68,13 +62,13 @@ class HybridState:
         if len(searching.nodes):
             searching.statistics = False
             return searching
-        nodes = self._nodes[self._alive]
+        nodes = self._draws.ends
         if not len(nodes):
             return DistributionQuery(nodes)
         if self._left is None:
             return self._mass_query()
-        uniforms = self._uniforms[:, :, self._depth][self._alive]
-        return DistributionQuery(nodes, uniforms=uniforms, edits=self._excluding(nodes.tolist(), self._left))
+        edits = self._excluding(nodes.tolist(), self._left)
+        return DistributionQuery(nodes, uniforms=self._draws.uniforms(self._uniforms), edits=edits)
 
     def advance(self, query: DistributionQuery) -> None:
         if query.top:
@@ -83,17 +77,15 @@ class HybridState:
                 self._note_paths()
         elif query.masses is not None:
             self._left = self._leftover(query.nodes.tolist(), query.masses.tolist())
-            residuals = np.array([self._left[question] for question in range(len(self._nodes))])
-            self._alive[residuals < LEAST_RESIDUAL] = False
+            residuals = np.array([self._left[question] for question in range(len(self._draws.nodes))])
+            self._draws.alive[residuals < LEAST_RESIDUAL] = False
         else:
-            self._nodes[self._alive] = self._context.trie.grow(query.nodes, query.tokens, query.logprobs)
-            self._depth += 1
-            self._alive[self._alive] = ~self._context.stops[query.tokens] & (self._depth < self._context.steps)
+            self._draws.grow(query.tokens, query.logprobs)
 
     def _note_paths(self) -> None:
         """Remember, for every node on a beam's path, its children on such paths, and those children's tokens."""
         children: dict[int, set[int]] = defaultdict(set)
-        for question in range(len(self._nodes)):
+        for question in range(len(self._draws.nodes)):
             for end, _ in self._search.found(question):
                 for node in self._context.trie.path(end):
                     children[int(self._context.trie.parent[node])].add(node)
@@ -129,5 +121,5 @@ class HybridState:
         if self._left is None or self._left[question] < LEAST_RESIDUAL:
             return beams
         log_residual = np.log(self._left[question])
-        draws = self._nodes[question].tolist()
+        draws = self._draws.nodes[question].tolist()
         return beams + [(node, float(self._context.trie.total[node] - log_residual)) for node in draws]

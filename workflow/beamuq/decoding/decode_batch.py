@@ -44,9 +44,9 @@ def decode(
     Parameters
     ----------
     stop_ids
-        Tokens that end an answer; they belong to it (D1, D2).
+        Tokens that end an answer; they belong to it (D1, ending; D2, sequence probability).
     seed
-        With the prompt's id, the strategy, the sample and the step it fixes every draw (D7).
+        With the prompt's id, the strategy, the sample and the step it fixes every draw (D7, randomness).
     max_new_tokens
         An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
     rows
@@ -55,7 +55,7 @@ def decode(
     merge_stop_tokens
         Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
     work
-        Is added to.
+        What this took is added to its counts.
 
     Raises
     ------

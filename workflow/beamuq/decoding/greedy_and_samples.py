@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from beamuq import strategies
 from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import SearchContext, positive
+from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
 from beamuq.errors import BeamUQError
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 # What else a generation config can change, with the value that changes nothing.
 _OTHER_WARPERS = {
@@ -122,22 +120,16 @@ class GreedyState:
 
     def __init__(self, policy: Greedy, context: SearchContext) -> None:
         self.policy = policy
-        self._context = context
-        self._nodes: Ints = np.arange(len(context.prompts))
-        self._alive: Bools = np.ones(len(context.prompts), dtype=bool)
-        self._depth = 0
+        self._answers = GrowingAnswers(context, 1)
 
     def query(self) -> DistributionQuery:
-        return DistributionQuery(self._nodes[self._alive], top=1, statistics=True)
+        return DistributionQuery(self._answers.ends, top=1, statistics=True)
 
     def advance(self, query: DistributionQuery) -> None:
-        tokens = query.tokens[:, 0]
-        self._nodes[self._alive] = self._context.trie.grow(query.nodes, tokens, query.logprobs[:, 0])
-        self._depth += 1
-        self._alive[self._alive] = ~self._context.stops[tokens] & (self._depth < self._context.steps)
+        self._answers.grow(query.tokens[:, 0], query.logprobs[:, 0])
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
-        return [(int(self._nodes[question]), None)]
+        return [(int(self._answers.nodes[question, 0]), None)]
 
 
 class SamplesState:
@@ -146,26 +138,21 @@ class SamplesState:
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
         size = policy.size if isinstance(policy, Sample) else 1
-        self._context = context
         self._uniforms = context.uniforms(policy.strategy, size)
-        self._nodes: Ints = np.repeat(np.arange(len(context.prompts))[:, None], size, axis=1)
-        self._alive: Bools = np.ones(self._nodes.shape, dtype=bool)
-        self._logprobs: Floats = np.zeros(self._nodes.shape)
-        self._depth = 0
+        self._answers = GrowingAnswers(context, size)
+        self._logprobs: Floats = np.zeros(self._answers.nodes.shape)
 
     def query(self) -> DistributionQuery:
-        query = DistributionQuery(self._nodes[self._alive], temperature=self.policy.temperature)
+        query = DistributionQuery(self._answers.ends, temperature=self.policy.temperature)
         if len(query.nodes):
-            query.uniforms = self._uniforms[:, :, self._depth][self._alive]
+            query.uniforms = self._answers.uniforms(self._uniforms)
         if isinstance(self.policy, Shipped):
             query.top_k, query.top_p, query.statistics = self.policy.top_k, self.policy.top_p, True
         return query
 
     def advance(self, query: DistributionQuery) -> None:
-        self._nodes[self._alive] = self._context.trie.grow(query.nodes, query.tokens, query.logprobs)
-        self._logprobs[self._alive] += query.policy_logprobs
-        self._depth += 1
-        self._alive[self._alive] = ~self._context.stops[query.tokens] & (self._depth < self._context.steps)
+        self._logprobs[self._answers.alive] += query.policy_logprobs
+        self._answers.grow(query.tokens, query.logprobs)
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
-        return list(zip(self._nodes[question].tolist(), self._logprobs[question].tolist(), strict=True))
+        return list(zip(self._answers.nodes[question].tolist(), self._logprobs[question].tolist(), strict=True))

@@ -1,7 +1,7 @@
 """A step's next-token distributions, reduced to the few numbers that policies query for.
 
-Logits are made a chunk of rows at a time, in float32 (D6), and never leave the device: only token lists, draws, masses
-and entropies do.
+Logits are made a chunk of rows at a time, in float32 (D6, precision), and never leave the device: only token lists,
+draws, masses and entropies do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Uniform numbers from a counter, so that a draw depends on nothing but what it is for (D7)."""
+"""Uniform numbers from a counter, so that a draw depends on nothing but what it is for (D7, randomness)."""
 
 from __future__ import annotations
 

@@ -75,6 +75,31 @@ class SearchContext:
         return np.stack([uniforms(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
 
 
+class GrowingAnswers:
+    """Answers that grow by a token a step: ``nodes`` (questions, size) are their ends, ``alive`` says which go on."""
+
+    def __init__(self, context: SearchContext, size: int) -> None:
+        self._context = context
+        self.nodes: NDArray[np.int64] = np.repeat(np.arange(len(context.prompts))[:, None], size, axis=1)
+        self.alive: Bools = np.ones(self.nodes.shape, dtype=bool)
+        self.depth = 0
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The nodes to go on from, question by question."""
+        return self.nodes[self.alive]
+
+    def uniforms(self, numbers: Floats) -> Floats:
+        """Those of ``numbers`` (questions, size, steps) that decide the next token of each answer that goes on."""
+        return numbers[:, :, self.depth][self.alive]
+
+    def grow(self, tokens: NDArray[np.int64], logprobs: Floats) -> None:
+        """Add a token to each answer that goes on; one that stops or is as long as can be goes on no more."""
+        self.nodes[self.alive] = self._context.trie.grow(self.ends, tokens, logprobs)
+        self.depth += 1
+        self.alive[self.alive] = ~self._context.stops[tokens] & (self.depth < self._context.steps)
+
+
 class SearchState(Protocol):
     """A policy under way on a batch: again and again it queries nodes of the trie, then chooses tokens."""
 

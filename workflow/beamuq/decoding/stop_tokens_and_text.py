@@ -30,7 +30,7 @@ def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) ->
 
 
 def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, newline: bool = True) -> frozenset[int]:
-    """The tokens that end an answer (D1).
+    """The tokens that end an answer (D1, ending).
 
     Every end-of-sequence id of the generation config, the model's config and the tokenizer; the chat-turn ends that
     the vocabulary has; with ``newline``, every token whose text holds a newline.
@@ -54,7 +54,7 @@ def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> 
 
 
 def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
-    """The text of an answer up to its first newline or stop, not cleaned (D1).
+    """The text of an answer up to its first newline or stop, not cleaned (D1, ending).
 
     A stop token that ends in a newline contributes what stands before it; any other stop and every special token
     contribute nothing.
