@@ -1,4 +1,4 @@
-"""Things of one's own, named ``module:attribute`` where a study names a method, scorer, quality metric or strategy.
+"""Plug-ins: methods, scorers, quality metrics and strategies from outside, named ``module:attribute`` in a study.
 
 Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH.
 """
@@ -27,7 +27,7 @@ def folder(study: Path) -> Path:
     return study.parent / FOLDER
 
 
-def add(study: Path) -> None:
+def make_importable(study: Path) -> None:
     """Make a study's plug-ins importable in this process."""
     place = str(folder(study).resolve())
     if place not in sys.path:
@@ -48,6 +48,8 @@ def load(what: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         fix = _fix(module) if error.name == module else "install it"
         raise BeamUQError(f"{what}: {name!r} cannot be imported ({error}); {fix}") from error
+    except BeamUQError as error:  # such as a method whose needs are no parts of the evidence
+        raise BeamUQError(f"{what}: {name!r} cannot be imported: {error}") from error
     except Exception as error:  # whatever someone's own module raises
         told = " ".join(f"{type(error).__name__}: {error}".split())
         raise BeamUQError(f"{what}: {name!r} cannot be imported ({told}); mend {module}") from error
@@ -82,7 +84,7 @@ def find(what: str, name: str, known: Mapping[str, T]) -> T:
     return found
 
 
-def files(names: Iterable[str]) -> list[str]:
+def source_files(names: Iterable[str]) -> list[str]:
     """The source files of the plug-ins among ``names``, for a rule's inputs; relative to the working directory.
 
     Raises

@@ -58,7 +58,7 @@ def _check_plugins(grid: Grid) -> None:
         named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
     for key, name in named.items():
         try:
-            plugins.files([name])
+            plugins.source_files([name])
         except BeamUQError as error:
             raise BeamUQError(f"{key}: {error}") from error
 

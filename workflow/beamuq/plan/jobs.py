@@ -367,7 +367,7 @@ def _code(rule: str, *modules: str) -> tuple[Path, ...]:
 
 def _plugin_files(names: Iterable[str]) -> tuple[Path, ...]:
     """The files of what comes from outside the package."""
-    return tuple(map(Path, plugins.files(names)))
+    return tuple(map(Path, plugins.source_files(names)))
 
 
 def _relative(path: Path) -> Path:

@@ -43,7 +43,7 @@ class Plan:
         machine = load_machine(config)
         path = study_path(machine.study)
         checks.check_name(path)
-        plugins.add(path)
+        plugins.make_importable(path)
         plan = cls(load_study(path), machine, path.stem, path)
         checks.check_study(plan.grid, plan.paths)
         return plan
