@@ -15,17 +15,17 @@ from beamuq.artifacts import Artifact
 from beamuq.comparison import claims
 from beamuq.comparison.claim_measures import (
     AblationSettings,
-    Ahead,
+    AheadAtBudgets,
+    BeamCoverage,
+    BeamGains,
     Counterexample,
-    CoveredMass,
-    Curves,
-    Gains,
-    LengthGain,
+    CurvesAhead,
+    GainByLength,
     MeanByLength,
     Measure,
     Plateau,
     Ranking,
-    RunVariance,
+    VarianceAcrossRuns,
     behind_the_best,
     negligible,
 )
@@ -212,7 +212,7 @@ def test_redundancy_falls_with_length(
 )
 def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float, status: str, found: str) -> None:
     files = decoded([2, 3] * 20, [beams] * N, sampled=[samples] * N, first=first)
-    measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
+    measure = BeamCoverage(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
     judged(measure, evidence(files=files, folder=tmp_path), status, found)
 
 
@@ -222,17 +222,19 @@ def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: f
     of = evidence(files=files, folder=tmp_path)
     agreement = of.rules.agreement.model_copy(update={"z": z})
     declared = of.rules.model_copy(update={"agreement": agreement})
-    measure = CoveredMass(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
+    measure = BeamCoverage(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
     assert measure.verdict(ClaimEvidence(of.results, of.values, declared)).significance == significance
 
 
 # -- the main table --------------------------------------------------------------------------------------------------
 
 
-def gains_of(values: Mapping[str, tuple[float, float]], spread: float, **options: Any) -> tuple[Gains, ClaimEvidence]:
+def gains_of(
+    values: Mapping[str, tuple[float, float]], spread: float, **options: Any
+) -> tuple[BeamGains, ClaimEvidence]:
     """Beams and samples of some methods, Gemma base."""
     of = {prr(m, v): x for m, pair in values.items() for v, x in zip((BEAM, SAMPLES), pair, strict=True)}
-    measure = Gains(kind="gains", table="tab:abl_other_methods", methods=list(values), models=[GEMMA], **options)
+    measure = BeamGains(kind="gains", table="tab:abl_other_methods", methods=list(values), models=[GEMMA], **options)
     return measure, evidence(*mains(GEMMA, of, spread))
 
 
@@ -288,7 +290,7 @@ def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_s
     values = {prr("Dissimilarity", BEAM): 0.6, prr("Dissimilarity", SAMPLES): 0.5}
     models = [GEMMA, LLAMA]
     cells = [cell for model in models for cell in mains(model, values, 0.01)]
-    measure = Gains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
+    measure = BeamGains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
     assert "may be too small" not in measure.verdict(evidence(*cells)).found
     fewer = Made(cells[-1].artifact, values, 0.01, N - 1)
     assert "cells of different questions for unrelated" in measure.verdict(evidence(*cells[:-1], fewer)).found
@@ -368,7 +370,7 @@ def widths(beams: Sequence[float], samples: Sequence[float], spread: float = 0.0
     return Made(at(GEMMA, TRIVIA, "widths"), values, spread, n)
 
 
-AHEAD = Ahead(
+AHEAD = AheadAtBudgets(
     kind="ahead at every budget",
     cells=[(GEMMA, TRIVIA)],
     better=[("Dissimilarity", BEAM)],
@@ -467,7 +469,7 @@ def test_the_gain_on_short_answers(
     tmp_path: Path, beams: list[float], samples: list[float], status: str, found: str
 ) -> None:
     files = scored(GEMMA, beams, samples) | decoded(SHORT, [0.5] * N)
-    measure = LengthGain(kind="gain by length", model=GEMMA, datasets=[TRIVIA], method="Dissimilarity", short_below=7)
+    measure = GainByLength(kind="gain by length", model=GEMMA, datasets=[TRIVIA], method="Dissimilarity", short_below=7)
     judged(measure, evidence(files=files, folder=tmp_path, resamples=500), status, found)
 
 
@@ -483,7 +485,7 @@ def test_rejection_curves(
     tmp_path: Path, beams: list[float], samples: list[float], gain: float, status: str, found: str
 ) -> None:
     cell = Made(at(LLAMA, TRIVIA), {prr("Dissimilarity", BEAM): 0.5 + gain, prr("Dissimilarity", SAMPLES): 0.5}, 0.01)
-    measure = Curves(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
+    measure = CurvesAhead(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
     judged(measure, evidence(cell, files=scored(LLAMA, beams, samples), folder=tmp_path), status, found)
 
 
@@ -618,7 +620,7 @@ def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str,
     }
 
 
-VARIANCE = RunVariance(kind="variance across runs", model=GEMMA, dataset=TRIVIA, questions=N)
+VARIANCE = VarianceAcrossRuns(kind="variance across runs", model=GEMMA, dataset=TRIVIA, questions=N)
 
 
 def test_beams_nearer_the_truth_than_a_draw_of_samples(tmp_path: Path) -> None:
@@ -733,7 +735,7 @@ def test_scores_and_draws_of_too_few_questions_decide_nothing(tmp_path: Path) ->
         need: [row for row in rows if need == QUESTIONS or int(row["id"].split("-")[-1]) < 35]
         for need, rows in scored(LLAMA, PERFECT, WORST).items()
     }
-    curves = Curves(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
+    curves = CurvesAhead(kind="rejection curves", model=LLAMA, dataset=TRIVIA, methods=["Dissimilarity"])
     with pytest.raises(NotRunError, match="35 questions of triviaqa, the paper has 40"):
         curves.verdict(evidence(files=files, folder=tmp_path / "scores"))
     of = evidence(files=pool([0.1] * 10, vary=True), folder=tmp_path / "pool")

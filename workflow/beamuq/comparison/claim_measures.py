@@ -114,7 +114,7 @@ class MeanByLength(OfCandidates):
         return np.asarray(members)
 
 
-class CoveredMass(OfCandidates):
+class BeamCoverage(OfCandidates):
     """Whether beams cover more probability than samples at every length, and where their mass lies by rank."""
 
     kind: Literal["covered mass"]
@@ -138,7 +138,7 @@ class CoveredMass(OfCandidates):
         return ClaimVerdict(above, "yes" if leading > self.share else "no", clear, text)
 
 
-class Gains(Measure):
+class BeamGains(Measure):
     """Means of beam minus multinomial over methods and models: do ``all``, ``most`` or ``none`` of them change?
 
     ``table``: where the paper prints them, for the size. ``none``: every interval lies within the negligible margin;
@@ -272,7 +272,7 @@ class OverBudgets(Measure):
             yield f"{model} {dataset}", cell, sorted(evidence.study.scoring[recipe].budgets)
 
 
-class Ahead(OverBudgets):
+class AheadAtBudgets(OverBudgets):
     """Whether one method is ahead of others at every budget from ``from`` on; pairs of method and variant."""
 
     kind: Literal["ahead at every budget"]
@@ -331,7 +331,7 @@ class Plateau(OverBudgets):
         return "no" if shown or earliest > self.at + slack else "undecided"
 
 
-class LengthGain(Measure):
+class GainByLength(Measure):
     """The gain of beams on answers shorter than ``short_below`` tokens, and on the others, where it is negligible."""
 
     kind: Literal["gain by length"]
@@ -373,7 +373,7 @@ class LengthGain(Measure):
         return bootstrap.difference(beam.value, samples.value, beam.replicates, samples.replicates, confidence)
 
 
-class Curves(OneCell):
+class CurvesAhead(OneCell):
     """Over how much of the rejection range the beam form's curve lies on or above the sampled one's."""
 
     kind: Literal["rejection curves"]
@@ -496,7 +496,7 @@ def behind_the_best(cell: MeasuredCell, keys: Sequence[Key]) -> Floats:
     return found
 
 
-class RunVariance(OneCell):
+class VarianceAcrossRuns(OneCell):
     """The squared error of Dissimilarity over beams against that of one draw of M samples, question by question.
 
     Beams are deterministic: that they do not vary says nothing of how far off they are. The law's own Dissimilarity is
@@ -598,15 +598,15 @@ class Counterexample(Measure):
 
 AnyMeasure: TypeAlias = Annotated[
     MeanByLength
-    | CoveredMass
-    | Gains
+    | BeamCoverage
+    | BeamGains
     | Ranking
-    | Ahead
+    | AheadAtBudgets
     | Plateau
-    | LengthGain
-    | Curves
+    | GainByLength
+    | CurvesAhead
     | AblationSettings
-    | RunVariance
+    | VarianceAcrossRuns
     | Counterexample,
     Field(discriminator="kind"),
 ]

@@ -16,7 +16,7 @@ from beamuq.validation import StrictModel, read_yaml, validated
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
 PAPER_STUDY = STUDIES / "paper.yaml"
-NAMES = ("paper_values.csv", "printed_gain_arrows.csv", "errata.yaml", "claims.yaml", "comparison_rules.yaml")
+NAMES = ("paper_values.csv", "errata.yaml", "claims.yaml", "comparison_rules.yaml")
 DECLARED_FILES = (*(FOLDER / name for name in NAMES), PAPER_STUDY)
 
 Share = Annotated[float, Field(gt=0, lt=1)]

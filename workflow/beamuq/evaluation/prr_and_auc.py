@@ -26,7 +26,7 @@ _BLOCK = 256  # resamples worked on together, so that their arrays stay in the c
 
 
 @dataclass(frozen=True)
-class RejectionCurves:
+class RetainedQualityCurves:
     """Mean quality of what is retained after rejecting the most uncertain, each array [k+1] from nothing rejected on.
 
     rejected: the fraction, 0 to k/N; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
@@ -38,12 +38,12 @@ class RejectionCurves:
     random: Array
 
 
-def rejection_curves(uncertainty: Array, quality: Array, max_rejection: float = 1.0) -> RejectionCurves:
+def rejection_curves(uncertainty: Array, quality: Array, max_rejection: float = 1.0) -> RetainedQualityCurves:
     """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
     N = len(quality)
     retained = np.arange(N, N - _steps(N, max_rejection) - 1, -1)
     retained = retained[retained > 0]
-    return RejectionCurves(
+    return RetainedQualityCurves(
         rejected=1.0 - retained / N,
         uncertainty=_retained_quality(uncertainty, quality)[retained - 1],
         oracle=_retained_quality(-quality, quality)[retained - 1],
