@@ -99,7 +99,7 @@ class MassAboveThreshold(CandidateFigure):
         return self._built(study, "Questions that meet the sufficient condition", sentences, data, _draw_thresholds)
 
 
-class CoveredMass(CandidateFigure):
+class CoveredMassFigure(CandidateFigure):
     """The probability that samples and beams cover, by length of the greedy answer; probability by beam rank."""
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:

@@ -24,7 +24,7 @@ BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
 
 
 @dataclass(frozen=True)
-class RejectionCurves(FigureExhibit):
+class RejectionCurvesFigure(FigureExhibit):
     """Rejection curves of three methods, samples against beams, with oracle and random."""
 
     def artifacts(self, study: Study) -> list[Artifact]:

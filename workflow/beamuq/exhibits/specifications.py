@@ -10,12 +10,12 @@ from beamuq.exhibits import ablation_tables, candidate_count_curves, wording
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
-from beamuq.exhibits.candidate_figures import CoveredMass, MassAboveThreshold, RedundantSamples
+from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.description_tables import DatasetSizes, MethodCategories, PromptTemplates
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
-from beamuq.exhibits.rejection_curves import RejectionCurves
+from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
 from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
 from beamuq.exhibits.worked_examples import WorkedExamples
 from beamuq.study import Study
@@ -82,10 +82,10 @@ EXHIBITS: tuple[Exhibit, ...] = (
     SamplesAndBeams("sampling_vs_beamsearch"),
     RedundantSamples("redundancy"),
     MassAboveThreshold("beam_mass_threshold"),
-    CoveredMass("abl_prob_mass"),
+    CoveredMassFigure("abl_prob_mass"),
     # Figures of PRR
     PrrByAnswerLength("abl_length"),
-    RejectionCurves("prr_curves"),
+    RejectionCurvesFigure("prr_curves"),
     CandidateCountCurves(
         "abl_nsamples",
         series=candidate_count_curves.GRAPH_SERIES,
