@@ -58,15 +58,7 @@ def test_the_reference_holds_every_method_with_its_equation_and_range(site: Path
 
 def test_the_reference_holds_every_key(site: Path) -> None:
     text = (site / "reference/config.html").read_text(encoding="utf-8")
-    for key in (
-        "data_root",
-        "memory_gb",
-        "enable_thinking",
-        "few_shot_split",
-        "penalties",
-        "equivalence_threshold",
-        "resamples",
-    ):
+    for key in ("data_root", "memory_gb", "few_shot_split", "penalties", "equivalence_threshold", "resamples"):
         assert f">{key}<" in text, key
 
 
@@ -102,17 +94,12 @@ def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
     """On a made-up cell of the same layout, so that the page is tested before any demo has run."""
     cell = synthetic.cell(N=24)
     ids = cell["questions"].column("id")
+    produced = {"answer_source": "greedy", "method": "Dissimilarity", "setting": ""}
+    variants = ("multinomial", "beamsearch")
     scores = pa.Table.from_pylist(
         [
-            {
-                "id": key,
-                "answer_source": "greedy",
-                "method": "Dissimilarity",
-                "variant": v,
-                "setting": "",
-                "value": n / 24,
-            }
-            for v in ("multinomial", "beamsearch")
+            produced | {"id": key, "variant": v, "value": n / 24}
+            for v in variants
             for n, key in enumerate(ids.to_pylist())
         ]
     )

@@ -31,48 +31,16 @@ from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 from tiny import build_tiny_model
 
 TEXTS = 10_000
+LATEX_PIECES = r"\input{/etc/passwd}  \write18{id}  \end{document}  \def\x{\x}\x  ^^5cinput  %%  $$  \\  \%"
+HTML_PIECES = "<script>alert(1)</script>  <img src=x onerror=y>  &amp;  &#60;  <!--  ]]>  </td></table>  `|`  ](x)"
+TEMPLATE_PIECES = "{question}  {shots}  {0}  {{  }}  %s  $(id)  `id`  ; rm -rf  == prompt ==  ../..  <b>"
 PIECES = [
     *(chr(code) for code in range(0x20)),
     *"\x7f\x80\x85\x9f\\{}$%#&_^~<>|\"'`-*[]()!=+;:,.",
     *("\u200b", "\u200d", "\u202e", "\u2066", "\u2028", "\u2029", "\ufeff", "\u00ad", "\u0301", "\ufffd", "\ufffe"),
     *("שלום", "مرحبا", "日本", "é", "ẞ", "İ", "😀", "👩‍👩‍👧", "🇫🇷", "\U0010ffff", "ﬁ", "½", "−", "…"),
-    *(
-        r"\input{/etc/passwd}",
-        r"\write18{id}",
-        r"\end{document}",
-        r"\def\x{\x}\x",
-        "^^5cinput",
-        "%%",
-        "$$",
-        r"\\",
-        r"\%",
-    ),
-    *(
-        "<script>alert(1)</script>",
-        "<img src=x onerror=y>",
-        "&amp;",
-        "&#60;",
-        "<!--",
-        "]]>",
-        "</td></table>",
-        "`|`",
-        "](x)",
-    ),
-    *(
-        "{question}",
-        "{shots}",
-        "{0}",
-        "{{",
-        "}}",
-        "%s",
-        "$(id)",
-        "`id`",
-        "; rm -rf",
-        "== prompt ==",
-        "../..",
-        "Answer: ",
-        "<b>",
-    ),
+    *(piece for line in (LATEX_PIECES, HTML_PIECES, TEMPLATE_PIECES) for piece in line.split("  ")),
+    "Answer: ",
     *(" ", "\n", "\r\n", "\t", "a", "word", "The capital of France", "NaN", "null", "-1"),
 ]
 # What the escaped LaTeX may be made of: plain characters, a space, or one of these.
