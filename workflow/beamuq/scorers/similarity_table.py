@@ -13,7 +13,7 @@ from beamuq.scorers.scorer_protocol import PairScores
 
 
 def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
-    """The produced answers: ``{produced: {question id: text}}``, in the file's order of questions.
+    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of questions.
 
     Raises
     ------
