@@ -65,6 +65,12 @@ def test_what_is_printed_is_parsed_again(text: str, kind: str, parameters: dict[
     assert parse(text) == (kind, parameters)
 
 
+def test_a_strategy_is_called_otherwise_in_print_and_found_again() -> None:
+    for name, text in [("sample T=0.7", "multinomial T=0.7"), ("hybrid B=3", "hybrid B=3")]:
+        assert strategies.printed(name) == text
+        assert strategies.from_print(text) == name
+
+
 def test_names_of_a_recipe_by_kind() -> None:
     own = {"strategy": "wide M=4 W=8", "policy": "mine:Wide"}
     recipe: dict[str, Any] = {

@@ -85,6 +85,16 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
     }
 
 
+def printed(strategy: str) -> str:
+    """What the paper's tables call a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other the same."""
+    return strategy.replace("sample", "multinomial")
+
+
+def from_print(text: str) -> str:
+    """The strategy that the paper's tables call ``text``."""
+    return text.replace("multinomial", "sample")
+
+
 def kind_of(text: str) -> str:
     """The kind alone: ``"beam M=10"`` → ``"beam"``."""
     return parse(text)[0]

@@ -12,7 +12,7 @@ from beamuq.exhibits.evaluation_values import Key, Measured, read_measurements, 
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
 from beamuq.exhibits.ranked_table import RankedBody, RankedColumn, RankedRow, TablePlace
-from beamuq.strategies import ablation, number, of_kind, parse
+from beamuq.strategies import ablation, number, of_kind, parse, printed
 from beamuq.study import Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base")
@@ -161,9 +161,8 @@ def strategy_rows(study: Study, recipe: str) -> RankedBody:
     for title, lines in blocks:
         body += [TableRule()] if lines else []
         for position, (strategy, variant, suffix) in enumerate(lines):
-            printed = strategy.replace("sample", "multinomial") + suffix
             settings = ", ".join(strategy.split()[1:]).replace("lambda", "λ")
-            body.append(_strategy_row("" if position else title, settings, variant, printed))
+            body.append(_strategy_row("" if position else title, settings, variant, printed(strategy) + suffix))
     return body
 
 

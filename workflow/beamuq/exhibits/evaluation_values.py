@@ -14,6 +14,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
+from beamuq.strategies import from_print
 from beamuq.study import Study
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ def stored(key: Key) -> Key:
 
 def stored_setting(study: Study, printed: str) -> str:
     """``beam`` and the main temperature are the main line, ``""``; ``multinomial T=0.7`` is ``sample T=0.7``."""
-    strategy = printed.replace("multinomial", "sample")
+    strategy = from_print(printed)
     return "" if strategy in ("beam", study.main.sample) else strategy
 
 
