@@ -1,0 +1,95 @@
+"""What a study's text says of its jobs, and where their files lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from beamuq.artifacts import Artifact
+from beamuq.errors import BeamUQError
+from beamuq.machine import load_machine
+from beamuq.plan.grid import CCP, P_TRUE, SAR, Grid
+from beamuq.plan.paths import Paths
+from beamuq.study import STUDIES, Dataset, load_study
+
+DEMO = load_study(STUDIES / "demo.yaml")
+
+
+@pytest.fixture
+def grid() -> Grid:
+    return Grid(DEMO)
+
+
+def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
+    assert grid.statistics_of("main") == {CCP, P_TRUE, SAR}
+    assert grid.judges_of("main") == {"nli": DEMO.main.scorer, "relevance": DEMO.main.relevance}
+    assert grid.statistics_of("widths") == set()
+    assert grid.judges_of("widths") == {}
+
+
+def test_the_judge_of_sar_is_scored_beside_a_cells_own_scorers(grid: Grid) -> None:
+    cell = next(
+        cell for cell in grid.cells.values() if cell.recipe == "main" and DEMO.main.relevance not in cell.scorers
+    )
+    assert grid.scorers_of(cell) == sorted([*cell.scorers, str(DEMO.main.relevance)])
+    kinds = [
+        artifact.kind for artifact in grid.measured if (artifact.model, artifact.dataset) == (cell.model, cell.dataset)
+    ]
+    assert kinds.count("similarity") > kinds.count("scores")
+
+
+def test_only_what_a_recipe_decodes_is_produced(grid: Grid) -> None:
+    assert grid.decoded("beam M=7", "main") is None
+    assert grid.produced_answers("main") == tuple(DEMO.answer_source)
+
+
+def test_a_cell_that_is_not_there_is_told(grid: Grid) -> None:
+    with pytest.raises(BeamUQError, match="grid: holds no x/y/main; add it there"):
+        grid.cell("x", "y", "main")
+
+
+def test_every_source_is_named_with_all_its_uses(grid: Grid) -> None:
+    sources = {model.source for model in DEMO.models.values()}
+    assert sources <= set(grid.model_uses)
+    assert all(use.split(" ")[0] in ("model", "scorer", "quality") for use in grid.model_uses.values())
+
+
+def paths(**machine: object) -> Paths:
+    return Paths("own", Path("own.yaml"), load_machine(machine))
+
+
+def test_tables_logs_and_benchmarks_of_a_rule_are_named_alike() -> None:
+    assert paths().patterns("scores") == {"scores": "results/own/scores/{scorer}/{model}/{dataset}/{recipe}.parquet"}
+    assert paths().log("scores") == "logs/own/scores/{scorer}/{model}/{dataset}/{recipe}.log"
+    assert paths().benchmarks("scores") == "results/own/benchmarks/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
+    assert paths().log("fetched") == "logs/own/fetched.log"
+    artifact = Artifact("scores", scorer="s", model="m", dataset="d", recipe="r")
+    (written,) = paths().outputs("scores", SimpleNamespace(**artifact.cell)).values()
+    assert written == paths().table(artifact)
+    assert str(paths().benchmark(artifact)) == paths().benchmarks("scores").format(**artifact.cell)
+
+
+@pytest.mark.parametrize("root", ["models", "./models", "models/"])
+def test_the_fetch_rule_writes_what_others_wait_for(root: str) -> None:
+    there = paths(models_root=root)
+    (written,) = there.outputs("fetch_model", SimpleNamespace(folder="org--name")).values()
+    assert written == there.model_manifest("hub:org/name") == Path("models/org--name/fetched.json")
+    assert there.patterns("fetch_model") == {"model": "models/{folder}/fetched.json"}
+    assert there.model_manifest("folder:/x") == Path("/x/config.json")
+
+
+def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> None:
+    dataset = DEMO.datasets["triviaqa"]
+
+    def split(source: str, **machine: object) -> Path:
+        changed: Dataset = dataset.model_copy(update={"source": source})
+        return paths(**machine).split("triviaqa", changed, "test")
+
+    assert split(f"folder:{tmp_path}") == tmp_path / "test.jsonl"
+    (tmp_path / "test.parquet").touch()
+    assert split(f"folder:{tmp_path}") == tmp_path / "test.parquet"
+    assert split("hub:x/y", data_root=str(tmp_path)) == tmp_path / dataset.adapter / "test.parquet"
+    assert split("hub:x/y") == Path("resources/datasets/triviaqa/test.parquet")
+    assert split("demo").is_absolute() is False
