@@ -11,12 +11,13 @@ import pytest
 
 import tiny_scorers
 from beamuq import artifacts
-from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens, token_texts
+from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
 from beamuq.errors import BeamUQError
 from beamuq.methods.cell_scores import ScoringSettings, score_cell
 from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.scorers.similarity_scorers import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
+from beamuq.steps.candidates import candidate_row
 from beamuq.text_normalization import clean
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
@@ -50,25 +51,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stops = stop_tokens(tokenizer, model)
     prompts = [Prompt(key, tuple(tokenizer(text).input_ids)) for key, text in TEXTS.items()]
     found = decode(model, prompts, [Greedy(), Sample(3), Beam(3)], stop_ids=stops, seed=1, max_new_tokens=6)
-    candidates = [
-        {
-            "id": each.prompt_id,
-            "strategy": each.strategy,
-            "rank": each.rank,
-            "text": clean(candidate_text(tokenizer, each.token_ids, stops)),
-            "token_ids": list(each.token_ids),
-            "token_texts": token_texts(tokenizer, each.token_ids),
-            "token_logprobs": each.token_logprobs.tolist(),
-            "logprob": each.logprob,
-            "policy_logprob": each.policy_logprob,
-            "terminated": each.terminated,
-            "entropies": None if each.entropies is None else each.entropies.tolist(),
-            "top_ids": each.top_ids,
-            "top_texts": each.top_ids and [token_texts(tokenizer, step) for step in each.top_ids],
-            "top_logprobs": each.top_logprobs,
-        }
-        for each in found
-    ]
+    texts = {each.token_ids: clean(candidate_text(tokenizer, each.token_ids, stops)) for each in found}
+    candidates = [candidate_row(each, texts[each.token_ids], tokenizer) for each in found]
     blank: dict[str, Any] = {"context": [], "history": [], "options": [], "references": ["x"]}
     questions = [{"id": key, "question": text, "group": key} | blank for key, text in TEXTS.items()]
     artifacts.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})

@@ -79,7 +79,7 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
             work=work,
         )
         text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
-        rows = [_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
+        rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
         return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
@@ -172,7 +172,8 @@ def _prompt_ids(tokenizer: Any, prompt: str, settings: CandidatesSettings) -> li
     return prompt_tokens.plain_prompt_ids(tokenizer, prompt)
 
 
-def _row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
+def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
+    """A decoded candidate as a row of the table of candidates; ``text``: what it says, cleaned."""
     from beamuq.decoding import token_texts
 
     tops = candidate.top_ids
