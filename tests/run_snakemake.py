@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ _server.set_forkserver_preload(["snakemake.cli", "beamuq.run_messages"])
 
 
 def snakemake(
-    folder: Path, *arguments: str, seconds: float = 400, **environment: str
+    folder: Path, *arguments: str, seconds: float = 1200, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the project's Snakefile in ``folder``: status and both streams, as of ``subprocess.run``."""
     words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), *arguments]
@@ -36,13 +37,15 @@ def snakemake(
         process.start()
         process.join(seconds)
         late = process.exitcode is None
-        process.kill()
+        if late and process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
         out, error = (path.read_text(encoding="utf-8") for path in told)
         assert not late, f"{words} ran longer than {seconds} s\n{out}{error}"
         return subprocess.CompletedProcess(words, process.exitcode or 0, out, error)
 
 
 def _run(words: list[str], folder: Path, environment: dict[str, str], told: list[Path]) -> None:
+    os.setsid()  # its jobs can be ended with it
     for stream, path in enumerate(told, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream)
     os.chdir(folder)
