@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -97,14 +96,10 @@ class Grid:
 
     # -- tables of the study -------------------------------------------------------------------------------------
 
-    def each(self, table: Callable[[GridCell], Artifact]) -> list[Artifact]:
-        """A table of every cell, in the order of the grid."""
-        return [table(cell) for cell in self.cells.values()]
-
     @cached_property
     def generations(self) -> list[Artifact]:
         """The candidates of every cell."""
-        return self.each(lambda cell: cell.table("candidates"))
+        return [cell.table("candidates") for cell in self.cells.values()]
 
     @cached_property
     def evaluations(self) -> list[Artifact]:

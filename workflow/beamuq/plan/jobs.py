@@ -283,6 +283,12 @@ class Jobs:
 
     # -- exhibits and pages --------------------------------------------------------------------------------------
 
+    def study(self, wildcards: SnakemakeWildcards) -> types.StudyJob:
+        """The study in its own order, without what cannot change what exhibits and pages say."""
+        seen = self.grid.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
+        content = json.dumps(seen | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
+        return types.StudyJob(content=content, **self.paths.outputs("study", wildcards))
+
     def table(self, wildcards: SnakemakeWildcards) -> types.TableJob:
         return types.TableJob(**self._exhibit("table", wildcards))
 
@@ -328,12 +334,6 @@ class Jobs:
     def _page(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
         """The files of a job that reads the study and what lies beside it."""
         return self.paths.outputs("study") | self.paths.outputs(rule, wildcards)
-
-    def study(self, wildcards: SnakemakeWildcards) -> types.StudyJob:
-        """The study in its own order, without what cannot change what exhibits and pages say."""
-        seen = self.grid.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
-        content = json.dumps(seen | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
-        return types.StudyJob(content=content, **self.paths.outputs("study", wildcards))
 
     # -- the machine ---------------------------------------------------------------------------------------------
 
