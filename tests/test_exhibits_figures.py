@@ -222,12 +222,6 @@ def test_bins_of_few_questions_have_no_interval(built: dict[str, BuiltFigure]) -
         assert "95 % t intervals over questions, cut at 0 and 1; none below five questions" in built[name].caption
 
 
-@pytest.mark.parametrize("name", ["abl_prob_mass", "sampling_vs_beamsearch"])
-def test_beams_stand_in_the_search_s_order_whatever_their_probability(name: str, built: dict[str, BuiltFigure]) -> None:
-    assert "in the search's own order (by probability unless it has a length penalty)" in built[name].caption
-    assert "most probable" not in built[name].caption
-
-
 def test_rebuttal_uses_the_first_two_hundred_questions(
     results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:

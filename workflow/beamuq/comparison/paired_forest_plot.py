@@ -35,7 +35,7 @@ def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> BuiltFi
         study,
         [
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
-            f"better. Bars: {figure_style.confidence(study)} intervals of the paired bootstrap over questions, over "
+            f"better. Bars: {wording.confidence(study)} intervals of the paired bootstrap over questions, over "
             "stories where questions share one; diamonds: mean over datasets.",
             f"n/a: not run, or undefined. Filled: significant at {100 * rules.families.level:g} % within its "
             "family, means after Holm, cells after Benjamini and Hochberg.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from beamuq.artifacts import Artifact
 from beamuq.evaluation.intervals import accuracy
-from beamuq.exhibits import figure_style, number_format, ranked_table, study_grid, wording
+from beamuq.exhibits import number_format, ranked_table, study_grid, wording
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
 from beamuq.study import Study
@@ -44,7 +44,7 @@ class AccuracyTable(TableExhibit):
         caption = wording.caption(
             study,
             [
-                f"{title}, with {figure_style.confidence(study)} Wilson score intervals in brackets.",
+                f"{title}, with {wording.confidence(study)} Wilson score intervals in brackets.",
                 f"Questions of one {wording.listing(stories)} story depend on each other: there the interval's n is "
                 "divided by the design effect, the cluster-robust variance over the binomial one."
                 if stories

@@ -196,7 +196,7 @@ def band_sentence(study: Study, data: pd.DataFrame) -> str:
         at = "every M" if without == sorted(set(part["M"])) else f"M = {wording.listing([str(M) for M in without])}"
         places += [f"{study.datasets[str(dataset)].title}, {study.models[str(model)].title}, {at}"] if without else []
     missing = f" None where more than 1 % of resamples are undefined: {'; '.join(places)}." if places else ""
-    return f"Bands: {figure_style.confidence(study)} bootstrap intervals over questions.{missing}"
+    return f"Bands: {wording.confidence(study)} bootstrap intervals over questions.{missing}"
 
 
 def draw_curves(

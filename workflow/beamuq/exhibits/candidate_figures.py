@@ -61,7 +61,7 @@ class RedundantSamples(CandidateFigure):
             f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
             f"samples, averaged over the questions of that length. {self._of(study)}, n = {len(values)} questions.",
             "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
-            f"Bars: {figure_style.confidence(study)} {number_format.MEAN_INTERVALS}.",
+            f"Bars: {wording.confidence(study)} {number_format.MEAN_INTERVALS}.",
         ]
         data = pd.DataFrame(rows, columns=["length", "redundancy", "low", "high", "n"])
         return self._built(study, "Redundant samples", sentences, data, _draw_redundancy)
@@ -94,7 +94,7 @@ class MassAboveThreshold(CandidateFigure):
             f"{thresholds['corrected']:.3f}.",
             f"Over all: {number_format.percent(overall['printed'], 1)} pass the printed threshold, "
             f"{number_format.percent(overall['corrected'], 1)} the corrected one.",
-            f"Bars: {figure_style.confidence(study)} Wilson intervals.",
+            f"Bars: {wording.confidence(study)} Wilson intervals.",
         ]
         return self._built(study, "Questions that meet the sufficient condition", sentences, data, _draw_thresholds)
 
@@ -122,7 +122,7 @@ class CoveredMassFigure(CandidateFigure):
         sentences = [
             f"Left: probability mass of the distinct token sequences among {size} samples and among {size} beams, mean "
             "over the questions of a length of the greedy answer (generated tokens with the terminator), with "
-            f"{figure_style.confidence(study)} {number_format.MEAN_INTERVALS}.",
+            f"{wording.confidence(study)} {number_format.MEAN_INTERVALS}.",
             f"Right: sequence probability p by beam rank, {wording.BEAM_ORDER}: median, quartiles (box), 5 % and 95 % "
             f"(whiskers), mean (dot). {self._of(study)}, n = {len(found.ids)} questions.",
         ]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from beamuq import artifacts
 from beamuq.exhibits.exhibit_types import BuiltFigure
-from beamuq.study import Study
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -146,11 +145,6 @@ def _title_lines(title: str, most: int = 76) -> list[str]:
 def _below_title(lines: Sequence[str]) -> float:
     """Inches from the top to what follows the title."""
     return 0.07 + 0.15 * len(lines)
-
-
-def confidence(study: Study) -> str:
-    """``95 %``."""
-    return f"{100 * study.evaluation.confidence:g} %"
 
 
 def bar_places(count: int) -> Floats:

@@ -65,7 +65,7 @@ class PrrByAnswerLength(FigureExhibit):
                 f"Fewer than {BINS} bins: {wording.listing(few)}, since single lengths fill more than one share."
                 if few
                 else "",
-                f"Bars: {figure_style.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
+                f"Bars: {wording.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
                 "is undefined there (fewer than four questions, or all of one quality); no interval where more than "
                 "1 % of resamples are.",
                 study_grid.shown_instead(study, [MODEL], [model]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, cast
 
-from beamuq.exhibits import figure_style, holm_bold, number_format, wording
+from beamuq.exhibits import holm_bold, number_format, wording
 from beamuq.exhibits.evaluation_values import Measured
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
@@ -163,9 +163,7 @@ def interval_sentence(study: Study, datasets: Sequence[str], body: RankedBody) -
         else f" {resamples} resamples are too few to distinguish any value from the best: p is at least "
         f"{smallest:.2g}, corrected over {others} comparisons {min(1.0, smallest * others):.2g}."
     )
-    return (
-        f"In brackets: {figure_style.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
-    )
+    return f"In brackets: {wording.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
 
 
 def bold_sentence(body: RankedBody) -> str:

@@ -52,8 +52,7 @@ class RejectionCurvesFigure(FigureExhibit):
                 f"{wording.listing(wording.GRAPH)} over samples and beams, with the oracle and random orders. "
                 f"{dataset}, {model}, n = {len(found.quality)} questions.",
                 f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
-                f"Bands: {figure_style.confidence(study)} intervals of {resamples} bootstrap resamples of the "
-                "questions.",
+                f"Bands: {wording.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
                 study_grid.shown_instead(study, [MODEL], [files[0].model]),
             ],
             scorers=[study.main.scorer],

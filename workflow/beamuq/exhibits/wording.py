@@ -86,6 +86,11 @@ def listing(items: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
 
 
+def confidence(study: Study) -> str:
+    """``95 %``."""
+    return f"{100 * study.evaluation.confidence:g} %"
+
+
 def dataset_heads(study: Study, datasets: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Two levels of column titles: the datasets' categories, and their own."""
     return tuple(study.datasets[d].category for d in datasets), tuple(study.datasets[d].title for d in datasets)
