@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,8 @@ MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
 # Inches: a panel's width, where its beams begin, its margin, where texts begin behind their labels, a line's height.
 WIDTH, MIDDLE, INSET, INDENT, LINE = figure_style.WIDTH - 0.1, 2.5, 0.08, 0.85, 0.142
 STORY_LINES = 5
+# Not clipped: the name of a clip in an SVG file holds the last digits of the layout, which differ from run to run.
+RULE: dict[str, Any] = {"color": figure_style.BLACK, "linewidth": 0.6, "clip_on": False}
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _panel(axes: matplotlib.axes.Axes, example: WorkedExample, head: Sequence[tu
             write(axes, INDENT, y, line)
             y += LINE
     y += INSET
-    axes.hlines(y, INSET, WIDTH - INSET, color=figure_style.BLACK, linewidth=0.6)
+    axes.hlines(y, INSET, WIDTH - INSET, **RULE)
     top = y
     y += 0.03
     write(axes, INSET, y, "Samples", bold=True)
@@ -194,8 +196,8 @@ def _panel(axes: matplotlib.axes.Axes, example: WorkedExample, head: Sequence[tu
             write(axes, WIDTH - INSET, y, f"{p:.3f}", right=True, grey=True)
         y += LINE
     y += 0.03
-    axes.vlines(MIDDLE, top, y, color=figure_style.BLACK, linewidth=0.6)
-    axes.hlines(y, INSET, WIDTH - INSET, color=figure_style.BLACK, linewidth=0.6)
+    axes.vlines(MIDDLE, top, y, **RULE)
+    axes.hlines(y, INSET, WIDTH - INSET, **RULE)
     for label, value in (
         (wording.method_title(METHOD), example.multinomial),
         (wording.method_title(METHOD, wording.BEAMSEARCH), example.beamsearch),
