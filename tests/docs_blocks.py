@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 
 DOCS = ROOT / "docs"
 _BLOCK = re.compile(r"<!-- (file|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import theorem
-from beamuq.comparison.comparison_rules import FOLDER
+from beamuq import beam_mass_theorem
 from beamuq.comparison.errata import StatedInPrint
 from beamuq.comparison.printed_numbers import MEAN, PrintedNumber, RowKey
-from beamuq.methods.consistency import cocoa
-from beamuq.methods.semantic import semantic_entropy, semantic_entropy_printed
+from beamuq.comparison.tolerances_and_families import FOLDER
+from beamuq.methods.dissimilarity_cocoa import cocoa
+from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
 
 Rows = Mapping[RowKey, PrintedNumber]
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"
@@ -70,10 +70,10 @@ def _of(rows: Rows, table: str) -> list[PrintedNumber]:
 
 def _condition(stated: StatedInPrint) -> Iterator[Regenerated]:
     """The printed sufficient condition holds at the counterexample, and yet the beam errs more."""
-    law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
-    beam, monte_carlo = theorem.squared_errors(law, M)
+    law, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
+    beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
     printed, corrected = random_failures(LAWS, LAWS_SEED)
-    if law.mass > theorem.printed_threshold(M) and beam > monte_carlo:
+    if law.mass > beam_mass_theorem.printed_threshold(M) and beam > monte_carlo:
         yield _found(
             "distribution-free-condition",
             "theorem",
@@ -81,8 +81,8 @@ def _condition(stated: StatedInPrint) -> Iterator[Regenerated]:
             stated=stated.condition,
             M=M,
             mass=law.mass,
-            printed_threshold=theorem.printed_threshold(M),
-            corrected_threshold=theorem.corrected_threshold(M),
+            printed_threshold=beam_mass_theorem.printed_threshold(M),
+            corrected_threshold=beam_mass_theorem.corrected_threshold(M),
             squared_error_of_beams=beam,
             squared_error_of_samples=monte_carlo,
             random_laws=LAWS,
@@ -103,11 +103,11 @@ def random_failures(count: int, seed: int) -> tuple[int, int]:
         size = int(random.integers(2, 12))
         p = np.sort(random.dirichlet(np.full(size, random.choice([0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = random.random(size) if random.random() < 0.5 else random.integers(0, 2, size).astype(float)
-        law = theorem.Outcomes(p, dissimilarity, np.arange(size) < random.integers(1, size))
-        beam, monte_carlo = theorem.squared_errors(law, M)
+        law = beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(size) < random.integers(1, size))
+        beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
         if beam > monte_carlo + 1e-12:
-            failures[0] += law.mass > theorem.printed_threshold(M)
-            failures[1] += law.mass > theorem.corrected_threshold(M)
+            failures[0] += law.mass > beam_mass_theorem.printed_threshold(M)
+            failures[1] += law.mass > beam_mass_theorem.corrected_threshold(M)
     return failures[0], failures[1]
 
 

@@ -1,4 +1,4 @@
-"""A whole synthetic study, two models on six datasets, written through ``beamuq.artifacts``: what exhibits read."""
+"""A whole synthetic study, two models on six datasets, written through ``beamuq.parquet_tables``: input of exhibits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import artifacts
-from beamuq.artifacts import Artifact
-from beamuq.exhibits import specifications
+from beamuq import parquet_tables
+from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")
@@ -124,7 +124,7 @@ def study(**changes: Any) -> Study:
 def labels(kind: str) -> list[str]:
     """Of every exhibit of the study that is a "table" or a "figure"."""
     of = study()
-    return [label for label in specifications.labels(of) if specifications.exhibit(label, of).kind == kind]
+    return [label for label in list_of_exhibits.labels(of) if list_of_exhibits.exhibit(label, of).kind == kind]
 
 
 RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_", "topbeam"))]
@@ -143,7 +143,7 @@ class Results:
         for need in needs:
             path = self.folder / need.path
             if not path.exists():
-                artifacts.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
+                parquet_tables.write(path, need.kind, getattr(self, f"_{need.kind}")(need), cell=need.cell)
         return [self.folder / need.path for need in needs]
 
     def inputs(self, needs: list[Artifact]) -> Inputs:
@@ -153,7 +153,7 @@ class Results:
     def built(self, label: str, of: Study | None = None) -> Any:
         """An exhibit, from files that are written where they are not there yet."""
         asked = of or self.study
-        item = specifications.exhibit(label, asked)
+        item = list_of_exhibits.exhibit(label, asked)
         built = item.build(asked, self.inputs(item.artifacts(asked)))
         assert isinstance(built, BuiltTable if item.kind == "table" else BuiltFigure)
         return built
@@ -313,5 +313,5 @@ def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, 
 def rewrite(results: Results, need: Artifact, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change every row of a file."""
     (path,) = results.paths([need])
-    rows = [change(row) for row in artifacts.read(path, need.kind).table.to_pylist()]
-    artifacts.write(path, need.kind, rows, cell=need.cell)
+    rows = [change(row) for row in parquet_tables.read(path, need.kind).table.to_pylist()]
+    parquet_tables.write(path, need.kind, rows, cell=need.cell)

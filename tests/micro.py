@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import yaml
 
-from beamuq.study import ROOT, STUDIES
+from beamuq.study_config import ROOT, STUDIES
 from run_snakemake import ENVIRONMENT, SNAKEMAKE, snakemake
 from tiny import build_tiny_model
 from tiny_scorers import build_nli

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 
 SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
 ENVIRONMENT = os.environ | {

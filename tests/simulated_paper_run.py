@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from beamuq import artifacts
-from beamuq.artifacts import Artifact
-from beamuq.comparison.comparison_rules import read_rules
+from beamuq import parquet_tables
 from beamuq.comparison.errata import errata_of, read_ledger
+from beamuq.comparison.files_held_against_print import needed_files
 from beamuq.comparison.measured_results import MeasuredResults
-from beamuq.comparison.needed_files import needed_files
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
-from beamuq.exhibits.evaluation_values import Key, stored
+from beamuq.comparison.tolerances_and_families import read_rules
+from beamuq.exhibits.read_evaluation import Key, stored
 from beamuq.methods.registry import METHODS
-from beamuq.study import STUDIES, Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import STUDIES, Study
 
 RULES = read_rules()
 PRINTED = read_printed_numbers(RULES)
@@ -67,7 +67,7 @@ def write(of: Study, folder: Path, needs: list[Artifact], shift: float = 0.0) ->
     simulated = Simulated(of, shift)
     for need in needs:
         rows = getattr(simulated, need.kind)(need)
-        artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
+        parquet_tables.write(folder / need.path, need.kind, rows, cell=need.cell)
 
 
 class Simulated:
@@ -132,7 +132,8 @@ class Simulated:
         empty: dict[str, Any] = {"context": [[]] * n, "history": [[]] * n, "options": [[]] * n, "references": [[]] * n}
         content = {"id": ids, "question": ids, **empty, "group": ids}
         return pa.table(
-            {name: content[name] for name in artifacts.SCHEMAS["questions"].names}, artifacts.SCHEMAS["questions"]
+            {name: content[name] for name in parquet_tables.SCHEMAS["questions"].names},
+            parquet_tables.SCHEMAS["questions"],
         )
 
     def quality(self, need: Artifact) -> pa.Table:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq.artifacts import SCHEMAS
-from beamuq.strategies import parse
+from beamuq.parquet_tables import SCHEMAS
+from beamuq.strategy_names import parse
 
 WORDS = ("paris", "rome", "the euro", "pound", "six", "sixth symphony", "tim", "a lion", "", "1984")
 LABELS = ("entail", "neutral", "contradict")

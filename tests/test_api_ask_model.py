@@ -16,7 +16,7 @@ from beamuq.api.ask_model import SHOWN_METHODS, Asked, ask
 from beamuq.api.open_models import machine, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 from tiny import build_tiny_model
 
 QUESTION = "Which river runs through Paris?"

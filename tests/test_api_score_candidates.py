@@ -19,12 +19,12 @@ import pytest
 import synthetic
 from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
-from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell_scores import ScoringSettings, score_cell
-from beamuq.methods.evidence_from_tables import CellTables
+from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
-from beamuq.scorers.similarity_scorers import Lexical
+from beamuq.methods.score_all_methods import ScoringSettings, score_cell
+from beamuq.parquet_tables import SCHEMAS
+from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq.scorers.similarity_table import needed_pairs
 from tiny_scorers import build_nli
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamuq import artifacts, theorem
-from beamuq.artifacts import Artifact
+from beamuq import beam_mass_theorem, parquet_tables
 from beamuq.comparison import claims
 from beamuq.comparison.claim_measures import (
     AblationSettings,
@@ -30,13 +29,14 @@ from beamuq.comparison.claim_measures import (
     negligible,
 )
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, all_as
-from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
 from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
+from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.exhibits.evaluation_values import Key, Measured, stored
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.study import Study
+from beamuq.exhibits.read_evaluation import Key, Measured, stored
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
 
 N, RESAMPLES = 40, 2000
@@ -94,7 +94,7 @@ def evidence(
 ) -> ClaimEvidence:
     written = files or {}
     for need, rows in written.items():
-        artifacts.write(folder / need.path, need.kind, rows, cell=need.cell)
+        parquet_tables.write(folder / need.path, need.kind, rows, cell=need.cell)
     inputs = Inputs.read(folder, written)
     return ClaimEvidence(Stored(of_paper(resamples), cells, inputs, list(written)), values, rules())
 
@@ -643,8 +643,8 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = Counterexample(kind="counterexample")
     found = "mass 0.86 > 0.842 and squared error 0.0196 of beams against 0.0120"
     judged(measure, evidence(), "not supported", found)
-    harmless = theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
-    monkeypatch.setattr(theorem, "COUNTEREXAMPLE", harmless)
+    harmless = beam_mass_theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
+    monkeypatch.setattr(beam_mass_theorem, "COUNTEREXAMPLE", harmless)
     judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and squared error 0.0025 of beams against 0.0047")
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from beamuq.comparison import claims, errata
-from beamuq.comparison.comparison_rules import FOLDER, read_rules
 from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
+from beamuq.comparison.tolerances_and_families import FOLDER, read_rules
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.evaluation_values import Key
-from beamuq.study import STUDIES, Study, load_study
+from beamuq.exhibits.read_evaluation import Key
+from beamuq.study_config import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Measurement("gemma-3-4b-base", ("coqa",), "main", scorer="nli", method="Dissimilarity")
@@ -72,7 +72,7 @@ def test_a_missing_and_a_repeated_row_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "read"),
     [
-        ("comparison_rules.yaml", "power:", "tolerance:", read_rules),
+        ("tolerances_and_families.yaml", "power:", "tolerance:", read_rules),
         ("errata.yaml", "mean_columns:", "tolerance:", errata.read_ledger),
         ("claims.yaml", "where:", "tolerance:", claims.read_claims),
         ("claims.yaml", "missing:", "decided_by: {kind: counterexample}\n  missing:", claims.read_claims),
@@ -137,7 +137,7 @@ def with_setting(path: str, value: object) -> Study:
 
 
 def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> None:
-    """A new setting of a study is compared, unless comparison_rules.yaml says why it is harmless."""
+    """A new setting of a study is compared, unless tolerances_and_families.yaml says why it is harmless."""
     compared = compared_paths(frozenset(RULES.harmless))
     assert set(setting_paths()) == {*compared, *RULES.harmless}
     assert not {*compared} & {*RULES.harmless}

@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from scipy.stats import false_discovery_control
 
-from beamuq import artifacts
-from beamuq.comparison import beam_minus_multinomial, claims, compare_numbers, comparison_page, paired_forest_plot
+from beamuq import parquet_tables
+from beamuq.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses, paired_forest_plot
 from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compare_with_print, compared
 from beamuq.comparison.comparison_page import Comparison
-from beamuq.comparison.comparison_rules import DECLARED_FILES
+from beamuq.comparison.files_held_against_print import needed_files
 from beamuq.comparison.measured_results import mean_and_std
-from beamuq.comparison.needed_files import needed_files
+from beamuq.comparison.tolerances_and_families import DECLARED_FILES
 from beamuq.errors import BeamUQError
 from run_job import run_job
 from simulated_paper_run import PRINTED, RESAMPLES, RULES, one_model, read, results, study, write
@@ -53,14 +53,14 @@ def test_every_printed_number_gets_a_status_in_its_place(replication: Comparison
     cells = replication.cells
     assert list(cells["printed"]) == [row.value for row in PRINTED]
     assert [*zip(*(cells[c] for c in cells.columns[:7]), strict=True)] == [tuple(row.key) for row in PRINTED]
-    assert set(cells["status"]) <= set(compare_numbers.STATUSES)
+    assert set(cells["status"]) <= set(number_statuses.STATUSES)
 
 
 def test_replications_of_one_truth_agree_in_95_percent_of_cells(replication: Comparison) -> None:
     decided = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
     assert len(decided) == 1955
     assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
-    count, chance = compare_numbers.expected_to_differ(replication.cells, RULES)
+    count, chance = number_statuses.expected_to_differ(replication.cells, RULES)
     assert count == 1955
     assert chance == pytest.approx(0.0455 * 1955, rel=1e-3)
 
@@ -126,10 +126,10 @@ def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
     of = one_model("coqa")
     results(of, tmp_path)
     path = tmp_path / "evaluation/nli/gemma-3-4b-base/coqa/main.parquet"
-    loaded = artifacts.read(path, "evaluation")
+    loaded = parquet_tables.read(path, "evaluation")
     nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
     rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
-    artifacts.write(path, "evaluation", rows, cell=loaded.cell)
+    parquet_tables.write(path, "evaluation", rows, cell=loaded.cell)
     found = compared(read(of, tmp_path), PROVENANCE).cells
     prob = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa") & (found["method"] == "Prob")]
     assert list(prob["reason"]) == ["undefined: every answer is correct"]
@@ -141,8 +141,10 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
     of = one_model("arc-challenge")
     results(of, tmp_path)
     path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
-    loaded = artifacts.read(path, "quality")
-    artifacts.write(path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell)
+    loaded = parquet_tables.read(path, "quality")
+    parquet_tables.write(
+        path, "quality", [row | {"value": right} for row in loaded.table.to_pylist()], cell=loaded.cell
+    )
     found = compared(read(of, tmp_path), PROVENANCE).cells
     row = found[(found["table"] == "tab:base_accs") & found["value"].notna()]
     assert list(row["value"]) == [right]
@@ -154,7 +156,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
 def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison) -> None:
     read = replication.formulations
     assert {str(k): int(v) for k, v in read["formulation"].value_counts().items()} == dict.fromkeys(
-        compare_numbers.FORMULATIONS.values(), 69
+        number_statuses.FORMULATIONS.values(), 69
     )
     agree = read[read["status"] == "agrees"]["formulation"].value_counts()
     assert agree["entropy of counts"] > 60

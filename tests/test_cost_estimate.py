@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.cost import estimate
-from beamuq.cost.downloads import Downloads, downloads, fetched_sources
+from beamuq.cost.download_sizes import Downloads, downloads, fetched_sources
 from beamuq.models.packaged_weights import PACKAGED
-from beamuq.plan.plan import Plan
-from beamuq.study import ROOT
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import ROOT
 from micro import build_models, micro_study
 from run_job import run_job
-from test_cost_ledger import benchmark
+from test_cost_measured_jobs import benchmark
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def finish(plan: Plan, kind: str, dataset: str, seconds: float) -> None:
     """Let the jobs of one kind on one dataset be done."""
     for artifact in plan.grid.measured:
         if (artifact.kind, artifact.dataset) == (kind, dataset):
-            artifacts.write(plan.paths.table(artifact), kind, [], cell=artifact.cell, provenance={"device": "cuda"})
+            parquet_tables.write(
+                plan.paths.table(artifact), kind, [], cell=artifact.cell, provenance={"device": "cuda"}
+            )
             benchmark(plan.paths.benchmark(artifact), f"{seconds}\t-\t1\t-\t-\t-\t-\t-\t-\t1")
 
 
@@ -41,7 +43,7 @@ def test_the_rest_is_scaled_by_questions_within_model_and_recipe(plan: Plan) -> 
     done = {(a.model, a.recipe): a for a in plan.grid.generations if a.dataset == "triviaqa"}
     left = [a for a in plan.grid.generations if a.dataset != "triviaqa"]
 
-    def questions(artifact: artifacts.Artifact) -> int:
+    def questions(artifact: parquet_tables.Artifact) -> int:
         return plan.grid.cell(artifact.model, artifact.dataset, artifact.recipe).questions
 
     known = [a for a in left if (a.model, a.recipe) in done]

@@ -10,7 +10,7 @@ import pytest
 
 from beamuq.data.dataset_adapters import adapter_names, load_adapter
 from beamuq.data.question import Question, Row, one_line, questions_of
-from beamuq.data.split_file import conform
+from beamuq.data.read_dataset_file import conform
 from beamuq.errors import BeamUQError
 
 TRIVIA = {

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.split_file import read_questions
+from beamuq.data.read_dataset_file import read_questions
 
 Row = dict[str, Any]
 

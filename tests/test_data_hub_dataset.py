@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.split_file import read_questions, source_of
+from beamuq.data.read_dataset_file import read_questions, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
 from run_job import run_job

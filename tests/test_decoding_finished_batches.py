@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.decoding import BatchResult, Prompt, compose_batches, finished_batches, run_batches
 from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, marked, share_of
 from beamuq.errors import BeamUQError
@@ -219,7 +219,7 @@ def test_a_batch_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypat
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artifacts.pq, "write_table", full)
+    monkeypatch.setattr(parquet_tables.pq, "write_table", full)
     with pytest.raises(BeamUQError, match=r"batch-00000\.parquet: cannot be written \(No space left on device\)"):
         run(tmp_path)
     assert [path.name for path in tmp_path.glob("*/*")] == [".lock"]
@@ -250,7 +250,7 @@ def _slow(folder: Path) -> multiprocessing.process.BaseProcess:
     def work() -> None:
         with Path(os.devnull).open("w") as sys.stderr:
             kept = run(folder / "batches", slowly)
-            artifacts.write(folder / "out.parquet", "quality", kept.collected()[0])
+            parquet_tables.write(folder / "out.parquet", "quality", kept.collected()[0])
 
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()

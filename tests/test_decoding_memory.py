@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.decoding import ROWS, Beam, Greedy, Prompt, Sample, Work, decode, forward_passes, next_token_logprobs
 from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
@@ -127,7 +127,7 @@ def test_candidates_tell_of_batches_that_were_cut(tmp_path: Path, monkeypatch: p
     model = build_tiny_model("llama", tmp_path / "model") / "config.json"
     cell = {"model": "tiny", "dataset": "triviaqa", "recipe": "main"}
     asked = [{"id": f"q{i}", "prompt": f"Question: Who wrote play {i}?\nAnswer:"} for i in range(10)]
-    artifacts.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
+    parquet_tables.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
     settings = {"cell": cell, "recipe": {"sample": {"size": 2}}, "questions": 10, "max_new_tokens": 4, "seed": 1}
     settings |= {
         "batch_questions": 4,
@@ -145,10 +145,10 @@ def test_candidates_tell_of_batches_that_were_cut(tmp_path: Path, monkeypatch: p
         run_job("candidates", job | {"candidates": path} | shards)
         return path
 
-    whole = artifacts.read(made("whole"), "candidates")
+    whole = parquet_tables.read(made("whole"), "candidates")
     tight(monkeypatch, TreeCache, "reserve", lambda cache, _: len(cache.lengths) > 2)
     path = made("cut")
-    cut = artifacts.read(path, "candidates")
+    cut = parquet_tables.read(path, "candidates")
     halves = [[2, ROWS], [2, ROWS]]
     assert cut.provenance == whole.provenance | {"memory_cuts": [{"batch": n, "pieces": halves} for n in (0, 1)]}
     assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))

@@ -15,10 +15,10 @@ import pytest
 
 import generate_reference
 import synthetic
-from beamuq import artifacts, cli
+from beamuq import cli, parquet_tables
 from beamuq.api import ask_model, score_candidates
 from beamuq.methods.registry import METHODS
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 from docs_blocks import DOCS, follow
 
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
@@ -108,10 +108,10 @@ def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
     quality = cell["quality"].filter(pc.equal(cell["quality"].column("answer_source"), "greedy"))
     model, tail = "smollm2-135m-plain", "triviaqa/main.parquet"
     results = tmp_path / "results/demo"
-    artifacts.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
-    artifacts.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
-    artifacts.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
-    artifacts.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
+    parquet_tables.write(results / f"candidates/{model}/{tail}", "candidates", cell["candidates"])
+    parquet_tables.write(results / f"scores/embedding/{model}/{tail}", "scores", scores)
+    parquet_tables.write(results / f"quality/answer_f1/{model}/{tail}", "quality", quality)
+    parquet_tables.write(results / f"evaluation/embedding/{model}/{tail}", "evaluation", evaluation)
     printed = follow("tutorial.md", tmp_path)
     assert len(printed) == 4
     assert "beam M=10" in printed[0]

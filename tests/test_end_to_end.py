@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beamuq.study import STUDIES
+from beamuq.study_config import STUDIES
 from conftest import Once
 from micro import Workplace
 from tiny import build_tiny_model

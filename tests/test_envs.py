@@ -13,8 +13,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from beamuq.plan.plan import Plan
-from beamuq.study import ROOT
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import ROOT
 from run_snakemake import snakemake
 
 NAMES = ("analysis", "gpu")

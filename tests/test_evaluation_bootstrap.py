@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import synthetic
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
@@ -115,7 +115,7 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path
             for method, setting, values in (("Prob", "", rng.random(N)), ("MTE", "M=5", rng.integers(0, 3, N)))
             for key, value in zip(ids, values, strict=True)
         ],
-        schema=artifacts.SCHEMAS["scores"],
+        schema=parquet_tables.SCHEMAS["scores"],
     )
     made["quality"] = made["quality"].filter(
         pa.array([p == "greedy" for p in made["quality"]["answer_source"].to_pylist()])
@@ -124,14 +124,14 @@ def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path
     folder.mkdir(exist_ok=True)
     cell = {"model": model, "dataset": "d", "recipe": "main"}
     for kind in ("scores", "quality", "questions"):
-        artifacts.write(folder / kind, kind, made[kind], cell=cell)
+        parquet_tables.write(folder / kind, kind, made[kind], cell=cell)
     return {kind: folder / kind for kind in ("scores", "quality", "questions")}
 
 
 def run(folder: Path, inputs: dict[str, Path], **settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     outputs = {kind: folder / kind for kind in ("evaluation", "replicates")}
     run_job("evaluation", inputs | outputs | {"settings": SETTINGS | settings})
-    return tuple(artifacts.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
+    return tuple(parquet_tables.read(folder / kind, kind).table.to_pylist() for kind in ("evaluation", "replicates"))
 
 
 def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp_path: Path) -> None:
@@ -142,12 +142,12 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
         for method, setting in (("Prob", ""), ("MTE", "M=5"))
         for metric in SETTINGS["metrics"]
     ]
-    questions = artifacts.read(tmp_path / "questions", "questions").table
+    questions = parquet_tables.read(tmp_path / "questions", "questions").table
     groups = questions.column("group").to_pylist()
     name = draws_name("d", zip(questions.column("id").to_pylist(), groups, strict=True))
     counts = resample_counts(groups, 300, 7, name)
-    quality = artifacts.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
-    scores = artifacts.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
+    quality = parquet_tables.read(tmp_path / "quality", "quality").table.column("value").to_numpy()
+    scores = parquet_tables.read(tmp_path / "scores", "scores").table.column("value").to_numpy()[:N]
     expected = measure("PRR", scores, quality, counts)
     np.testing.assert_allclose(replicates[0]["values"], expected, rtol=1e-6)
     assert measured[0]["value"] == pytest.approx(measure("PRR", scores, quality)[0])
@@ -167,7 +167,7 @@ def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
 def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_path: Path) -> None:
     """Equal answers of two models, in another order of rows, have equal replicates: their mean is no less uncertain."""
     one = run(tmp_path / "one", files(tmp_path / "one", "one"))[1]
-    table = artifacts.read(tmp_path / "one" / "scores", "scores").table
+    table = parquet_tables.read(tmp_path / "one" / "scores", "scores").table
     backwards = table.take(pa.array([*range(N - 1, -1, -1), *range(2 * N - 1, N - 1, -1)]))
     assert backwards["id"][0].as_py() == f"q{N - 1:04d}"
     two = run(tmp_path / "two", files(tmp_path / "two", "two", scores=backwards))[1]
@@ -177,7 +177,7 @@ def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_pat
 
 def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path: Path) -> None:
     one = run(tmp_path / "one", files(tmp_path / "one"))[1]
-    table = artifacts.read(tmp_path / "one" / "questions", "questions").table
+    table = parquet_tables.read(tmp_path / "one" / "questions", "questions").table
     renamed = pa.array([f"{key} again" for key in table["group"].to_pylist()])
     regrouped = table.set_column(table.schema.get_field_index("group"), "group", renamed)
     two = run(tmp_path / "two", files(tmp_path / "two", questions=regrouped))[1]
@@ -193,7 +193,7 @@ def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path:
 )
 def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, cell: dict[str, str], key: str) -> None:
     inputs = files(tmp_path)
-    artifacts.write(tmp_path / kind, kind, artifacts.read(tmp_path / kind, kind).table, cell=cell)
+    parquet_tables.write(tmp_path / kind, kind, parquet_tables.read(tmp_path / kind, kind).table, cell=cell)
     own = {"dataset": "d", "recipe": "main"}[key]
     message = f"{tmp_path / kind}: is of {key} '{cell[key]}', {tmp_path / 'scores'} of '{own}'; give files of one cell"
     with pytest.raises(BeamUQError) as found:
@@ -204,7 +204,7 @@ def test_files_of_different_cells_are_refused(tmp_path: Path, kind: str, cell: d
 def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
     quality = pa.Table.from_pylist(
         [{"id": f"q{n:04d}", "answer_source": "greedy", "value": 1.0} for n in range(N)],
-        schema=artifacts.SCHEMAS["quality"],
+        schema=parquet_tables.SCHEMAS["quality"],
     )
     measured, replicates = run(tmp_path, files(tmp_path, quality=quality))
     assert all(row["value"] is None and row["low"] is None for row in measured)
@@ -214,7 +214,7 @@ def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
 
 def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> None:
     files(tmp_path)
-    table = artifacts.read(tmp_path / "scores", "scores").table
+    table = parquet_tables.read(tmp_path / "scores", "scores").table
     with pytest.raises(BeamUQError, match="differ at question 'q0039'"):
         run(tmp_path, files(tmp_path, scores=table.slice(0, len(table) - 1)))
 
@@ -229,7 +229,7 @@ def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> No
 )
 def test_a_missing_answer_is_refused_by_name(tmp_path: Path, kind: str, message: str) -> None:
     files(tmp_path)
-    table = artifacts.read(tmp_path / kind, kind).table
+    table = parquet_tables.read(tmp_path / kind, kind).table
     kept = table.filter(pa.array([key != "q0003" for key in table.column("id").to_pylist()]))
     with pytest.raises(BeamUQError, match=message):
         run(tmp_path, files(tmp_path, **{kind: kept}))

@@ -21,13 +21,13 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import exhibits_study
-from beamuq import artifacts
-from beamuq.artifacts import Artifact
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits import figure_style, fixed_width_text, specifications, study_grid
+from beamuq.exhibits import exhibit_cells, figure_style, fixed_width_text, list_of_exhibits
 from beamuq.exhibits.exhibit_types import BuiltFigure
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 from run_job import run_job
 
 STUDY = exhibits_study.study()
@@ -196,7 +196,7 @@ def without_a_value(results: exhibits_study.Results, needs: list[Artifact]) -> N
 @pytest.mark.parametrize("name", FIGURES)
 def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    without_a_value(results, specifications.exhibit(name, STUDY).artifacts(STUDY))
+    without_a_value(results, list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY))
     with figure_style.settings():
         figure = figure_style.laid_out(build(name, results))
     assert len(texts(figure)) > 5
@@ -235,7 +235,7 @@ def test_rebuttal_uses_the_first_two_hundred_questions(
 
 def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    needs = specifications.exhibit("prr_curves", STUDY).artifacts(STUDY)
+    needs = list_of_exhibits.exhibit("prr_curves", STUDY).artifacts(STUDY)
     exhibits_study.rewrite(results, needs[0], lambda row: row | {"id": row["id"].replace("023", "900")})
     with pytest.raises(BeamUQError, match="are not of the questions that have quality"):
         build("prr_curves", results)
@@ -266,7 +266,7 @@ class Plain:
 
         def rows(kind: str, **more: str) -> list[dict[str, Any]]:
             (path,) = results.paths([Artifact(kind, **cell, **more)])
-            return artifacts.read(path, kind).table.to_pylist()
+            return parquet_tables.read(path, kind).table.to_pylist()
 
         self.texts: dict[tuple[str, str], list[str]] = {}
         self.sequences: dict[tuple[str, str], list[tuple[int, ...]]] = {}
@@ -410,7 +410,7 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
     ]
     series = both if name == "abl_nsamples" else [("SemanticEntropy", "multinomial"), *both[:2]]
     need = Artifact("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
-    rows = artifacts.read(results.paths([need])[0], "evaluation").table.to_pylist()
+    rows = parquet_tables.read(results.paths([need])[0], "evaluation").table.to_pylist()
     found = {
         (row["method"], row["variant"], row["setting"]): (row["value"], row["low"], row["high"], row["n"])
         for row in rows
@@ -538,11 +538,11 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
             for recipe in ("few", "penalised", "widths", "again", "main")
         ],
     )
-    (need,) = specifications.exhibit("abl_nsamples", study).artifacts(study)
+    (need,) = list_of_exhibits.exhibit("abl_nsamples", study).artifacts(study)
     assert need.recipe == "widths"
-    assert study_grid.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
-    assert study_grid.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
-    assert study_grid.budget_recipe(study, exhibits_study.BASE, "coqa") is None
+    assert exhibit_cells.budget_recipe(study, exhibits_study.BASE, "triviaqa", ["Dissimilarity"]) == "widths"
+    assert exhibit_cells.budget_recipe(study, exhibits_study.BASE, "triviaqa") == "few"
+    assert exhibit_cells.budget_recipe(study, exhibits_study.BASE, "coqa") is None
 
 
 # -- the files ---------------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def job_of(name: str, results: exhibits_study.Results, folder: Path) -> dict[str
     """A job of the figure step."""
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    results.paths(specifications.exhibit(name, STUDY).artifacts(STUDY))
+    results.paths(list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY))
     return {"name": name, "study": str(study)} | {kind: str(folder / f"{name}.{kind}") for kind in KINDS}
 
 
@@ -644,7 +644,7 @@ def test_character_that_the_face_lacks_is_replaced() -> None:
 @pytest.mark.parametrize("name", ["triviaqa-gemma4b", "coqa-gemma4b-one", "sampling_vs_beamsearch"])
 def test_long_questions_and_answers_stay_within_their_columns(name: str, tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
-    for need in specifications.exhibit(name, STUDY).artifacts(STUDY):
+    for need in list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY):
         if need.kind in ("candidates", "questions"):
             part = "text" if need.kind == "candidates" else "question"
             exhibits_study.rewrite(results, need, lambda row, part=part: row | {part: "W中" * 200})  # type: ignore[misc]

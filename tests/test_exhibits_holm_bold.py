@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq import artifacts
-from beamuq.exhibits import exhibit_types, holm_bold, html_table, latex_table, markdown_table, specifications
-from beamuq.exhibits.evaluation_values import Measured
+from beamuq import parquet_tables
+from beamuq.exhibits import exhibit_types, holm_bold, html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableRow
+from beamuq.exhibits.read_evaluation import Measured
 
 RESAMPLES = 2000
 FEW = exhibits_study.study()
@@ -222,11 +222,11 @@ def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, Built
 
 def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, BuiltTable], results: Noisy) -> None:
     """``qa_tiny``: each dataset from its own replicates, the mean from their means, resample by resample."""
-    item = specifications.exhibit("qa_tiny", STUDY)
+    item = list_of_exhibits.exhibit("qa_tiny", STUDY)
     stored: dict[str, dict[tuple[str, str], Floats]] = {}
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
         if need.kind == "replicates":
-            rows = artifacts.read(path, "replicates").table.to_pylist()
+            rows = parquet_tables.read(path, "replicates").table.to_pylist()
             stored[need.dataset] = {
                 (row["method"], row["variant"]): np.array(row["values"], dtype=np.float64)
                 for row in rows
@@ -291,9 +291,9 @@ def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: Bu
 def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
     """MTE is undefined on CoQA; Perplexity on TriviaQA has too many undefined resamples, and so in the mean."""
     results = Noisy(tmp_path, STUDY)
-    item = specifications.exhibit("qa_tiny", STUDY)
+    item = list_of_exhibits.exhibit("qa_tiny", STUDY)
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
-        rows = artifacts.read(path, need.kind).table.to_pylist()
+        rows = parquet_tables.read(path, need.kind).table.to_pylist()
         why = "60 of 2000 resamples undefined: no interval"
         for row in rows:
             if (row["method"], need.dataset, need.kind) == ("MTE", "coqa", "evaluation"):
@@ -303,7 +303,7 @@ def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
                     row |= {"low": None, "high": None, "std": None, "note": why}
                 else:
                     row["values"] = [float("nan")] * 60 + list(row["values"][60:])
-        artifacts.write(path, need.kind, rows, cell=need.cell)
+        parquet_tables.write(path, need.kind, rows, cell=need.cell)
     table = results.built("qa_tiny").with_intervals()
     of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, TableRow)}
     assert of["MTE"][2] == TableCell("n/a", note="one quality")

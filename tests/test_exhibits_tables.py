@@ -18,10 +18,9 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq import artifacts
-from beamuq.artifacts import Artifact
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import html_table, latex_table, markdown_table, specifications
+from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_types import (
     CSV_COLUMNS,
     BuiltTable,
@@ -31,7 +30,8 @@ from beamuq.exhibits.exhibit_types import (
     TableRow,
     TableRule,
 )
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 from run_job import run_job
 
 STUDY = exhibits_study.study()
@@ -132,7 +132,7 @@ def test_every_row_is_the_measurement_that_it_names(
     def stored(kind: str, model: str, dataset: str) -> dict[tuple[str, ...], dict[str, Any]]:
         (path,) = results.paths([Artifact(kind, dataset, model, recipe, scorer)])
         columns = ("answer_source", "metric", "method", "variant", "setting")
-        return {tuple(row[c] for c in columns): row for row in artifacts.read(path, kind).table.to_pylist()}
+        return {tuple(row[c] for c in columns): row for row in parquet_tables.read(path, kind).table.to_pylist()}
 
     for row in built[name].values.to_dict("records"):
         method, setting = row["method"], row["setting"].replace("multinomial", "sample")
@@ -156,16 +156,16 @@ def test_every_row_is_the_measurement_that_it_names(
 def undefined(tmp_path: Path) -> dict[str, BuiltTable]:
     """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
     results = exhibits_study.Results(tmp_path, STUDY)
-    item = specifications.exhibit("qa_mean_prr", STUDY)
+    item = list_of_exhibits.exhibit("qa_mean_prr", STUDY)
     for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
-        rows = artifacts.read(path, need.kind).table.to_pylist()
+        rows = parquet_tables.read(path, need.kind).table.to_pylist()
         for row in rows:
             if need.kind == "evaluation" and need.model == exhibits_study.BASE:
                 if (row["method"], need.dataset) == ("MTE", "coqa"):
                     row |= {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
             elif need.model == exhibits_study.BASE and (row["method"], need.dataset) == ("Perplexity", "triviaqa"):
                 row["values"] = [float("nan")] * 5 + list(row["values"][5:])
-        artifacts.write(path, need.kind, rows, cell=need.cell)
+        parquet_tables.write(path, need.kind, rows, cell=need.cell)
     return {name: build(name, results) for name in ("qa_mean_prr", "qa_tiny")}
 
 
@@ -407,7 +407,7 @@ OUTPUTS = ("csv", "tex", "markdown", "html", "intervals_tex", "intervals_markdow
 
 
 def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(specifications.exhibit("qa_tiny", STUDY).artifacts(STUDY))
+    results.paths(list_of_exhibits.exhibit("qa_tiny", STUDY).artifacts(STUDY))
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
@@ -426,7 +426,7 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
 
 
 def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(specifications.exhibit("redundancy", STUDY).artifacts(STUDY))
+    results.paths(list_of_exhibits.exhibit("redundancy", STUDY).artifacts(STUDY))
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     outputs = {kind: tmp_path / kind for kind in OUTPUTS}

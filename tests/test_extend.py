@@ -18,16 +18,16 @@ import yaml
 
 from beamuq import decoding
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.split_file import read_questions
+from beamuq.data.read_dataset_file import read_questions
 from beamuq.decoding.greedy_and_samples import Sample, SamplesState
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
 from beamuq.models.prompt_tokens import plain_prompt_ids
-from beamuq.plan.plan import Plan
+from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.candidates import policies_of
-from beamuq.study import ROOT, Recipe
+from beamuq.study_config import ROOT, Recipe
 from docs_blocks import blocks, follow
 from tiny import build_tiny_model
 

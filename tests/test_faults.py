@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.steps.__main__ import main as run_step
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 from micro import CANDIDATES, SCORES, SIMILARITY, Workplace, micro_study, wait_for
 from run_snakemake import ENVIRONMENT
 from tiny import build_tiny_model
@@ -128,16 +128,16 @@ def test_a_corrupt_table_is_not_read(damage: str, finished: Workplace, tmp_path:
     path = tmp_path / "x.parquet"
     path.write_bytes(damaged((finished.folder / SIMILARITY).read_bytes())[damage])
     with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file .*delete it"):
-        artifacts.read(path, "similarity")
+        parquet_tables.read(path, "similarity")
 
 
 def test_a_table_of_another_versions_columns_is_not_read(finished: Workplace, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    table = artifacts.pq.read_table(finished.folder / "results/micro/quality/answer_f1/tiny/triviaqa/main.parquet")
+    table = parquet_tables.pq.read_table(finished.folder / "results/micro/quality/answer_f1/tiny/triviaqa/main.parquet")
     old = table.rename_columns({"answer_source": "produced"}).replace_schema_metadata(table.schema.metadata)
-    artifacts.pq.write_table(old, path)
+    parquet_tables.pq.write_table(old, path)
     with pytest.raises(BeamUQError, match=r"x\.parquet: its columns are not those of 'quality'; delete it"):
-        artifacts.read(path, "quality")
+        parquet_tables.read(path, "quality")
 
 
 def test_a_cache_cut_short_is_named_and_deleting_it_mends_the_study(place: Workplace, finished: Workplace) -> None:
@@ -241,9 +241,9 @@ def test_no_table_is_left_half_written(error: int, tmp_path: Path, monkeypatch: 
         Path(path).write_bytes(b"PAR1 half")
         raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(artifacts.pq, "write_table", write_and_fail)
+    monkeypatch.setattr(parquet_tables.pq, "write_table", write_and_fail)
     with pytest.raises(BeamUQError, match=rf"x\.parquet: cannot be written \({os.strerror(error)}\)"):
-        artifacts.write(tmp_path / "x.parquet", "prompts", [{"id": "a", "prompt": "b"}])
+        parquet_tables.write(tmp_path / "x.parquet", "prompts", [{"id": "a", "prompt": "b"}])
     assert not list(tmp_path.iterdir())
 
 

@@ -17,13 +17,13 @@ from beamuq.methods import (
     Answer,
     Evidence,
     Pairs,
+    answer_probability,
     candidate_weights,
     compute,
-    consistency,
-    information,
-    semantic,
+    dissimilarity_cocoa,
+    semantic_entropy_sar,
 )
-from beamuq.methods.array_math import Array, entropy_terms
+from beamuq.methods.log_space_sums import Array, entropy_terms
 from beamuq.methods.rouge import words
 from beamuq.text_normalization import clean, normalize_coqa, normalize_triviaqa
 
@@ -77,9 +77,9 @@ def ccp(alternatives: list[Any], labels: list[Any]) -> Array:
     for step, (tokens, pairs) in enumerate(zip(alternatives, labels, strict=True)):
         for place, ((_, logprob), pair) in enumerate(zip(tokens, pairs, strict=True)):
             logprobs[0, step, place] = logprob
-            label = "entail" if place == 0 else information.combined_label(LABELS[pair[0]], LABELS[pair[1]])
-            codes[0, step, place] = information.LABELS.index(label)
-    return information.claim_conditioned_probability(logprobs, codes, np.isfinite(logprobs))
+            label = "entail" if place == 0 else answer_probability.combined_label(LABELS[pair[0]], LABELS[pair[1]])
+            codes[0, step, place] = answer_probability.LABELS.index(label)
+    return answer_probability.claim_conditioned_probability(logprobs, codes, np.isfinite(logprobs))
 
 
 def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: float, alpha: float) -> Evidence:
@@ -96,7 +96,7 @@ def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: flo
     logprob = lls.sum(axis=1)[None]
     if candidates == "samples":
         relevances = [[1.0 - s for s in row] for row in inputs["token_similarity_samples"]]
-        token_sar = semantic.token_sar(padded(relevances)[0], lls, tokens)[None]
+        token_sar = semantic_entropy_sar.token_sar(padded(relevances)[0], lls, tokens)[None]
         logprob = logprob + np.array(inputs["sample_eos_logprob"])
         cross, texts = (
             np.array(inputs["cross_encoder_samples"])[None],
@@ -106,7 +106,7 @@ def evidence(inputs: dict[str, Any], candidates: str, contra: bool, epsilon: flo
         answer=Answer(
             logprob=np.array([sum(greedy)]),
             length=np.array([len(greedy)]),
-            mean_entropy=information.mean_token_entropy(entropies, steps),
+            mean_entropy=answer_probability.mean_token_entropy(entropies, steps),
             p_true_logprob=np.array([inputs["p_true_logprob"]]),
             ccp=ccp(inputs["ccp_alternatives"], inputs["ccp_nli"]),
         ),
@@ -139,10 +139,10 @@ def ours(inputs: dict[str, Any], key: str) -> Array:
     e = evidence(inputs, "beams" if beams else "samples", matrix == "contra", epsilon, float(chosen.get("alpha", 0.9)))
     parts: dict[str, Callable[[], Array]] = {
         "weights": lambda: e.weights[0],
-        "CocoaMTE": lambda: consistency.cocoa(e.answer.mean_entropy, compute(METHODS["Dissimilarity"], e)),
+        "CocoaMTE": lambda: dissimilarity_cocoa.cocoa(e.answer.mean_entropy, compute(METHODS["Dissimilarity"], e)),
         "SemanticEntropy": lambda: compute(METHODS["SemanticEntropy"], e, "likelihood-summed"),
-        "SentenceSAR": lambda: semantic.sentence_sar(e.logprob, e.sentence_similarity, e.weights, e.mask),
-        "TokenSAR": lambda: semantic.token_sar(
+        "SentenceSAR": lambda: semantic_entropy_sar.sentence_sar(e.logprob, e.sentence_similarity, e.weights, e.mask),
+        "TokenSAR": lambda: semantic_entropy_sar.token_sar(
             1.0 - np.array([inputs["token_similarity_greedy"]]),
             np.array([inputs["greedy_token_lls"]]),
             np.ones((1, len(inputs["greedy_token_lls"])), dtype=bool),

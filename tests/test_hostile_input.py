@@ -20,13 +20,13 @@ import pytest
 import torch
 import yaml
 
-from beamuq import artifacts, html_pages
+from beamuq import html_pages, parquet_tables
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import latex_escape, markdown_table
 from beamuq.models.load_model import load_causal
-from beamuq.plan.plan import Plan
-from beamuq.study import PROMPTS, STUDIES
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import PROMPTS, STUDIES
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 from tiny import build_tiny_model
 
@@ -143,8 +143,8 @@ def test_cleaning_is_idempotent_and_leaves_one_line() -> None:
 def test_a_table_gives_back_what_was_written(tmp_path: Path) -> None:
     rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(ALL)]
     provenance = {"settings": ALL[:100]}
-    artifacts.write(tmp_path / "x.parquet", "prompts", rows, provenance=provenance)
-    loaded = artifacts.read(tmp_path / "x.parquet", "prompts")
+    parquet_tables.write(tmp_path / "x.parquet", "prompts", rows, provenance=provenance)
+    loaded = parquet_tables.read(tmp_path / "x.parquet", "prompts")
     assert loaded.table.to_pylist() == rows
     assert loaded.provenance == provenance
 

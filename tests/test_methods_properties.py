@@ -10,8 +10,8 @@ import pytest
 
 import synthetic
 from beamuq.methods import METHODS, Answer, Evidence, Pairs, candidate_weights, compute
-from beamuq.methods.array_math import Array
-from beamuq.methods.evidence_from_tables import CellTables
+from beamuq.methods.log_space_sums import Array
+from beamuq.methods.method_inputs_from_tables import CellTables
 
 ORDERED = ("SemanticEntropy",)  # clustering compares with first members
 MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "DegreeMatrix")

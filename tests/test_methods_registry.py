@@ -16,9 +16,9 @@ import pytest
 import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
-from beamuq.methods.declared_inputs import ALWAYS_KNOWN, PARTS, READABLE, only_declared
-from beamuq.methods.evidence_from_tables import CellTables
 from beamuq.methods.method_inputs import UNKNOWN
+from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.needs_of_methods import ALWAYS_KNOWN, PARTS, READABLE, only_declared
 
 
 @pytest.fixture

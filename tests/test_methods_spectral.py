@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beamuq.methods import spectral
-from beamuq.methods.array_math import Array
+from beamuq.methods.log_space_sums import Array
 
 
 def full(n: int, N: int = 1) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -96,7 +96,10 @@ def test_padding_changes_nothing() -> None:
             float(spectral.eigvec_dissimilarity(vectors, retained, w_padded)[0]),
         )
         assert found == pytest.approx(scores(S, w, **options))
-    np.testing.assert_allclose(spectral.eigval_laplacian(padded, mask), spectral.eigval_laplacian(S[None], full(4)))
+    np.testing.assert_allclose(
+        spectral.eigval_laplacian(padded, mask),
+        spectral.eigval_laplacian(S[None], full(4)),
+    )
 
 
 def test_the_spectrum_is_that_of_networkx() -> None:

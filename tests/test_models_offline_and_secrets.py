@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.machine import load_machine
+from beamuq.machine_config import load_machine
 from beamuq.models.offline_and_secrets import (
     FETCHING,
     SWITCHES,
@@ -29,7 +29,7 @@ from beamuq.models.offline_and_secrets import (
     masked,
     open_for_fetching,
 )
-from beamuq.study import ROOT, load_study
+from beamuq.study_config import ROOT, load_study
 from run_job import job_text
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"

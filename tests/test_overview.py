@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beamuq import artifacts
-from beamuq.artifacts import Loaded
+from beamuq import parquet_tables
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.split_file import read_questions
+from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError
 from beamuq.overview import empty_and_cut_answers as answers
 from beamuq.overview import overview_tables as tables
 from beamuq.overview.table_footers import Footer, footers
-from beamuq.plan.plan import Plan
-from beamuq.study import Study
+from beamuq.parquet_tables import Loaded
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import Study
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
 ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}
@@ -150,7 +150,7 @@ def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
 
 def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    artifacts.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
+    parquet_tables.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
     assert footers([path]) == [Footer("prompts", {"style": "base"}, {"seed": 1})]
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):

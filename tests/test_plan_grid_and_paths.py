@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.machine import load_machine
-from beamuq.plan.grid import CCP, P_TRUE, SAR, Grid
+from beamuq.machine_config import load_machine
+from beamuq.parquet_tables import Artifact
+from beamuq.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
 from beamuq.plan.paths import Paths
-from beamuq.study import STUDIES, Dataset, load_study
+from beamuq.study_config import STUDIES, Dataset, load_study
 
 DEMO = load_study(STUDIES / "demo.yaml")
 

@@ -12,8 +12,8 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import Job, PromptsJob, job_type, read_job
-from beamuq.plan.jobs import Jobs
-from beamuq.plan.plan import Plan
+from beamuq.plan.make_jobs import Jobs
+from beamuq.plan.study_on_machine import Plan
 from run_job import run_job
 
 WHERE = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.machine import load_machine
+from beamuq.machine_config import load_machine
 from beamuq.plan import snakemake_command
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 
 HERE = [ROOT]
 AUTO, NAMED = load_machine({"device": "auto"}), load_machine({"device": "cuda"})

@@ -24,7 +24,7 @@ from beamuq.decoding import (
 )
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.scorers.alignscore import AlignScore
-from beamuq.scorers.similarity_scorers import load_scorer
+from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, PretendCard, pretend_card
 from small_batch import POLICIES, assert_same, batch_of, decoded
 from tiny import KINDS, tiny_model

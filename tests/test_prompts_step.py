@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.data.question import Question, question
 from beamuq.errors import BeamUQError
-from beamuq.study import load_study
+from beamuq.study_config import load_study
 from run_job import run_job
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,7 +19,7 @@ DEMO = load_study(ROOT / "studies" / "demo.yaml")
 
 
 def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> Path:
-    artifacts.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset})
+    parquet_tables.write(path, kind, [dict(row) for row in rows], cell={"dataset": dataset})
     return path
 
 
@@ -38,7 +38,7 @@ def test_prompts_keep_the_order_and_ids_of_the_questions(tmp_path: Path) -> None
         table(tmp_path / "s.parquet", "shots", [question("s", "who?", ["you"])]),
         {"style": "base", "dataset": "web"},
     )
-    loaded = artifacts.read(out, "prompts")
+    loaded = parquet_tables.read(out, "prompts")
     assert [row["id"] for row in loaded.table.to_pylist()] == ["z", "a", "m"]
     assert loaded.table.to_pylist()[1]["prompt"] == "Question: who?\nAnswer: you\n\nQuestion: who is a?\nAnswer:"
     assert loaded.cell == {"style": "base", "dataset": "web"}
@@ -87,6 +87,6 @@ def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) 
     for style in ("base", "instruct"):
         template = ROOT / "workflow" / "prompts" / style / f"{dataset.adapter}.txt"
         out = make(tmp_path, questions, shots, {"style": style, "dataset": key}, template)
-        prompts = artifacts.read(out, "prompts").table["prompt"].to_pylist()
+        prompts = parquet_tables.read(out, "prompts").table["prompt"].to_pylist()
         assert len(set(prompts)) == dataset.questions
         assert all(prompt.endswith(("nswer:", "\nA:")) for prompt in prompts)

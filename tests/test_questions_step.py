@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from run_job import run_job
 from test_data_adapters import COQA, WEB, changed
-from test_data_split_file import lines, parquet
+from test_data_read_dataset_file import lines, parquet
 
 SETTINGS = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 5, "few_shot": 2}
 
@@ -33,8 +33,8 @@ def choose(folder: Path, out: str = "out", split: str = "test.parquet", **settin
 
 def test_tables_hold_the_subset_and_examples_that_are_not_evaluated(folder: Path) -> None:
     choose(folder)
-    questions = artifacts.read(folder / "out/questions.parquet", "questions")
-    shots = artifacts.read(folder / "out/shots.parquet", "shots")
+    questions = parquet_tables.read(folder / "out/questions.parquet", "questions")
+    shots = parquet_tables.read(folder / "out/shots.parquet", "shots")
     assert questions.table.num_rows == 5
     assert questions.cell == shots.cell == {"dataset": "web"}
     assert {row["question"] for row in shots.table.to_pylist()} <= {"who is 20?", "who is 21?", "who is 22?"}
@@ -47,17 +47,17 @@ def test_larger_subset_begins_with_the_smaller_and_keeps_its_examples(folder: Pa
     assert (folder / "small/shots.parquet").read_bytes() == (folder / "again/shots.parquet").read_bytes()
     choose(folder, "large", questions=12)
     small, large = (
-        artifacts.read(folder / name / "questions.parquet", "questions").table for name in ("small", "large")
+        parquet_tables.read(folder / name / "questions.parquet", "questions").table for name in ("small", "large")
     )
     assert large.slice(0, 5).equals(small)
-    assert artifacts.read(folder / "small/shots.parquet", "shots").table.equals(
-        artifacts.read(folder / "large/shots.parquet", "shots").table
+    assert parquet_tables.read(folder / "small/shots.parquet", "shots").table.equals(
+        parquet_tables.read(folder / "large/shots.parquet", "shots").table
     )
 
 
 def test_footer_says_which_files_and_settings_made_the_table(folder: Path) -> None:
     choose(folder)
-    provenance = artifacts.read(folder / "out/questions.parquet", "questions").provenance
+    provenance = parquet_tables.read(folder / "out/questions.parquet", "questions").provenance
     digest = hashlib.sha256((folder / "test.parquet").read_bytes()).hexdigest()
     assert provenance["settings"] == SETTINGS
     assert provenance["files"]["split"] == {"name": "test.parquet", "sha256": digest, "fetched": None}
@@ -68,13 +68,13 @@ def test_footer_says_which_files_and_settings_made_the_table(folder: Path) -> No
 def test_without_examples_the_few_shot_split_is_not_opened(folder: Path) -> None:
     (folder / "train.jsonl").unlink()
     choose(folder, few_shot=0)
-    assert artifacts.read(folder / "out/shots.parquet", "shots").table.num_rows == 0
+    assert parquet_tables.read(folder / "out/shots.parquet", "shots").table.num_rows == 0
 
 
 def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) -> None:
     parquet(folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(30)])
     choose(folder, split="validation.parquet", adapter="coqa", questions=10, few_shot=0)
-    rows = artifacts.read(folder / "out/questions.parquet", "questions").table.to_pylist()
+    rows = parquet_tables.read(folder / "out/questions.parquet", "questions").table.to_pylist()
     assert {row["id"].rsplit("-", 1)[1] for row in rows} == {"0", "1", "2"}
     assert 5 < len({row["group"] for row in rows}) <= 10
 

@@ -12,9 +12,9 @@ from typing import get_type_hints
 import pytest
 
 import run_snakemake
+from beamuq.config_errors import validated_json
 from beamuq.plan.job_types import MachineOptions, read_job
-from beamuq.plan.plan import Plan
-from beamuq.validation import validated_json
+from beamuq.plan.study_on_machine import Plan
 
 ROOT = Path(__file__).resolve().parents[1]
 

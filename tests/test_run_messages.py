@@ -18,8 +18,8 @@ import run_snakemake
 from beamuq import run_messages
 from beamuq.cost import estimate
 from beamuq.errors import BeamUQError
-from beamuq.plan.plan import Plan
-from beamuq.study import ROOT
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import ROOT
 from micro import Workplace, build_models, micro_study
 from run_snakemake import ENVIRONMENT
 

@@ -13,7 +13,7 @@ import tiny_scorers
 from beamuq.errors import BeamUQError
 from beamuq.scorers.ccp_labels import ccp_labels, pair_labels, word_of
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.scorers.similarity_scorers import load_scorer
+from beamuq.scorers.similarity_by_kind import load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 ENTAIL, NEUTRAL, CONTRADICT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoTokenizer, RobertaModel
 
 import tiny_scorers
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.scorers.alignscore import AlignScore, chunks, sentences
 from beamuq.scorers.quality_metrics import answer_f1, exact_match, quality_values
@@ -194,12 +194,12 @@ def write_inputs(folder: Path) -> tuple[Path, Path]:
     asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
     empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
     rows = [empty | {"id": key, "references": references} for key, references in asked]
-    artifacts.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
+    parquet_tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
     texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
     base = {"token_ids": [1], "token_texts": ["x"], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
     filled = [base | {"id": i, "strategy": s, "rank": 0, "text": text} for (i, s), text in texts.items()]
-    table = pa.Table.from_pylist(filled, schema=artifacts.SCHEMAS["candidates"])
-    artifacts.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
+    table = pa.Table.from_pylist(filled, schema=parquet_tables.SCHEMAS["candidates"])
+    parquet_tables.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
     return folder / "questions.parquet", folder / "candidates.parquet"
 
 
@@ -213,11 +213,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> artifacts.Loaded:
+def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> parquet_tables.Loaded:
     questions, candidates = write_inputs(folder)
     job = {"questions": questions, "candidates": candidates, "quality": folder / "quality.parquet"} | models
     run_job("quality", job | {"settings": SETTINGS | settings, "device": "cpu", "dtype": "auto"})
-    return artifacts.read(folder / "quality.parquet", "quality")
+    return parquet_tables.read(folder / "quality.parquet", "quality")
 
 
 def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
@@ -239,8 +239,8 @@ def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path
 
 def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:
     questions, candidates = write_inputs(tmp_path)
-    rows = artifacts.read(questions, "questions").table.to_pylist()[:1]
-    artifacts.write(questions, "questions", rows)
+    rows = parquet_tables.read(questions, "questions").table.to_pylist()[:1]
+    parquet_tables.write(questions, "questions", rows)
     job = {"questions": questions, "candidates": candidates, "quality": tmp_path / "quality.parquet"}
     settings = SETTINGS | {"metric": "answer_f1", "answer_source": ["greedy"], "beam": None}
     with pytest.raises(BeamUQError, match="question 'q2' is not in"):

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import tiny_scorers
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.scorers.encoder_model import EncoderInput
+from beamuq.scorers.packed_encoder import EncoderInput
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
-from beamuq.scorers.similarity_scorers import load_scorer
+from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, produced_texts
 from run_job import run_job
 
@@ -30,7 +30,7 @@ def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
         | {"logprob": -1.0, "terminated": True}
         for i, s, r, t in rows
     ]
-    return pa.Table.from_pylist(filled, schema=artifacts.SCHEMAS["candidates"])
+    return pa.Table.from_pylist(filled, schema=parquet_tables.SCHEMAS["candidates"])
 
 
 TWO_STRATEGIES = candidates(
@@ -130,7 +130,7 @@ def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
-    artifacts.write(source, "candidates", TWO_STRATEGIES, cell=cell)
+    parquet_tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
     settings = {"name": name, "source": None, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
     job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
     run_job("similarity", job | {"settings": settings}, **machine)
@@ -138,7 +138,7 @@ def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None
 
 
 def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
-    loaded = artifacts.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
+    loaded = parquet_tables.read(step(tmp_path, "rouge", {"kind": "lexical"}), "similarity")
     rows = loaded.table.to_pylist()
     assert [(r["id"], r["premise"], r["hypothesis"]) for r in rows] == needed_pairs(TWO_STRATEGIES, ["greedy"], None)
     assert loaded.cell == {"model": "m", "dataset": "d", "recipe": "main", "scorer": "rouge"}
@@ -150,7 +150,7 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     output = step(tmp_path, "nli", {"kind": "nli"}, folder / "config.json")
-    table = artifacts.read(output, "similarity").table
+    table = parquet_tables.read(output, "similarity").table
     sums = sum(table.column(name).to_numpy() for name in ("entail", "neutral", "contradict"))
     np.testing.assert_allclose(sums, 1.0)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.artifacts import Artifact
-from beamuq.cost.ledger import benchmark_of
-from beamuq.plan.plan import Plan
+from beamuq.cost.measured_jobs import benchmark_of
+from beamuq.parquet_tables import Artifact
+from beamuq.plan.study_on_machine import Plan
 from micro import CANDIDATES, Workplace, micro_study
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq.study import ROOT
+from beamuq.study_config import ROOT
 from micro import CANDIDATES, Workplace, micro_study, wait_for
 
 SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 import tiny_scorers
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
 from beamuq.errors import BeamUQError
-from beamuq.methods.cell_scores import ScoringSettings, score_cell
-from beamuq.methods.evidence_from_tables import CellTables
-from beamuq.scorers.similarity_scorers import load_scorer
+from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.score_all_methods import ScoringSettings, score_cell
+from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.steps.candidates import candidate_row
 from beamuq.text_normalization import clean
@@ -55,8 +55,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     candidates = [candidate_row(each, texts[each.token_ids], tokenizer) for each in found]
     blank: dict[str, Any] = {"context": [], "history": [], "options": [], "references": ["x"]}
     questions = [{"id": key, "question": text, "group": key} | blank for key, text in TEXTS.items()]
-    artifacts.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})
-    artifacts.write(folder / "candidates.parquet", "candidates", candidates, cell=CELL)
+    parquet_tables.write(folder / "questions.parquet", "questions", questions, cell={"dataset": "made"})
+    parquet_tables.write(folder / "candidates.parquet", "candidates", candidates, cell=CELL)
     return folder
 
 
@@ -82,20 +82,20 @@ def run(
     give: dict[str, Path] | None = None,
     cache_root: Path | None = None,
     **changes: Any,
-) -> artifacts.Loaded:
+) -> parquet_tables.Loaded:
     settings = ALL | changes
     job: dict[str, Any] = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
     job.pop(drop, None)
     run_job("statistics", job | {"device": "cpu", "dtype": "float32"}, cache_root=cache_root)
-    return artifacts.read(out, "statistics")
+    return parquet_tables.read(out, "statistics")
 
 
 @pytest.fixture(scope="module")
-def whole(made: Path) -> artifacts.Loaded:
+def whole(made: Path) -> parquet_tables.Loaded:
     return run(made, made / "whole.parquet")
 
 
-def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: artifacts.Loaded) -> None:
+def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: parquet_tables.Loaded) -> None:
     rows = whole.table.to_pylist()
     answers = [row for row in rows if not row["candidate_strategy"]]
     assert [(row["answer_source"], row["id"]) for row in answers] == [
@@ -108,14 +108,14 @@ def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: artifacts.Lo
     assert all(row["token_relevances"] is not None for row in rows)
 
 
-def test_the_footer_says_which_cell_models_and_template(whole: artifacts.Loaded) -> None:
+def test_the_footer_says_which_cell_models_and_template(whole: parquet_tables.Loaded) -> None:
     assert whole.cell == CELL
     assert set(whole.provenance["models"]) == {"language_model", "nli", "relevance"}
     assert set(whole.provenance["inputs"]) == {"questions", "candidates", "template"}
 
 
-def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: artifacts.Loaded) -> None:
-    candidates = artifacts.read(made / "candidates.parquet", "candidates").table
+def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: parquet_tables.Loaded) -> None:
+    candidates = parquet_tables.read(made / "candidates.parquet", "candidates").table
     needed = needed_pairs(candidates, ALL["answer_source"], BEAM)
     similar = load_scorer("lexical").score([pair[1:] for pair in needed]).entail
     similarity = pa.Table.from_pylist(
@@ -123,9 +123,9 @@ def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: art
             {"id": q, "premise": a, "hypothesis": b, "entail": float(s)}
             for (q, a, b), s in zip(needed, similar, strict=True)
         ],
-        schema=artifacts.SCHEMAS["similarity"],
+        schema=parquet_tables.SCHEMAS["similarity"],
     )
-    questions = artifacts.read(made / "questions.parquet", "questions").table
+    questions = parquet_tables.read(made / "questions.parquet", "questions").table
     cell = CellTables(
         questions,
         candidates,
@@ -151,7 +151,7 @@ def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: art
 
 @pytest.mark.parametrize(("part", "off"), [("p_true", False), ("ccp", None), ("relevance", None)])
 def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
-    part: str, off: object, made: Path, whole: artifacts.Loaded, tmp_path: Path
+    part: str, off: object, made: Path, whole: parquet_tables.Loaded, tmp_path: Path
 ) -> None:
     column = {"p_true": "p_true_logprob", "ccp": "ccp_labels", "relevance": "token_relevances"}[part]
     found = run(made, tmp_path / "out.parquet", **{part: off})
@@ -162,7 +162,7 @@ def test_a_part_not_asked_for_is_null_and_its_model_not_loaded(
     assert len(found.table) == (6 if part == "relevance" else len(whole.table))
 
 
-def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: artifacts.Loaded, tmp_path: Path) -> None:
+def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: parquet_tables.Loaded, tmp_path: Path) -> None:
     assert len(whole.table) > 6
     expected = (made / "whole.parquet").read_bytes()
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_judges_of_ones_own_are_asked_with_a_source_and_without(
     job = inputs_of(made, settings | {"ccp": None}) | {"settings": settings, "statistics": tmp_path / "out.parquet"}
     job = {name: value for name, value in job.items() if name not in judges} | (judges if has_source else {})
     run_job("statistics", job | {"device": "cpu", "dtype": "auto"})
-    found = artifacts.read(tmp_path / "out.parquet", "statistics")
+    found = parquet_tables.read(tmp_path / "out.parquet", "statistics")
     labels = {label for row in found.table.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
     assert labels <= {"entail", "contradict"}
     assert found.table.column("token_relevances").null_count == 0
@@ -250,7 +250,7 @@ def test_settings_that_the_candidates_cannot_meet_are_refused(
 
 
 def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -> None:
-    questions = artifacts.read(made / "questions.parquet", "questions").table.slice(1)
-    artifacts.write(tmp_path / "fewer.parquet", "questions", questions)
+    questions = parquet_tables.read(made / "questions.parquet", "questions").table.slice(1)
+    parquet_tables.write(tmp_path / "fewer.parquet", "questions", questions)
     with pytest.raises(BeamUQError, match="'q1'"):
         run(made, tmp_path / "out.parquet", give={"questions": tmp_path / "fewer.parquet"})

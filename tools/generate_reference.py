@@ -22,35 +22,42 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import artifacts, cli, machine, study, theorem
+from beamuq import beam_mass_theorem, cli, machine_config, parquet_tables, study_config
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
-from beamuq.methods import candidate_weights, consistency, information, rouge, semantic, spectral
-from beamuq.methods.declared_inputs import DERIVED, PARTS
+from beamuq.methods import (
+    answer_probability,
+    candidate_weights,
+    dissimilarity_cocoa,
+    rouge,
+    semantic_entropy_sar,
+    spectral,
+)
+from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import DIRECTION, METHODS, Method
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Prob": (information.prob,),
-    "MTE": (information.mean_token_entropy,),
-    "Perplexity": (information.perplexity,),
-    "CCP": (information.claim_conditioned_probability,),
-    "PTrue": (information.p_true,),
+    "Prob": (answer_probability.prob,),
+    "MTE": (answer_probability.mean_token_entropy,),
+    "Perplexity": (answer_probability.perplexity,),
+    "CCP": (answer_probability.claim_conditioned_probability,),
+    "PTrue": (answer_probability.p_true,),
     "SemanticEntropy": (
-        semantic.semantic_entropy,
-        semantic.semantic_clusters,
-        semantic.semantic_entropy_printed,
-        semantic.semantic_entropy_likelihood,
+        semantic_entropy_sar.semantic_entropy,
+        semantic_entropy_sar.semantic_clusters,
+        semantic_entropy_sar.semantic_entropy_printed,
+        semantic_entropy_sar.semantic_entropy_likelihood,
     ),
-    "SAR": (semantic.sar, semantic.sentence_sar, semantic.token_sar),
+    "SAR": (semantic_entropy_sar.sar, semantic_entropy_sar.sentence_sar, semantic_entropy_sar.token_sar),
     "LexicalSimilarity": (rouge.lexical_similarity, rouge.rouge_l),
     "EigValLaplacian": (spectral.eigval_laplacian,),
     "NumSemSets": (spectral.num_sem_sets,),
-    "Dissimilarity": (consistency.dissimilarity,),
+    "Dissimilarity": (dissimilarity_cocoa.dissimilarity,),
     "Eccentricity": (spectral.eccentricity, spectral.below_threshold),
     "EigVecDissimilarity": (spectral.eigvec_dissimilarity,),
-    "CocoaMSP": (consistency.cocoa,),
-    "CocoaPPL": (consistency.cocoa,),
-    "DegreeMatrix": (consistency.degree_matrix,),
+    "CocoaMSP": (dissimilarity_cocoa.cocoa,),
+    "CocoaPPL": (dissimilarity_cocoa.cocoa,),
+    "DegreeMatrix": (dissimilarity_cocoa.degree_matrix,),
 }
 SCOPES = {
     "answer": "the produced answer alone; one form",
@@ -77,9 +84,9 @@ def fill(page: str, text: str) -> str:
         "methods": methods,
         "evidence": evidence_parts,
         "weights": lambda: functions(candidate_weights),
-        "theorem": lambda: functions(theorem),
-        "config": lambda: keys(machine.Machine, "###"),
-        "study": lambda: keys(study.Study, "###"),
+        "theorem": lambda: functions(beam_mass_theorem),
+        "config": lambda: keys(machine_config.Machine, "###"),
+        "study": lambda: keys(study_config.Study, "###"),
         "row": lambda: keys(candidate_records.QuestionRecord, "####"),
         "tables": schemas,
         "python": lambda: index(text),
@@ -187,7 +194,7 @@ def index(page: str) -> str:
         item = _named(name)
         told = (inspect.getdoc(item) or "").split("\n\n")[0]
         sentence = re.split(r"(?<=[.:]) ", markdown(" ".join(told.split())))[0].rstrip(":.")
-        source = Path(inspect.getsourcefile(item) or "").relative_to(study.ROOT).as_posix()
+        source = Path(inspect.getsourcefile(item) or "").relative_to(study_config.ROOT).as_posix()
         short = name.removeprefix("beamuq.")
         rows.append(f"| `{short}` | {_cell(sentence)} | [{source}](../../{source}) |")
     return "\n".join(rows)
@@ -269,9 +276,9 @@ def _cell(text: str) -> str:
 
 
 def schemas() -> str:
-    """Every Parquet schema with its comments, from ``beamuq.artifacts``."""
+    """Every Parquet schema with its comments, from ``beamuq.parquet_tables``."""
     told, parts = _comments(), []
-    for kind, schema in artifacts.SCHEMAS.items():
+    for kind, schema in parquet_tables.SCHEMAS.items():
         rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]
         for field in schema:
             notes = ["may be null"] if field.nullable else []
@@ -283,7 +290,7 @@ def schemas() -> str:
 
 def _comments() -> dict[tuple[str, str], str]:
     """What the source says behind each column."""
-    source = inspect.getsource(artifacts)
+    source = inspect.getsource(parquet_tables)
     lines, found = source.splitlines(), {}
     calls: dict[str, ast.expr] = {}
     named: dict[str, ast.expr] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from beamuq.errors import BeamUQError
-from beamuq.strategies import GREEDY, SHIPPED
+from beamuq.strategy_names import GREEDY, SHIPPED
 
 AnswerSource = Literal["greedy", "top_beam", "shipped"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
-from beamuq.artifacts import file_sha256
+from beamuq.parquet_tables import file_sha256
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from beamuq.cost import estimate
 from beamuq.plan import snakemake_command
-from beamuq.plan.plan import Plan
+from beamuq.plan.study_on_machine import Plan
 
 
 def opening(plan: Plan, argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path]) -> str:

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from beamuq import run_messages
 from beamuq.errors import BeamUQError
 from beamuq.plan import snakemake_command
-from beamuq.plan.plan import Plan
+from beamuq.plan.study_on_machine import Plan
 
 profile_folders = [Path.cwd(), Path(workflow.basedir)]
 

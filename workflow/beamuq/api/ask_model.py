@@ -15,14 +15,14 @@ import pandas as pd
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import number
+from beamuq.beam_mass_theorem import corrected_threshold, covered_mass, printed_threshold
 from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.split_file import read_questions
+from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
-from beamuq.study import DEMO_DATA, PROMPTS
+from beamuq.study_config import DEMO_DATA, PROMPTS
 from beamuq.text_normalization import clean
-from beamuq.theorem import corrected_threshold, covered_mass, printed_threshold
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")

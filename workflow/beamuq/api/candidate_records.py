@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.data.split_file import SUFFIXES, json_lines, unreadable_parquet
+from beamuq.config_errors import StrictModel, validated
+from beamuq.data.read_dataset_file import SUFFIXES, json_lines, unreadable_parquet
 from beamuq.errors import BeamUQError, nearest
-from beamuq.validation import StrictModel, validated
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from beamuq.errors import BeamUQError, hint, nearest
-from beamuq.machine import Machine, load_machine
-from beamuq.study import ROOT
+from beamuq.machine_config import Machine, load_machine
+from beamuq.study_config import ROOT
 
 if TYPE_CHECKING:
     from beamuq.scorers.scorer_protocol import SimilarityScorer
@@ -99,11 +99,11 @@ def open_similarity(
         there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
         name = "minilm" if there else "lexical"
     if name == "lexical":
-        from beamuq.scorers.similarity_scorers import Lexical
+        from beamuq.scorers.similarity_by_kind import Lexical
 
         return Similarity("lexical", Lexical())
     from beamuq.models import devices
-    from beamuq.scorers.similarity_scorers import SCORERS, load_scorer
+    from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
-from beamuq.methods.array_math import Array
-from beamuq.methods.declared_inputs import missing_part
-from beamuq.methods.evidence_from_tables import CellTables
+from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import UNKNOWN, Evidence
+from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.needs_of_methods import missing_part
 from beamuq.methods.registry import DIRECTION, METHODS, Method, compute, resolve
+from beamuq.parquet_tables import SCHEMAS
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")

@@ -12,13 +12,13 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.printed_numbers import MEAN
+from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq.exhibits import study_grid
-from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits import exhibit_cells
 from beamuq.exhibits.number_format import TIE
+from beamuq.exhibits.read_evaluation import Key
 
 HEADLINE, CELLS = "headline", "cells"
 COLUMNS = [
@@ -29,7 +29,7 @@ COLUMNS = [
 
 def models_of(results: MeasuredResults, rules: ComparisonRules) -> list[str]:
     """The models tested: the paper's where the study runs any of them, else its own."""
-    run = study_grid.models(results.study, results.study.main.recipe)
+    run = exhibit_cells.models(results.study, results.study.main.recipe)
     return [model for model in rules.paper.models if model in run] or run
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from beamuq import theorem
-from beamuq.artifacts import Artifact
+from beamuq import beam_mass_theorem
 from beamuq.comparison.claim_verdicts import (
     ClaimEvidence,
     ClaimVerdict,
@@ -26,16 +25,17 @@ from beamuq.comparison.claim_verdicts import (
 )
 from beamuq.comparison.measured_results import MeasuredCell, mean_and_std, replicated_difference
 from beamuq.comparison.printed_numbers import MEAN, measured_place
+from beamuq.config_errors import StrictModel
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits import study_grid
-from beamuq.exhibits.candidate_measures import CandidateMeasures, group_of, length_bins
-from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits import exhibit_cells
+from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
 from beamuq.exhibits.question_scores import QuestionScores
-from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
-from beamuq.strategies import ablation
-from beamuq.study import Study
-from beamuq.validation import StrictModel
+from beamuq.exhibits.read_evaluation import Key
+from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, group_of, length_bins
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import ablation
+from beamuq.study_config import Study
 
 BEAM, SAMPLES = "beamsearch", "multinomial"
 Lengths = Annotated[list[int | None], Field(min_length=2, max_length=2, description="from, to; null: no upper end")]
@@ -90,8 +90,8 @@ class MeanByLength(OfCandidates):
             values = found.redundancy(main.sample, main.num_candidates)
         else:
             mass = found.mass(main.beam, main.num_candidates)
-            values = (mass > theorem.printed_threshold(main.num_candidates)).astype(np.float64)
-            corrected = (mass[members] > theorem.corrected_threshold(main.num_candidates)).mean()
+            values = (mass > beam_mass_theorem.printed_threshold(main.num_candidates)).astype(np.float64)
+            corrected = (mass[members] > beam_mass_theorem.corrected_threshold(main.num_candidates)).mean()
             added = f"; {corrected:.1%} meet the corrected one"
         mean, std = mean_and_std(values[members], group_of(found.groups, members))
         text, z = (
@@ -265,7 +265,7 @@ class OverBudgets(Measure):
     def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, MeasuredCell, list[int]]]:
         """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
         for model, dataset in self.cells:
-            recipe = study_grid.budget_recipe(evidence.study, model, dataset, methods)
+            recipe = exhibit_cells.budget_recipe(evidence.study, model, dataset, methods)
             if not recipe:
                 raise NotRunError(f"the grid has no budgets of {model} on {dataset}")
             cell = evidence.cell(model, dataset, recipe, self.questions)
@@ -575,7 +575,7 @@ def _pool(study: Study, model: str, dataset: str) -> str | None:
         recipe = study.recipes[entry.recipe]
         enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.num_candidates
         decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
-        if enough and decoded and study_grid.covers(study, entry.recipe, model, dataset, study.main.scorer):
+        if enough and decoded and exhibit_cells.covers(study, entry.recipe, model, dataset, study.main.scorer):
             return entry.recipe
     return None
 
@@ -586,12 +586,12 @@ class Counterexample(Measure):
     kind: Literal["counterexample"]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
-        law, M = theorem.COUNTEREXAMPLE, theorem.COUNTEREXAMPLE_M
-        beam, monte_carlo = theorem.squared_errors(law, M)
-        meets = law.mass > theorem.printed_threshold(M)
+        law, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
+        beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
+        meets = law.mass > beam_mass_theorem.printed_threshold(M)
         text = (
-            f"mass {law.mass:.2f} {'>' if meets else '≤'} {theorem.printed_threshold(M):.3f} and squared error "
-            f"{beam:.4f} of beams against {monte_carlo:.4f} of samples"
+            f"mass {law.mass:.2f} {'>' if meets else '≤'} {beam_mass_theorem.printed_threshold(M):.3f} and squared "
+            f"error {beam:.4f} of beams against {monte_carlo:.4f} of samples"
         )
         return ClaimVerdict("no" if meets and beam > monte_carlo else "yes", "-", "-", text)
 

@@ -8,20 +8,20 @@ from typing import Literal
 
 import numpy as np
 
-from beamuq.artifacts import Artifact
-from beamuq.comparison.compare_numbers import too_few
-from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
+from beamuq.comparison.number_statuses import too_few
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
+from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits.candidate_measures import CandidateMeasures
-from beamuq.exhibits.evaluation_values import Key
+from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
 from beamuq.exhibits.number_format import TIE, better
 from beamuq.exhibits.question_scores import QuestionScores
-from beamuq.exhibits.study_grid import candidate_artifacts, score_artifacts
-from beamuq.study import Study
+from beamuq.exhibits.read_evaluation import Key
+from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 

@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 
 from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
-from beamuq.comparison.compare_numbers import DEMO, NOT_COMPARABLE
-from beamuq.comparison.comparison_rules import FOLDER, read_declared
-from beamuq.validation import StrictModel
+from beamuq.comparison.number_statuses import DEMO, NOT_COMPARABLE
+from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
+from beamuq.config_errors import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found"]

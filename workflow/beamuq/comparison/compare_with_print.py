@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.artifacts import file_sha256
-from beamuq.comparison import beam_minus_multinomial, claims, compare_numbers, errata
+from beamuq.comparison import beam_minus_multinomial, claims, errata, number_statuses
 from beamuq.comparison.claim_verdicts import ClaimEvidence
 from beamuq.comparison.comparison_page import Comparison
-from beamuq.comparison.comparison_rules import declared_hashes, read_rules
+from beamuq.comparison.files_held_against_print import needed_files
 from beamuq.comparison.measured_results import MeasuredResults
-from beamuq.comparison.needed_files import needed_files
 from beamuq.comparison.printed_numbers import read_printed_numbers
-from beamuq.study import Study
+from beamuq.comparison.tolerances_and_families import declared_hashes, read_rules
+from beamuq.parquet_tables import file_sha256
+from beamuq.study_config import Study
 
 
 def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
@@ -44,13 +44,13 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
     """The comparison of results that have been read, with the declared files."""
     rules = read_rules()
     printed, ledger = read_printed_numbers(rules), errata.read_ledger()
-    cells = compare_numbers.compare(found, printed, ledger, rules)
+    cells = number_statuses.compare(found, printed, ledger, rules)
     return Comparison(
         study=found.study,
         rules=rules,
         cells=cells,
-        formulations=compare_numbers.formulations(found, printed, ledger, rules),
-        nearer=compare_numbers.nearer(cells),
+        formulations=number_statuses.formulations(found, printed, ledger, rules),
+        nearer=number_statuses.nearer(cells),
         differences=beam_minus_multinomial.differences(found, rules),
         claims=claims.judge(claims.read_claims(), ClaimEvidence(found, printed, rules)),
         errata=errata.ledger_table(ledger, printed),

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from beamuq.comparison import beam_minus_multinomial, compare_numbers
-from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.exhibits import markdown_table, wording
+from beamuq.comparison import beam_minus_multinomial, number_statuses
+from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq.exhibits import captions, markdown_table
 from beamuq.html_pages import PageSection, sections_page
-from beamuq.study import Study
+from beamuq.study_config import Study
 
 OUTPUTS = ("csv", "formulations", "claims", "summary", "markdown", "html")
 
@@ -42,7 +42,7 @@ def contents(found: Comparison, forest: str) -> dict[str, str]:
 
 def summary(found: Comparison) -> str:
     """Counts, wins, nearness and provenance as JSON."""
-    decided, chance = compare_numbers.expected_to_differ(found.cells, found.rules)
+    decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
     content = {
         "study": found.study.title,
         "demo": found.study.demo,
@@ -84,17 +84,17 @@ def html(found: Comparison, forest: str) -> str:
 
 
 def _title(found: Comparison) -> str:
-    return wording.titled(found.study, f"Compared with print: {found.study.title}")
+    return captions.titled(found.study, f"Compared with print: {found.study.title}")
 
 
 def _opening(found: Comparison) -> list[str]:
     rules = found.rules.agreement
     if found.study.demo:
         return [
-            f"{len(found.cells):,} printed numbers, each not comparable: {compare_numbers.DEMO}. A demo shows that the "
+            f"{len(found.cells):,} printed numbers, each not comparable: {number_statuses.DEMO}. A demo shows that the "
             "machinery works; other models on other questions say nothing about the paper."
         ]
-    decided, chance = compare_numbers.expected_to_differ(found.cells, found.rules)
+    decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
     return [
         f"{len(found.cells):,} printed numbers: "
         + ", ".join(f"{count:,} {status}" for status, count in _counts(found.cells).items())
@@ -183,7 +183,7 @@ def _claims(found: Comparison) -> str:
 
 
 def _counts(cells: pd.DataFrame) -> dict[str, int]:
-    return {status: int((cells["status"] == status).sum()) for status in compare_numbers.STATUSES}
+    return {status: int((cells["status"] == status).sum()) for status in number_statuses.STATUSES}
 
 
 def _told(cells: pd.DataFrame) -> str:
@@ -202,7 +202,7 @@ def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
         f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in zip(part["low"], part["high"], strict=True)
     ]
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
-    before = [name for name in compare_numbers.COLUMNS[:7] if name in part and (part[name] != "").any()]
+    before = [name for name in number_statuses.COLUMNS[:7] if name in part and (part[name] != "").any()]
     shown = part[[*before, "printed", "value"]].assign(interval=interval)
     behind = part[["n", "difference", "z", "detectable"]].assign(status=status, errata=part["errata"])
     return pd.concat([shown, behind], axis=1)

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 import pandas as pd
 from pydantic import Field
 
-from beamuq.comparison.comparison_rules import FOLDER, read_declared
 from beamuq.comparison.printed_numbers import PrintedNumber, RowKey
+from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.validation import StrictModel
 
 Touches = Literal["value", "std", "arrow", "caption", "text", "theorem"]
 Fact = float | int | str | list[str]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, intervals
-from beamuq.exhibits.evaluation_values import Key, Measured, Measurements, stored
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.study import Study
+from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, stored
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 Floats = NDArray[np.float64]
 

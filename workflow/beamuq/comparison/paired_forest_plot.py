@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from beamuq.comparison import beam_minus_multinomial
-from beamuq.comparison.comparison_rules import ComparisonRules
 from beamuq.comparison.printed_numbers import MEAN
-from beamuq.exhibits import figure_style, ranked_table, wording
+from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq.exhibits import best_marked_table, captions, figure_style
 from beamuq.exhibits.exhibit_types import BuiltFigure
-from beamuq.study import Study
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -26,16 +26,16 @@ _WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
 
 def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> BuiltFigure:
     """The figure of a table of differences; its data are the table."""
-    title = wording.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
+    title = captions.titled(study, "PRR of beam search minus PRR of multinomial sampling, paired")
     means, cells = (
         beam_minus_multinomial.tally(frame, beam_minus_multinomial.HEADLINE),
         beam_minus_multinomial.tally(frame, beam_minus_multinomial.CELLS),
     )
-    caption = wording.caption(
+    caption = captions.caption(
         study,
         [
             "PRR of each method over beams minus its PRR over samples, on the same questions: right of zero, beams are "
-            f"better. Bars: {wording.confidence(study)} intervals of the paired bootstrap over questions, over "
+            f"better. Bars: {captions.confidence(study)} intervals of the paired bootstrap over questions, over "
             "stories where questions share one; diamonds: mean over datasets.",
             f"n/a: not run, or undefined. Filled: significant at {100 * rules.families.level:g} % within its "
             "family, means after Holm, cells after Benjamini and Hochberg.",
@@ -47,7 +47,7 @@ def figure(study: Study, frame: pd.DataFrame, rules: ComparisonRules) -> BuiltFi
         scorers=[study.main.scorer],
         quality=True,
     )
-    note = wording.footnote(study, [study.main.scorer], quality=True)
+    note = captions.footnote(study, [study.main.scorer], quality=True)
     return BuiltFigure(LABEL, title, caption, frame, lambda: _draw(study, title, note, frame))
 
 
@@ -62,7 +62,7 @@ def _sizes(study: Study, frame: pd.DataFrame) -> str:
     """The questions behind every cell that was run."""
     run = frame[(frame["family"] == beam_minus_multinomial.CELLS) & (frame["n"] > 0)]
     sizes = {str(name): [int(n) for n in part] for name, part in run.groupby("dataset", sort=False)["n"]}
-    return ranked_table.size_sentence(study, sizes) if sizes else ""
+    return best_marked_table.size_sentence(study, sizes) if sizes else ""
 
 
 def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotlib.figure.Figure:
@@ -78,7 +78,7 @@ def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotli
     }
     for axes, method in zip(panels, methods, strict=True):
         _panel(axes, frame[frame["method"] == method], places)
-        axes.set_title(wording.method_short(method))
+        axes.set_title(captions.method_short(method))
     first = panels[0]
     heads = [-i * (len(datasets) + 1) for i in range(len(models))]
     labels = [(place, ALL if d == MEAN else _title(study, d)) for (_, d), place in places.items()]

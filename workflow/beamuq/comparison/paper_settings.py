@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from beamuq.comparison.comparison_rules import ComparisonRules
-from beamuq.methods.cell_scores import SPECTRAL
-from beamuq.study import Study
+from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq.methods.score_all_methods import SPECTRAL
+from beamuq.study_config import Study
 
 AT_LEAST = "recipes.*.sample.size"  # the first ``main.num_candidates`` of them are looked at
 _ABSENT = object()

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from beamuq.artifacts import Artifact
-from beamuq.comparison.comparison_rules import FOLDER, PAPER_STUDY, ComparisonRules, PrintedTable
+from beamuq.comparison.tolerances_and_families import FOLDER, PAPER_STUDY, ComparisonRules, PrintedTable
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.evaluation_values import Key, stored_setting
 from beamuq.exhibits.exhibit_types import VALUE_COLUMNS
+from beamuq.exhibits.read_evaluation import Key, stored_setting
 from beamuq.methods.registry import METHODS
-from beamuq.strategies import parse
-from beamuq.study import GridEntry, Study
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import parse
+from beamuq.study_config import GridEntry, Study
 
 MEAN = "mean"
 METRICS = ("PRR", "ROC-AUC", "PR-AUC", "accuracy")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beamuq.artifacts import Artifact
-from beamuq.cost.downloads import downloads
-from beamuq.cost.ledger import RULES, Benchmark, benchmark_of
+from beamuq.cost.download_sizes import downloads
+from beamuq.cost.measured_jobs import RULES, Benchmark, benchmark_of
 from beamuq.models.hub_download import readable
 from beamuq.overview.table_footers import footers
-from beamuq.plan.plan import Plan
+from beamuq.parquet_tables import Artifact
+from beamuq.plan.study_on_machine import Plan
 
 # Jobs of a rule are alike where these are equal: what a question costs depends on them more than on the rest.
 ALIKE: dict[str, tuple[str, ...]] = {

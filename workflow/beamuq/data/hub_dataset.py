@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beamuq.artifacts import atomic
 from beamuq.data.question import Adapter, questions_of
-from beamuq.data.split_file import SOURCE, conform, source_of
+from beamuq.data.read_dataset_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
 from beamuq.models.offline_and_secrets import masked
 from beamuq.models.revision_lock import record, verify_files
+from beamuq.parquet_tables import atomic
 
 
 def fetch_split(

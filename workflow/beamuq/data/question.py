@@ -39,7 +39,7 @@ class Turn(TypedDict):
 
 
 class Question(TypedDict):
-    """A row of ``questions`` in ``beamuq.artifacts.SCHEMAS``."""
+    """A row of ``questions`` in ``beamuq.parquet_tables.SCHEMAS``."""
 
     id: str
     question: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq import strategies
+from beamuq import strategy_names
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, positive
 
@@ -29,7 +29,7 @@ class Beam:
 
     width: int
     length_penalty: float = 0.0
-    early_stopping: strategies.EarlyStopping = "never"
+    early_stopping: strategy_names.EarlyStopping = "never"
 
     def __post_init__(self) -> None:
         positive("width", self.width)
@@ -38,7 +38,7 @@ class Beam:
 
     @property
     def strategy(self) -> str:
-        return strategies.beam(self.width, self.length_penalty, self.early_stopping)
+        return strategy_names.beam(self.width, self.length_penalty, self.early_stopping)
 
     def start(self, context: SearchContext) -> BeamState:
         return BeamState(self, context)
@@ -67,7 +67,7 @@ class DiverseBeam:
 
     @property
     def strategy(self) -> str:
-        return strategies.diverse(self.groups, self.penalty)
+        return strategy_names.diverse(self.groups, self.penalty)
 
     def start(self, context: SearchContext) -> DiverseBeamState:
         return DiverseBeamState(self, context)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamuq import strategies
+from beamuq import strategy_names
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
@@ -33,7 +33,7 @@ class Hybrid:
 
     @property
     def strategy(self) -> str:
-        return strategies.hybrid(self.beams)
+        return strategy_names.hybrid(self.beams)
 
     def start(self, context: SearchContext) -> HybridState:
         return HybridState(self, context)

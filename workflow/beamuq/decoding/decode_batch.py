@@ -16,10 +16,10 @@ from beamuq.decoding.beam_search import Beam, DiverseBeam
 from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
+from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
-from beamuq.decoding.token_trie import TokenTrie
 from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
 

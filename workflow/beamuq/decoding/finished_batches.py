@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 
 FORMAT = 3
@@ -91,9 +91,9 @@ class FinishedBatches:
         path = self._path(number)
         for leftover in self.folder.glob(f".{path.name}.*.tmp"):  # of a worker that was killed while it wrote
             leftover.unlink()
-        artifacts.write(path, self._kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
+        parquet_tables.write(path, self._kind, rows, provenance={"run": self.run, "batch": number, "note": dict(note)})
 
-    def read(self, number: int) -> artifacts.Loaded:
+    def read(self, number: int) -> parquet_tables.Loaded:
         """One batch; its provenance holds the ``note``.
 
         Raises
@@ -102,7 +102,7 @@ class FinishedBatches:
             If the file is not whole, of another run or another batch.
         """
         path = self._path(number)
-        loaded = artifacts.read(path, self._kind)
+        loaded = parquet_tables.read(path, self._kind)
         if loaded.provenance.get("run") != self.run:
             raise BeamUQError(
                 f"{path}: belongs to another run (another model, prompts, recipe, seed or engine); "
@@ -115,7 +115,7 @@ class FinishedBatches:
     def collected(self) -> tuple[pa.Table, dict[int, dict[str, Json]]]:
         """The rows of all batches in their order, and the notes that are not empty, by batch."""
         loaded = [self.read(number) for number in range(self.count)]
-        nothing = artifacts.SCHEMAS[self._kind].empty_table()
+        nothing = parquet_tables.SCHEMAS[self._kind].empty_table()
         table = pa.concat_tables([nothing, *(batch.table for batch in loaded)])
         return table, {n: batch.provenance["note"] for n, batch in enumerate(loaded) if batch.provenance["note"]}
 
@@ -126,7 +126,7 @@ class FinishedBatches:
     def write_marker(self, path: Path, share: str, provenance: Mapping[str, Json]) -> None:
         """Leave the marker of a finished share; ``provenance`` is what the whole table's will be."""
         made = {"provenance": dict(provenance), "share": share, "run": self.run, "count": self.count}
-        artifacts.write(path, self._kind, [], provenance=made)
+        parquet_tables.write(path, self._kind, [], provenance=made)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number:05}.parquet"
@@ -161,7 +161,7 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
     BeamUQError
         If the markers are not of all shares of one run, each once.
     """
-    said = [artifacts.read(marker, kind).provenance for marker in markers]
+    said = [parquet_tables.read(marker, kind).provenance for marker in markers]
     found, wanted = [each.get("share") for each in said], [f"{n}-of-{len(said)}" for n in range(1, len(said) + 1)]
     if sorted(map(str, found)) != sorted(wanted):
         raise BeamUQError(f"{markers[0].parent}: holds the shards {sorted(map(str, found))}, not {sorted(wanted)}")

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
 from beamuq.decoding.search_state import Prompt, SearchState
-from beamuq.decoding.token_trie import TokenTrie
 from beamuq.decoding.tree_attention import (
     Pass,
     Span,

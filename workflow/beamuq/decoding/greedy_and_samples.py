@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq import strategies
+from beamuq import strategy_names
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
 from beamuq.errors import BeamUQError
@@ -44,7 +44,7 @@ class Greedy:
 
     @property
     def strategy(self) -> str:
-        return strategies.GREEDY
+        return strategy_names.GREEDY
 
     def start(self, context: SearchContext) -> GreedyState:
         return GreedyState(self, context)
@@ -63,7 +63,7 @@ class Sample:
 
     @property
     def strategy(self) -> str:
-        return strategies.sample(self.temperature)
+        return strategy_names.sample(self.temperature)
 
     def start(self, context: SearchContext) -> SamplesState:
         return SamplesState(self, context)
@@ -109,7 +109,7 @@ class Shipped:
 
     @property
     def strategy(self) -> str:
-        return strategies.SHIPPED
+        return strategy_names.SHIPPED
 
     def start(self, context: SearchContext) -> SamplesState:
         return SamplesState(self, context)

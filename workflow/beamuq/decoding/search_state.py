@@ -15,9 +15,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.random_numbers import uniforms
-from beamuq.decoding.token_trie import TokenTrie
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -122,7 +122,7 @@ class Policy(Protocol):
 
     @property
     def strategy(self) -> str:
-        """Its name in every table (:mod:`beamuq.strategies`)."""
+        """Its name in every table (:mod:`beamuq.strategy_names`)."""
 
     def start(self, context: SearchContext) -> SearchState:
         """The policy under way on a batch."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import ranked_table, study_grid, wording
-from beamuq.exhibits.evaluation_values import Key, Measured, read_measurements, stored_setting
+from beamuq.exhibits import best_marked_table, captions, exhibit_cells
+from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
-from beamuq.exhibits.ranked_table import RankedBody, RankedColumn, RankedRow, TablePlace
-from beamuq.strategies import ablation, number, of_kind, parse, printed
-from beamuq.study import Study
+from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements, stored_setting
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import ablation, number, of_kind, parse, printed
+from beamuq.study_config import Study
 
 MODELS = ("gemma-3-4b-base", "llama-3.1-8b-base")
 SEARCHES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
@@ -46,9 +46,9 @@ class AblationTable(TableExhibit):
             (model, dataset)
             for model in study.models
             for dataset in study.datasets
-            if study_grid.covers(study, recipe, model, dataset, scorer)
+            if exhibit_cells.covers(study, recipe, model, dataset, scorer)
         ]
-        return study_grid.evaluation_artifacts(cells, recipe, scorer)
+        return exhibit_cells.evaluation_artifacts(cells, recipe, scorer)
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated."""
@@ -62,7 +62,7 @@ class AblationTable(TableExhibit):
 
         columns = [
             RankedColumn(
-                (study.models[model].title, study.datasets[dataset].title, wording.method_short(method)),
+                (study.models[model].title, study.datasets[dataset].title, captions.method_short(method)),
                 TablePlace(model=model, dataset=dataset, method=method),
             )
             for model, dataset in evaluations
@@ -74,25 +74,26 @@ class AblationTable(TableExhibit):
             sizes.setdefault(dataset, []).append(measure(columns[0].key | TablePlace(model, dataset) | first).n)
 
         def caption(marks: str, spread: str) -> str:
-            return wording.caption(
+            return captions.caption(
                 study,
                 [
                     f"{self.what}.",
                     *self.sentences(study, recipe),
                     f"{marks}.",
-                    f"{ranked_table.size_sentence(study, sizes)} {spread}",
-                    study_grid.shown_instead(study, MODELS, [model for model, _ in evaluations]),
+                    f"{best_marked_table.size_sentence(study, sizes)} {spread}",
+                    exhibit_cells.shown_instead(study, MODELS, [model for model, _ in evaluations]),
                 ],
                 scorers=[study.main.scorer],
                 quality=True,
             )
 
-        return ranked_table.ranked_table(
+        return best_marked_table.ranked_table(
             self.label,
-            title=wording.titled(study, self.what),
-            caption=caption(ranked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
+            title=captions.titled(study, self.what),
+            caption=caption(best_marked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
             interval_caption=caption(
-                ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, list(sizes), body)
+                best_marked_table.bold_sentence(body),
+                best_marked_table.interval_sentence(study, list(sizes), body),
             ),
             metric="PRR",
             stub=self.stub,
@@ -149,12 +150,15 @@ def strategy_rows(study: Study, recipe: str) -> RankedBody:
     """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
     strategies = study.recipes[recipe].strategies()
     sampled = of_kind(strategies, "sample")
-    body: list[RankedRow | TableHeading | TableRule] = [_strategy_row("Beam search", "", wording.BEAMSEARCH, "beam")]
+    body: list[RankedRow | TableHeading | TableRule] = [_strategy_row("Beam search", "", captions.BEAMSEARCH, "beam")]
     blocks = [
-        ("Multinomial sampling", [(s, wording.MULTINOMIAL, "") for s in sampled]),
-        ("Multinomial, exact weights", [(s, wording.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1]),
+        ("Multinomial sampling", [(s, captions.MULTINOMIAL, "") for s in sampled]),
+        (
+            "Multinomial, exact weights",
+            [(s, captions.MULTINOMIAL, " exact") for s in sampled if parse(s)[1]["T"] != 1],
+        ),
         *(
-            (title, [(s, wording.BEAMSEARCH, "") for s in of_kind(strategies, kind)])
+            (title, [(s, captions.BEAMSEARCH, "") for s in of_kind(strategies, kind)])
             for kind, title in SEARCHES.items()
         ),
     ]
@@ -185,7 +189,7 @@ def strategy_sentences(study: Study, recipe: str) -> list[str]:
 
 def _beam_row(symbol: str, name: str, value: float) -> RankedRow:
     """A row of the beam form at one setting, such as ``ε=0.1`` of the stored ``epsilon=0.1``."""
-    place = TablePlace(variant=wording.BEAMSEARCH, setting=ablation(name, value))
+    place = TablePlace(variant=captions.BEAMSEARCH, setting=ablation(name, value))
     return RankedRow((f"{symbol}={number(value)}",), place)
 
 

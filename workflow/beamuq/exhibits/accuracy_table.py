@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beamuq.artifacts import Artifact
 from beamuq.evaluation.intervals import accuracy
-from beamuq.exhibits import number_format, ranked_table, study_grid, wording
+from beamuq.exhibits import best_marked_table, captions, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class AccuracyTable(TableExhibit):
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Quality of the main recipe for every model × dataset, and the questions for their groups."""
-        pairs = [_files(study, m, d) for m, datasets in study_grid.main_cells(study).items() for d in datasets]
+        pairs = [_files(study, m, d) for m, datasets in exhibit_cells.main_cells(study).items() for d in datasets]
         return distinct([file for pair in pairs for file in pair])
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a model, a column a dataset."""
-        cells = study_grid.main_cells(study)
+        cells = exhibit_cells.main_cells(study)
         datasets = list(next(iter(cells.values())))
         values: list[dict[str, str | float]] = []
         sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
@@ -41,20 +41,20 @@ class AccuracyTable(TableExhibit):
             body.append(TableRow((study.models[model].title,), tuple(printed)))
         stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
         title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
-        caption = wording.caption(
+        caption = captions.caption(
             study,
             [
-                f"{title}, with {wording.confidence(study)} Wilson score intervals in brackets.",
-                f"Questions of one {wording.listing(stories)} story depend on each other: there the interval's n is "
+                f"{title}, with {captions.confidence(study)} Wilson score intervals in brackets.",
+                f"Questions of one {captions.listing(stories)} story depend on each other: there the interval's n is "
                 "divided by the design effect, the cluster-robust variance over the binomial one."
                 if stories
                 else "",
-                ranked_table.size_sentence(study, sizes),
+                best_marked_table.size_sentence(study, sizes),
             ],
             quality=True,
         )
-        grid = TableGrid(("Model",), wording.dataset_heads(study, datasets), tuple(body))
-        return BuiltTable(self.label, wording.titled(study, title), caption, long_frame(self.label, values), grid)
+        grid = TableGrid(("Model",), captions.dataset_heads(study, datasets), tuple(body))
+        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
 
 
 def _files(study: Study, model: str, dataset: str) -> tuple[Artifact, Artifact]:

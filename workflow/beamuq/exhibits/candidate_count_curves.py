@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import figure_style, study_grid, wording
-from beamuq.exhibits.evaluation_values import Key, Measured, Measurements
+from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.question_scores import QuestionScores
-from beamuq.strategies import ablation
-from beamuq.study import Study
+from beamuq.exhibits.read_evaluation import Key, Measured, Measurements
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import ablation
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -27,13 +27,13 @@ MODELS, DATASET, OTHER = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-bas
 ACROSS_DATA_METHOD = "Dissimilarity"
 MOST_QUESTIONS = 200  # a panel of the figure across cells
 COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
-BOTH = {variant: figure_style.VARIANTS[variant] for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH)}
+BOTH = {variant: figure_style.VARIANTS[variant] for variant in (captions.MULTINOMIAL, captions.BEAMSEARCH)}
 Series = tuple[str, str]  # method, variant
 Draw = Callable[[str, str, pd.DataFrame, int], "matplotlib.figure.Figure"]
 
-GRAPH_SERIES = tuple((method, variant) for method in wording.GRAPH for variant in BOTH)
+GRAPH_SERIES = tuple((method, variant) for method in captions.GRAPH for variant in BOTH)
 ENTROPY_STYLES = {
-    ("SemanticEntropy", wording.MULTINOMIAL): figure_style.SeriesStyle(
+    ("SemanticEntropy", captions.MULTINOMIAL): figure_style.SeriesStyle(
         "Semantic Entropy", figure_style.GREEN, ":", "^"
     ),
     **{
@@ -66,7 +66,7 @@ class CandidateCountCurves(FigureExhibit):
     def artifacts(self, study: Study) -> list[Artifact]:
         """The evaluation of the recipe that scores the series at every M, one model on TriviaQA."""
         found = recipes(study, list(dict.fromkeys(method for method, _ in self.series)), DATASET)
-        model = study_grid.first_model(study, MODELS[0], lambda m: m in found)
+        model = exhibit_cells.first_model(study, MODELS[0], lambda m: m in found)
         return [Artifact("evaluation", model=model, dataset=DATASET, recipe=found[model], scorer=study.main.scorer)]
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
@@ -88,20 +88,20 @@ class CandidateCountCurves(FigureExhibit):
             columns=COLUMNS,
         )
         of, n = f"{study.datasets[DATASET].title}, {study.models[file.model].title}", int(data["n"].iloc[0])
-        title = wording.titled(study, f"{self.what}, {of}")
-        caption = wording.caption(
+        title = captions.titled(study, f"{self.what}, {of}")
+        caption = captions.caption(
             study,
             [
                 f"{self.shows} {of}, n = {n} questions.",
                 *self.sentences,
                 band_sentence(study, data),
                 undefined_sentence(data),
-                study_grid.shown_instead(study, MODELS[:1], [file.model]),
+                exhibit_cells.shown_instead(study, MODELS[:1], [file.model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        note = wording.footnote(study, [study.main.scorer], quality=True)
+        note = captions.footnote(study, [study.main.scorer], quality=True)
         return BuiltFigure(self.label, title, caption, data, lambda: self.draw(title, note, data, n))
 
 
@@ -113,14 +113,14 @@ class CurvesAcrossCells(FigureExhibit):
         """Scores, quality and questions of every panel."""
         found = []
         for model, dataset, recipe in _panels(study):
-            found += study_grid.score_artifacts(study, model, dataset, recipe)
+            found += exhibit_cells.score_artifacts(study, model, dataset, recipe)
         return distinct(found)
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
         rows = []
         for model, dataset, recipe in _panels(study):
-            found = QuestionScores(inputs, *study_grid.score_artifacts(study, model, dataset, recipe))
+            found = QuestionScores(inputs, *exhibit_cells.score_artifacts(study, model, dataset, recipe))
             keys = [(ACROSS_DATA_METHOD, v, m) for v in BOTH for m in sorted(study.scoring[recipe].budgets)]
             members = np.arange(len(found.ids)) < MOST_QUESTIONS
             settings = [(method, variant, ablation("M", m)) for method, variant, m in keys]
@@ -131,8 +131,8 @@ class CurvesAcrossCells(FigureExhibit):
             (model, dataset, f"{study.datasets[dataset].title}\n{study.models[model].title}")
             for model, dataset, _ in _panels(study)
         ]
-        title = wording.titled(study, f"PRR of {ACROSS_DATA_METHOD} by number of candidates across models and data")
-        caption = wording.caption(
+        title = captions.titled(study, f"PRR of {ACROSS_DATA_METHOD} by number of candidates across models and data")
+        caption = captions.caption(
             study,
             [
                 f"PRR (higher is better) of {ACROSS_DATA_METHOD} against the number of candidates M: the first M "
@@ -140,12 +140,12 @@ class CurvesAcrossCells(FigureExhibit):
                 "where there are fewer; n stands in each panel.",
                 band_sentence(study, data),
                 undefined_sentence(data),
-                study_grid.shown_instead(study, MODELS, [model for model, _, _ in panels]),
+                exhibit_cells.shown_instead(study, MODELS, [model for model, _, _ in panels]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        note = wording.footnote(study, [study.main.scorer], quality=True)
+        note = captions.footnote(study, [study.main.scorer], quality=True)
         return BuiltFigure(self.label, title, caption, data, lambda: draw_panels(title, note, data, panels))
 
 
@@ -158,7 +158,9 @@ def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str
         If there is none.
     """
     found = {
-        model: recipe for model in study.models if (recipe := study_grid.budget_recipe(study, model, dataset, methods))
+        model: recipe
+        for model in study.models
+        if (recipe := exhibit_cells.budget_recipe(study, model, dataset, methods))
     }
     if not found:
         raise BeamUQError(
@@ -178,7 +180,7 @@ def _panels(study: Study) -> list[tuple[str, str, str]]:
     """Model, dataset, recipe: the paper's models first, others fill up to three; then one model on ARC."""
     on_main, on_other = recipes(study, [ACROSS_DATA_METHOD], DATASET), recipes(study, [ACROSS_DATA_METHOD], OTHER)
     models = sorted(on_main, key=lambda model: MODELS.index(model) if model in MODELS else len(MODELS))[: len(MODELS)]
-    last = study_grid.first_model(study, MODELS[0], lambda model: model in on_other)
+    last = exhibit_cells.first_model(study, MODELS[0], lambda model: model in on_other)
     return [*((model, DATASET, on_main[model]) for model in models), (last, OTHER, on_other[last])]
 
 
@@ -193,10 +195,10 @@ def band_sentence(study: Study, data: pd.DataFrame) -> str:
     places = []
     for (model, dataset), part in data.groupby(["model", "dataset"], sort=False):
         without = sorted(set(part[part["value"].notna() & part["low"].isna()]["M"]))
-        at = "every M" if without == sorted(set(part["M"])) else f"M = {wording.listing([str(M) for M in without])}"
+        at = "every M" if without == sorted(set(part["M"])) else f"M = {captions.listing([str(M) for M in without])}"
         places += [f"{study.datasets[str(dataset)].title}, {study.models[str(model)].title}, {at}"] if without else []
     missing = f" None where more than 1 % of resamples are undefined: {'; '.join(places)}." if places else ""
-    return f"Bands: {wording.confidence(study)} bootstrap intervals over questions.{missing}"
+    return f"Bands: {captions.confidence(study)} bootstrap intervals over questions.{missing}"
 
 
 def draw_curves(
@@ -219,8 +221,8 @@ def draw_curves(
 def draw_graph_methods(title: str, note: str, data: pd.DataFrame, n: int) -> matplotlib.figure.Figure:
     """A panel a method."""
     figure = figure_style.canvas(2.1, title, note, legend_rows=1)
-    panels = figure.subplots(1, len(wording.GRAPH), sharex=True, sharey=True)
-    for axes, method in zip(panels, wording.GRAPH, strict=True):
+    panels = figure.subplots(1, len(captions.GRAPH), sharex=True, sharey=True)
+    for axes, method in zip(panels, captions.GRAPH, strict=True):
         looks = {(method, variant): look for variant, look in BOTH.items()}
         draw_curves(axes, data[data["method"] == method], looks)
         axes.set_title(f"{method}\nn = {n}")

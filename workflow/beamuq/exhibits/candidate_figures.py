@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from beamuq import theorem
-from beamuq.artifacts import Artifact
+from beamuq import beam_mass_theorem
 from beamuq.evaluation import intervals
-from beamuq.exhibits import figure_style, number_format, study_grid, wording
-from beamuq.exhibits.candidate_measures import CandidateMeasures, Floats, LengthBin, group_of, length_bins, with_all
+from beamuq.exhibits import captions, exhibit_cells, figure_style, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
-from beamuq.study import Study
+from beamuq.exhibits.redundancy_and_covered_mass import (
+    CandidateMeasures,
+    Floats,
+    LengthBin,
+    group_of,
+    length_bins,
+    with_all,
+)
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -32,16 +39,16 @@ class CandidateFigure(FigureExhibit):
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The candidates, and the questions for their order and groups."""
-        return study_grid.candidate_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET))
+        return exhibit_cells.candidate_artifacts(study, *exhibit_cells.one_cell(study, MODEL, DATASET))
 
     def _of(self, study: Study) -> str:
         """Dataset and model as printed."""
         return f"{study.datasets[DATASET].title}, {study.models[self.artifacts(study)[0].model].title}"
 
     def _built(self, study: Study, title: str, sentences: list[str], data: pd.DataFrame, draw: Draw) -> BuiltFigure:
-        title = wording.titled(study, f"{title}, {self._of(study)}")
-        shown = study_grid.shown_instead(study, [MODEL], [self.artifacts(study)[0].model])
-        caption = wording.caption(study, [*sentences, shown])
+        title = captions.titled(study, f"{title}, {self._of(study)}")
+        shown = exhibit_cells.shown_instead(study, [MODEL], [self.artifacts(study)[0].model])
+        caption = captions.caption(study, [*sentences, shown])
         return BuiltFigure(self.label, title, caption, data, lambda: draw(title, data))
 
 
@@ -61,7 +68,7 @@ class RedundantSamples(CandidateFigure):
             f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
             f"samples, averaged over the questions of that length. {self._of(study)}, n = {len(values)} questions.",
             "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
-            f"Bars: {wording.confidence(study)} {number_format.MEAN_INTERVALS}.",
+            f"Bars: {captions.confidence(study)} {number_format.MEAN_INTERVALS}.",
         ]
         data = pd.DataFrame(rows, columns=["length", "redundancy", "low", "high", "n"])
         return self._built(study, "Redundant samples", sentences, data, _draw_redundancy)
@@ -75,7 +82,10 @@ class MassAboveThreshold(CandidateFigure):
         size = study.main.num_candidates
         found = CandidateMeasures(inputs, *self.artifacts(study))
         mass = found.mass(study.main.beam, size)
-        thresholds = {"printed": theorem.printed_threshold(size), "corrected": theorem.corrected_threshold(size)}
+        thresholds = {
+            "printed": beam_mass_theorem.printed_threshold(size),
+            "corrected": beam_mass_theorem.corrected_threshold(size),
+        }
         rows = []
         for of in with_all(length_bins(found.lengths())):
             groups = group_of(found.groups, of.members)
@@ -94,7 +104,7 @@ class MassAboveThreshold(CandidateFigure):
             f"{thresholds['corrected']:.3f}.",
             f"Over all: {number_format.percent(overall['printed'], 1)} pass the printed threshold, "
             f"{number_format.percent(overall['corrected'], 1)} the corrected one.",
-            f"Bars: {wording.confidence(study)} Wilson intervals.",
+            f"Bars: {captions.confidence(study)} Wilson intervals.",
         ]
         return self._built(study, "Questions that meet the sufficient condition", sentences, data, _draw_thresholds)
 
@@ -107,7 +117,10 @@ class CoveredMassFigure(CandidateFigure):
         size = study.main.num_candidates
         found = CandidateMeasures(inputs, *self.artifacts(study))
         rows: list[dict[str, str | int | float]] = []
-        for variant, strategy in ((wording.MULTINOMIAL, study.main.sample), (wording.BEAMSEARCH, study.main.beam)):
+        for variant, strategy in (
+            (captions.MULTINOMIAL, study.main.sample),
+            (captions.BEAMSEARCH, study.main.beam),
+        ):
             mass = found.mass(strategy, size)
             for of in length_bins(found.lengths(), 7):
                 mean, low, high = _mean(mass, found, of, study)
@@ -115,15 +128,15 @@ class CoveredMassFigure(CandidateFigure):
                 rows.append({**place, "mean": mean, "low": low, "high": high, "n": int(of.members.sum())})
         for rank, part in found.of(study.main.beam, size).groupby("rank"):
             p = np.exp(part["logprob"].to_numpy())
-            place = {"panel": "p by rank", "variant": wording.BEAMSEARCH}
+            place = {"panel": "p by rank", "variant": captions.BEAMSEARCH}
             quantiles = {name: float(np.quantile(p, share)) for name, share in QUANTILES.items()}
             rows.append({**place, "rank": int(str(rank)) + 1, "mean": float(p.mean()), **quantiles, "n": len(p)})
         columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
         sentences = [
             f"Left: probability mass of the distinct token sequences among {size} samples and among {size} beams, mean "
             "over the questions of a length of the greedy answer (generated tokens with the terminator), with "
-            f"{wording.confidence(study)} {number_format.MEAN_INTERVALS}.",
-            f"Right: sequence probability p by beam rank, {wording.BEAM_ORDER}: median, quartiles (box), 5 % and 95 % "
+            f"{captions.confidence(study)} {number_format.MEAN_INTERVALS}.",
+            f"Right: sequence probability p by beam rank, {captions.BEAM_ORDER}: median, quartiles (box), 5 % and 95 % "
             f"(whiskers), mean (dot). {self._of(study)}, n = {len(found.ids)} questions.",
         ]
         title = f"Probability covered by {size} candidates"

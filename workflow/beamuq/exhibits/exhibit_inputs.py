@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from beamuq.artifacts import Artifact, Loaded, read
 from beamuq.errors import BeamUQError
-from beamuq.study import Study, load_study
+from beamuq.parquet_tables import Artifact, Loaded, read
+from beamuq.study_config import Study, load_study
 
 
 class Inputs:
-    """The files an exhibit asked for, by :class:`~beamuq.artifacts.Artifact`."""
+    """The files an exhibit asked for, by :class:`~beamuq.parquet_tables.Artifact`."""
 
     def __init__(self, loaded: dict[Artifact, Loaded]) -> None:
         self._loaded = loaded

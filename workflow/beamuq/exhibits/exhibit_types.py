@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pandas as pd
 
-from beamuq.artifacts import Artifact
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.exhibits.exhibit_types import BuiltFigure
 
 if TYPE_CHECKING:
@@ -212,9 +212,9 @@ def save(built: BuiltFigure, *, pdf: Path, svg: Path, png: Path, csv: Path, capt
             "png": {"Software": None, "Title": built.title.encode("latin-1", "replace").decode("latin-1")},
         }
         for kind, path in (("pdf", pdf), ("svg", svg), ("png", png)):
-            with artifacts.atomic(path) as temporary:
+            with parquet_tables.atomic(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata[kind])
-    with artifacts.atomic(csv) as temporary:
+    with parquet_tables.atomic(csv) as temporary:
         built.data.to_csv(temporary, index=False, lineterminator="\n")
-    with artifacts.atomic(caption) as temporary:
+    with parquet_tables.atomic(caption) as temporary:
         temporary.write_text(built.caption + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import number_format
-from beamuq.exhibits.evaluation_values import Measured
+from beamuq.exhibits.read_evaluation import Measured
 
 LEVEL = 0.05
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import ranked_table, study_grid, wording
-from beamuq.exhibits.evaluation_values import Key, Measured, mean_over_datasets, read_measurements
+from beamuq.exhibits import best_marked_table, captions, exhibit_cells
+from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
-from beamuq.exhibits.ranked_table import RankedBody, RankedColumn, RankedRow, TablePlace
+from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets, read_measurements
 from beamuq.methods import registry
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 MEAN = "mean"
 SEMANTIC_ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
@@ -64,7 +64,7 @@ class MethodTable(TableExhibit):
             raise BeamUQError(f"needs the top beam scored; add {self.answer_source} to answer_source")
         scorer, cells = self._scorer_and_cells(study)
         pairs = [(model, dataset) for model, datasets in cells.items() for dataset in datasets]
-        return study_grid.evaluation_artifacts(pairs, recipe, scorer)
+        return exhibit_cells.evaluation_artifacts(pairs, recipe, scorer)
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated; a mean's interval from the stored replicates."""
@@ -86,30 +86,31 @@ class MethodTable(TableExhibit):
 
         rows = [item.key for item in body if isinstance(item, RankedRow)]
         sizes = {dataset: [evaluations[model, dataset][key(rows[0])].n for model in cells] for dataset in datasets}
-        arrows = "; " + ranked_table.ARROW_SENTENCE if any(row.variant for row in rows) else ""
+        arrows = "; " + best_marked_table.ARROW_SENTENCE if any(row.variant for row in rows) else ""
         sampled_entropy = any(row.method == "SemanticEntropy" and not row.variant for row in rows)
 
         def caption(marks: str, spread: str) -> str:
-            return wording.caption(
+            return captions.caption(
                 study,
                 [
                     f"{what}.",
                     *self._sentences(study, cells),
                     f"{marks}{arrows}.",
                     spread,
-                    ranked_table.size_sentence(study, sizes),
+                    best_marked_table.size_sentence(study, sizes),
                     SEMANTIC_ENTROPY if sampled_entropy else "",
                 ],
                 scorers=[scorer],
                 quality=True,
             )
 
-        return ranked_table.ranked_table(
+        return best_marked_table.ranked_table(
             self.label,
-            title=wording.titled(study, what),
-            caption=caption(ranked_table.MARKS_SENTENCE, ranked_table.spread_sentence(study, datasets)),
+            title=captions.titled(study, what),
+            caption=caption(best_marked_table.MARKS_SENTENCE, best_marked_table.spread_sentence(study, datasets)),
             interval_caption=caption(
-                ranked_table.bold_sentence(body), ranked_table.interval_sentence(study, datasets, body)
+                best_marked_table.bold_sentence(body),
+                best_marked_table.interval_sentence(study, datasets, body),
             ),
             metric=self.metric,
             stub=("Method",),
@@ -123,12 +124,12 @@ class MethodTable(TableExhibit):
             return _cross_encoder(study, self.model)
         chosen: Sequence[str] = ()
         if self.columns == "datasets":
-            run = study_grid.models(study, study.main.recipe)
+            run = exhibit_cells.models(study, study.main.recipe)
             model = self.model
             if not self.only_this_model:
-                model = study_grid.first_model(study, model, lambda name: name in run)
+                model = exhibit_cells.first_model(study, model, lambda name: name in run)
             chosen = [model]
-        return study.main.scorer, study_grid.main_cells(study, chosen)
+        return study.main.scorer, exhibit_cells.main_cells(study, chosen)
 
     def _what(self, study: Study, scorer: str, cells: dict[str, list[str]]) -> str:
         what = self.what or f"{self.metric} (higher is better)"
@@ -148,7 +149,7 @@ class MethodTable(TableExhibit):
         if self.cross_encoder:
             found.append(f"Everything but the similarity is as with {study.scorers[study.main.scorer].title}.")
         if self.columns == "datasets":
-            found.append(study_grid.shown_instead(study, [self.model], list(cells)))
+            found.append(exhibit_cells.shown_instead(study, [self.model], list(cells)))
         return found
 
     def _columns(self, study: Study, cells: dict[str, list[str]]) -> list[RankedColumn]:
@@ -167,12 +168,12 @@ class MethodTable(TableExhibit):
 def main_body(study: Study) -> RankedBody:
     """The study's methods in its order: baselines, then each consistency-based method in both forms."""
     found = [registry.resolve(name) for name in study.scoring[study.main.recipe].methods]
-    pairs = [m for m in found if len(m.variants) == 2 and m.name not in (*wording.BASELINES, "DegreeMatrix")]
-    baselines = [m for m in found if len(m.variants) == 1 or m.name in wording.BASELINES]
+    pairs = [m for m in found if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
+    baselines = [m for m in found if len(m.variants) == 1 or m.name in captions.BASELINES]
     body: list[RankedRow | TableHeading | TableRule] = []
     if baselines:
         body += [TableHeading("Baseline UQ methods"), TableRule()]
-        body += [RankedRow((wording.method_title(m.name),), TablePlace(method=m.name)) for m in baselines]
+        body += [RankedRow((captions.method_title(m.name),), TablePlace(method=m.name)) for m in baselines]
     if pairs:
         body += [TableRule()] if baselines else []
         body += [TableHeading("Consistency-based UQ: multinomial vs. beamsearch versions"), TableRule()]
@@ -185,8 +186,8 @@ def pair_body(methods: Sequence[str]) -> RankedBody:
     body: list[RankedRow | TableHeading | TableRule] = []
     for method in methods:
         body += [TableRule()] if body else []
-        for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
-            title = wording.method_title(method, variant)
+        for variant in (captions.MULTINOMIAL, captions.BEAMSEARCH):
+            title = captions.method_title(method, variant)
             body.append(RankedRow((title,), TablePlace(method=method, variant=variant)))
     return body
 
@@ -194,17 +195,17 @@ def pair_body(methods: Sequence[str]) -> RankedBody:
 def _cross_encoder(study: Study, preferred: str) -> tuple[str, dict[str, list[str]]]:
     """The first cross-encoder, or proxy for one, that a model has on every dataset of the main recipe; that model."""
     recipe = study.main.recipe
-    wanted = study_grid.datasets(study, recipe)
+    wanted = exhibit_cells.datasets(study, recipe)
     for scorer, found in study.scorers.items():
         replaces = "cross-encoder" in (found.proxy_for or "").lower()
         if scorer == study.main.scorer or not (found.kind == "cross_encoder" or replaces):
             continue
 
         def usable(model: str, scorer: str = scorer) -> bool:
-            return bool(wanted) and all(study_grid.covers(study, recipe, model, d, scorer) for d in wanted)
+            return bool(wanted) and all(exhibit_cells.covers(study, recipe, model, d, scorer) for d in wanted)
 
         if any(usable(model) for model in study.models):
-            return scorer, {study_grid.first_model(study, preferred, usable): wanted}
+            return scorer, {exhibit_cells.first_model(study, preferred, usable): wanted}
     raise BeamUQError(
         f"needs a model whose {recipe!r} cells all have a scorer of kind cross_encoder "
         "(or a proxy for the cross-encoder); add it to the grid's scorers"

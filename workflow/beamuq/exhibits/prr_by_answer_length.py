@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.artifacts import Artifact
-from beamuq.exhibits import figure_style, study_grid, wording
-from beamuq.exhibits.candidate_measures import equal_bins
+from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
+from beamuq.exhibits.redundancy_and_covered_mass import equal_bins
 from beamuq.exhibits.worked_examples import read_answers
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -29,11 +29,11 @@ class PrrByAnswerLength(FigureExhibit):
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Candidates, questions, scores and quality of one model on both datasets."""
-        model, _ = study_grid.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
+        model, _ = exhibit_cells.one_cell(study, MODEL, DATASETS[0], study.main.scorer)
         found = []
         for dataset in DATASETS:
-            study_grid.one_cell(study, model, dataset, study.main.scorer)
-            found += study_grid.answer_artifacts(study, model, dataset)
+            exhibit_cells.one_cell(study, model, dataset, study.main.scorer)
+            found += exhibit_cells.answer_artifacts(study, model, dataset)
         return found
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
@@ -41,7 +41,7 @@ class PrrByAnswerLength(FigureExhibit):
         model = self.artifacts(study)[0].model
         rows, few = [], []
         for dataset in DATASETS:
-            candidates, found = read_answers(inputs, study_grid.answer_artifacts(study, model, dataset))
+            candidates, found = read_answers(inputs, exhibit_cells.answer_artifacts(study, model, dataset))
             bins = equal_bins(candidates.lengths(), BINS)
             few += [f"{study.datasets[dataset].title} has {len(bins)}"] if len(bins) < BINS else []
             for chosen in bins:
@@ -54,26 +54,26 @@ class PrrByAnswerLength(FigureExhibit):
         columns = ["dataset", "length", "variant", "value", "low", "high", "n", "note"]
         data = pd.DataFrame(rows, columns=columns).astype({"value": float, "low": float, "high": float})
         titles = {dataset: study.datasets[dataset].title for dataset in DATASETS}
-        title = wording.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
-        caption = wording.caption(
+        title = captions.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
+        caption = captions.caption(
             study,
             [
                 f"PRR (higher is better) of {METHOD} over samples and over beams, by length of the greedy answer in "
-                f"generated tokens with the terminator, on {wording.listing(list(titles.values()))}, "
+                f"generated tokens with the terminator, on {captions.listing(list(titles.values()))}, "
                 f"{study.models[model].title}.",
                 f"About equally many questions a bin, {BINS} bins, no length split between two.",
-                f"Fewer than {BINS} bins: {wording.listing(few)}, since single lengths fill more than one share."
+                f"Fewer than {BINS} bins: {captions.listing(few)}, since single lengths fill more than one share."
                 if few
                 else "",
-                f"Bars: {wording.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
+                f"Bars: {captions.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
                 "is undefined there (fewer than four questions, or all of one quality); no interval where more than "
                 "1 % of resamples are.",
-                study_grid.shown_instead(study, [MODEL], [model]),
+                exhibit_cells.shown_instead(study, [MODEL], [model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        note = wording.footnote(study, [study.main.scorer], quality=True)
+        note = captions.footnote(study, [study.main.scorer], quality=True)
         return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, titles))
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq.artifacts import Artifact
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits.candidate_measures import group_of
-from beamuq.exhibits.evaluation_values import Measured
 from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.read_evaluation import Measured
+from beamuq.exhibits.redundancy_and_covered_mass import group_of
 from beamuq.methods.registry import stored_variant
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 Floats = NDArray[np.float64]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.artifacts import Artifact
 from beamuq.evaluation import bootstrap, prr_and_auc
-from beamuq.exhibits import figure_style, study_grid, wording
+from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.question_scores import Floats, QuestionScores
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -29,7 +29,7 @@ class RejectionCurvesFigure(FigureExhibit):
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Scores, quality and questions of one model on TriviaQA."""
-        return study_grid.score_artifacts(study, *study_grid.one_cell(study, MODEL, DATASET, study.main.scorer))
+        return exhibit_cells.score_artifacts(study, *exhibit_cells.one_cell(study, MODEL, DATASET, study.main.scorer))
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
@@ -38,27 +38,27 @@ class RejectionCurvesFigure(FigureExhibit):
         resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
         counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{self.label} {files[0].model}")
         frames = []
-        for method in wording.GRAPH:
-            for variant in (wording.MULTINOMIAL, wording.BEAMSEARCH):
+        for method in captions.GRAPH:
+            for variant in (captions.MULTINOMIAL, captions.BEAMSEARCH):
                 scores = found.scores(method, variant)
                 frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
         data = pd.concat(frames, ignore_index=True)
         model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-        title = wording.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
-        caption = wording.caption(
+        title = captions.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
+        caption = captions.caption(
             study,
             [
                 f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
-                f"{wording.listing(wording.GRAPH)} over samples and beams, with the oracle and random orders. "
+                f"{captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random orders. "
                 f"{dataset}, {model}, n = {len(found.quality)} questions.",
                 f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
-                f"Bands: {wording.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
-                study_grid.shown_instead(study, [MODEL], [files[0].model]),
+                f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
+                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        note = wording.footnote(study, [study.main.scorer], quality=True)
+        note = captions.footnote(study, [study.main.scorer], quality=True)
         return BuiltFigure(
             self.label,
             title,
@@ -99,8 +99,8 @@ def _curves(
 
 def _draw(title: str, note: str, data: pd.DataFrame, max_rejection: float, n: int) -> matplotlib.figure.Figure:
     figure = figure_style.canvas(2.2, title, note, legend_rows=1)
-    panels = figure.subplots(1, len(wording.GRAPH), sharex=True, sharey=True)
-    for axes, method in zip(panels, wording.GRAPH, strict=True):
+    panels = figure.subplots(1, len(captions.GRAPH), sharex=True, sharey=True)
+    for axes, method in zip(panels, captions.GRAPH, strict=True):
         part = data[data["method"] == method]
         for variant, look in figure_style.VARIANTS.items():
             curve = part[part["variant"] == variant]

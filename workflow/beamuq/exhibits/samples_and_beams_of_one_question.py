@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.artifacts import Artifact
-from beamuq.exhibits import figure_style, study_grid, wording
+from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.fixed_width_text import characters, one_line, wrapped
 from beamuq.exhibits.worked_examples import MODEL, example_artifacts, read_answers
-from beamuq.study import Study
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -61,24 +61,24 @@ class SamplesAndBeams(FigureExhibit):
         asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
         scores = {v: float(scored.scores(METHOD, v)[position]) for v in figure_style.VARIANTS}
         model = study.models[files[0].model].title
-        title = wording.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
+        title = captions.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
         rule = (
             "among the questions with a repeated sample"
             if len(repeated)
             else "among all questions, no sample repeating"
         )
-        caption = wording.caption(
+        caption = captions.caption(
             study,
             [
                 f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
                 f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams with their sequence "
-                f"probability, {wording.BEAM_ORDER}.",
+                f"probability, {captions.BEAM_ORDER}.",
                 f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
-                study_grid.shown_instead(study, [MODEL], [files[0].model]),
+                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
             ],
             scorers=[study.main.scorer],
         )
-        note = wording.footnote(study, [study.main.scorer])
+        note = captions.footnote(study, [study.main.scorer])
         return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, asked, greedy, data, scores))
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from beamuq.artifacts import Artifact
-from beamuq.exhibits import figure_style, study_grid, wording
-from beamuq.exhibits.candidate_measures import CandidateMeasures
+from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.fixed_width_text import CHARACTER, characters, one_line, wrapped, write
 from beamuq.exhibits.question_scores import QuestionScores
-from beamuq.study import Study
+from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -63,9 +63,9 @@ class WorkedExamples(FigureExhibit):
         chosen, rule = _chosen(scored, study.quality.threshold, self.count)
         examples = [_example(study, self.dataset, candidates, scored, position) for position in chosen]
         model, name, size = study.models[files[0].model].title, study.datasets[self.dataset].title, len(examples)
-        title = wording.titled(study, f"Worked example{'s' if size > 1 else ''}, {name}, {model}")
+        title = captions.titled(study, f"Worked example{'s' if size > 1 else ''}, {name}, {model}")
         each = study.main.num_candidates
-        caption = wording.caption(
+        caption = captions.caption(
             study,
             [
                 f"Worked examples of {model} on {name}: the greedy answer, {each} multinomial samples in the order "
@@ -73,22 +73,22 @@ class WorkedExamples(FigureExhibit):
                 f"Chosen by rule, not by hand: {rule} "
                 f"(right: {study.quality.title} > {study.quality.threshold:g}). Long texts are cut with an ellipsis; "
                 "the CSV file has them whole.",
-                study_grid.shown_instead(study, [MODEL], [files[0].model]),
+                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        note = wording.footnote(study, [study.main.scorer], quality=True)
+        note = captions.footnote(study, [study.main.scorer], quality=True)
         return BuiltFigure(self.label, title, caption, _frame(examples), lambda: _draw(title, note, examples))
 
 
 def example_artifacts(study: Study, dataset: str) -> list[Artifact]:
     """Candidates, questions, scores and quality of the paper's model, or of another that the study has."""
-    return study_grid.answer_artifacts(study, *study_grid.one_cell(study, MODEL, dataset, study.main.scorer))
+    return exhibit_cells.answer_artifacts(study, *exhibit_cells.one_cell(study, MODEL, dataset, study.main.scorer))
 
 
 def read_answers(inputs: Inputs, files: Sequence[Artifact]) -> tuple[CandidateMeasures, QuestionScores]:
-    """What :func:`beamuq.exhibits.study_grid.answer_artifacts` names."""
+    """What :func:`beamuq.exhibits.exhibit_cells.answer_artifacts` names."""
     candidates, questions, scores, quality = files
     return CandidateMeasures(inputs, candidates, questions), QuestionScores(inputs, scores, quality, questions)
 
@@ -123,8 +123,8 @@ def _example(
         reference=asked["references"][0],
         samples=tuple(samples["text"]),
         beams=tuple(zip(beams["text"], np.exp(beams["logprob"].to_numpy()).tolist(), strict=True)),
-        multinomial=float(scored.scores(METHOD, wording.MULTINOMIAL)[position]),
-        beamsearch=float(scored.scores(METHOD, wording.BEAMSEARCH)[position]),
+        multinomial=float(scored.scores(METHOD, captions.MULTINOMIAL)[position]),
+        beamsearch=float(scored.scores(METHOD, captions.BEAMSEARCH)[position]),
     )
 
 
@@ -136,8 +136,16 @@ def _frame(examples: Sequence[WorkedExample]) -> pd.DataFrame:
             rows += [(example.id, part, None, text, None)] if text else []
         rows += [(example.id, "sample", rank, text, None) for rank, text in enumerate(example.samples)]
         rows += [(example.id, "beam", rank, text, p) for rank, (text, p) in enumerate(example.beams)]
-        rows.append((example.id, wording.method_title(METHOD), None, "", example.multinomial))
-        rows.append((example.id, wording.method_title(METHOD, wording.BEAMSEARCH), None, "", example.beamsearch))
+        rows.append((example.id, captions.method_title(METHOD), None, "", example.multinomial))
+        rows.append(
+            (
+                example.id,
+                captions.method_title(METHOD, captions.BEAMSEARCH),
+                None,
+                "",
+                example.beamsearch,
+            )
+        )
     return pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
 
 
@@ -199,8 +207,8 @@ def _panel(axes: matplotlib.axes.Axes, example: WorkedExample, head: Sequence[tu
     axes.vlines(MIDDLE, top, y, **RULE)
     axes.hlines(y, INSET, WIDTH - INSET, **RULE)
     for label, value in (
-        (wording.method_title(METHOD), example.multinomial),
-        (wording.method_title(METHOD, wording.BEAMSEARCH), example.beamsearch),
+        (captions.method_title(METHOD), example.multinomial),
+        (captions.method_title(METHOD, captions.BEAMSEARCH), example.beamsearch),
     ):
         write(axes, INSET, y + 0.04, f"{label}:", bold=True)
         write(axes, INSET + CHARACTER * (len(label) + 2), y + 0.04, f"{value:.3f}")

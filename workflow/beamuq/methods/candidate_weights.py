@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods.array_math import Array, Mask, log_sum_exp
+from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
 
 LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw (D11, weights)
 

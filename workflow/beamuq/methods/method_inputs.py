@@ -1,8 +1,8 @@
 """What the methods see: a candidate set and a produced answer for every question of a cell, as arrays.
 
-:class:`beamuq.methods.evidence_from_tables.CellTables` reads it out of the tables. All arrays are read-only: every
+:class:`beamuq.methods.method_inputs_from_tables.CellTables` reads it out of the tables. All arrays are read-only: every
 method sees the same ones. A part that is not known in a cell is :data:`UNKNOWN`; no method gets to see it, because each
-declares the parts that it reads (:mod:`beamuq.methods.declared_inputs`).
+declares the parts that it reads (:mod:`beamuq.methods.needs_of_methods`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Never, cast
 
 import numpy as np
 
-from beamuq.methods import semantic, spectral
-from beamuq.methods.array_math import Array, Index, Mask
+from beamuq.methods import semantic_entropy_sar, spectral
+from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.rouge import Texts
 
 UNKNOWN: Never = cast(Never, None)  # stands for an array of any kind; only ever compared by identity
@@ -62,7 +62,7 @@ class Pairs(_ReadOnlyArrays):
     @cached_property
     def clusters(self) -> Index:
         """The semantic cluster of each candidate, [N, M] (D12, clusters); equal texts share one (D9, texts)."""
-        found = semantic.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        found = semantic_entropy_sar.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
         _read_only(found)
         return found
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError
-from beamuq.methods import consistency, information, rouge, semantic, spectral
-from beamuq.methods.array_math import Array
-from beamuq.methods.declared_inputs import check_needs, missing_part, only_declared
+from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
+from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
+from beamuq.methods.needs_of_methods import check_needs, missing_part, only_declared
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
@@ -48,7 +48,7 @@ class Method:
         so that it has two variants, told apart by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
-        ``beamuq.methods.declared_inputs.PARTS``, such as ``answer.logprob``; no other can be read.
+        ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; no other can be read.
     formulations
         Other formulations of the method over samples, by setting (D12, three Semantic Entropies).
     range
@@ -170,7 +170,7 @@ def _of_the_paper(
 @_of_the_paper("Prob", "answer", "[0, ∞)", "answer.logprob")
 def _prob(e: Evidence) -> Array:
     """Grows with length: a long answer looks uncertain. Blind to other ways to say the same."""
-    return information.prob(e.answer.logprob)
+    return answer_probability.prob(e.answer.logprob)
 
 
 @_of_the_paper("MTE", "answer", "[0, ∞)", "answer.mean_entropy")
@@ -182,7 +182,7 @@ def _mean_token_entropy(e: Evidence) -> Array:
 @_of_the_paper("Perplexity", "answer", "[0, ∞)", "answer.logprob", "answer.length")
 def _perplexity(e: Evidence) -> Array:
     """A mean over tokens: one doubtful token in a long answer is diluted."""
-    return information.perplexity(e.answer.logprob, e.answer.length)
+    return answer_probability.perplexity(e.answer.logprob, e.answer.length)
 
 
 @_of_the_paper("CCP", "answer", "[0, 1]", "answer.ccp")
@@ -194,7 +194,7 @@ def _ccp(e: Evidence) -> Array:
 @_of_the_paper("PTrue", "answer", "[0, ∞)", "answer.p_true_logprob")
 def _p_true(e: Evidence) -> Array:
     """Asks the model about itself; a small model says 'True' to nearly anything."""
-    return information.p_true(e.answer.p_true_logprob)
+    return answer_probability.p_true(e.answer.p_true_logprob)
 
 
 @_of_the_paper(
@@ -204,12 +204,12 @@ def _p_true(e: Evidence) -> Array:
     *("pairs.same", "weights"),
     formulations={
         "printed": Formulation(
-            lambda e: semantic.semantic_entropy_printed(e.pairs.clusters, e.weights),
+            lambda e: semantic_entropy_sar.semantic_entropy_printed(e.pairs.clusters, e.weights),
             ("pairs.same", "weights"),
             "[0, ∞)",
         ),
         "likelihood-summed": Formulation(
-            lambda e: semantic.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
+            lambda e: semantic_entropy_sar.semantic_entropy_likelihood(e.pairs.clusters, e.logprob, e.mask),
             ("pairs.same", "logprob"),
             "(-∞, ∞)",
         ),
@@ -219,13 +219,13 @@ def _semantic_entropy(e: Evidence) -> Array:
     """Says how uncertain the question is, not this answer. Rests on a yes-or-no judgement of same meaning: on the
     scorer's classes or its threshold.
     """
-    return semantic.semantic_entropy(e.pairs.clusters, e.weights)
+    return semantic_entropy_sar.semantic_entropy(e.pairs.clusters, e.weights)
 
 
 @_of_the_paper("SAR", "candidates", "(-∞, ∞)", "token_sar", "sentence_similarity", "weights")
 def _sar(e: Evidence) -> Array:
     """Needs the relevance of every token of every candidate, which a study's statistics hold."""
-    return semantic.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
+    return semantic_entropy_sar.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
 
 
 @_of_the_paper("LexicalSimilarity", "samples", "[0, 1]", "texts")
@@ -249,7 +249,7 @@ def _num_sem_sets(e: Evidence) -> Array:
 @_of_the_paper("Dissimilarity", "candidates", "[0, 1]", "pairs.similarity", "weights")
 def _dissimilarity(e: Evidence) -> Array:
     """As good as the similarity. With beams: blind to what lies outside the beam set."""
-    return consistency.dissimilarity(e.to_produced, e.weights)
+    return dissimilarity_cocoa.dissimilarity(e.to_produced, e.weights)
 
 
 @_of_the_paper("Eccentricity", "candidates", "[0, 2]", "pairs.similarity", "weights")
@@ -267,16 +267,16 @@ def _eigvec_dissimilarity(e: Evidence) -> Array:
 @_of_the_paper("CocoaMSP", "candidates", "[0, ∞)", "answer.logprob", "pairs.similarity", "weights")
 def _cocoa_msp(e: Evidence) -> Array:
     """A product: 0 where the candidates agree, however improbable the answer."""
-    return consistency.cocoa(_prob(e), _dissimilarity(e))
+    return dissimilarity_cocoa.cocoa(_prob(e), _dissimilarity(e))
 
 
 @_of_the_paper("CocoaPPL", "candidates", "[0, ∞)", "answer.logprob", "answer.length", "pairs.similarity", "weights")
 def _cocoa_ppl(e: Evidence) -> Array:
     """As CocoaMSP, with the log-probability per token."""
-    return consistency.cocoa(_perplexity(e), _dissimilarity(e))
+    return dissimilarity_cocoa.cocoa(_perplexity(e), _dissimilarity(e))
 
 
 @_of_the_paper("DegreeMatrix", "candidates", "[0, 1]", "pairs.similarity", "weights")
 def _degree_matrix(e: Evidence) -> Array:
     """Of the question, not of this answer: it never looks at the produced answer."""
-    return consistency.degree_matrix(e.among, e.weights)
+    return dissimilarity_cocoa.degree_matrix(e.among, e.weights)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.methods.array_math import Array, Mask
+from beamuq.methods.log_space_sums import Array, Mask
 
 Texts = npt.NDArray[np.object_]
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from beamuq.methods.array_math import Array, Mask
+from beamuq.methods.log_space_sums import Array, Mask
 
 EQUAL = 1e-9  # eigenvalues closer than this are one eigenvalue: rounding must not choose between eigenvectors
 _PADDING = 3.0  # an eigenvalue above all real ones, so that padding sorts last and is never retained

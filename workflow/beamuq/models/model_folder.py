@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from beamuq.artifacts import atomic, file_sha256
 from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import atomic, file_sha256
 
 MANIFEST, HIDDEN_COPY = "fetched.json", ".fetched.json"
 CONFIG = "config.json"

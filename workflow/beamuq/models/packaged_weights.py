@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.artifacts import file_sha256
 from beamuq.errors import BeamUQError
 from beamuq.models.hub_download import announce_download
 from beamuq.models.model_folder import describe, fill_folder
+from beamuq.parquet_tables import file_sha256
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from beamuq.artifacts import atomic
 from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import atomic
 
 Kind = Literal["models", "datasets"]
 COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -7,10 +7,10 @@ from itertools import groupby
 
 import pandas as pd
 
-from beamuq.artifacts import Loaded
 from beamuq.html_pages import DASH
 from beamuq.judged_answer import strategy_of
-from beamuq.study import Study
+from beamuq.parquet_tables import Loaded
+from beamuq.study_config import Study
 
 CELL = ["model", "dataset", "recipe"]
 COLUMNS = [*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "cut"]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from beamuq.artifacts import Loaded
 from beamuq.html_pages import DASH
 from beamuq.overview.table_footers import Footer, Json
-from beamuq.study import Study
+from beamuq.parquet_tables import Loaded
+from beamuq.study_config import Study
 
 UNKNOWN = "not known here"
 

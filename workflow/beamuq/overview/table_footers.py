@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import SCHEMAS
 
 Json = Any
 

@@ -1,6 +1,6 @@
 """The typed job of every rule: the files it reads, those it writes, and its settings, each named here and nowhere else.
 
-The plan makes a job (:mod:`beamuq.plan.jobs`), the rule passes it as one JSON text, and the step reads it back with
+The plan makes a job (:mod:`beamuq.plan.make_jobs`), the rule passes it as one JSON text, the step reads it back with
 :func:`read_job`. Snakemake compares that text, so a changed study reruns exactly the jobs that changed. How a machine
 runs a job is :class:`MachineOptions`, a second text, which Snakemake does not compare.
 
@@ -16,8 +16,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from beamuq.artifacts import path_pattern
-from beamuq.validation import StrictModel, validated_json
+from beamuq.config_errors import StrictModel, validated_json
+from beamuq.parquet_tables import path_pattern
 
 INPUT = "input"
 Input = Annotated[Path, INPUT]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.artifacts import Artifact
-from beamuq.machine import Machine
+from beamuq.machine_config import Machine
+from beamuq.parquet_tables import Artifact
 from beamuq.plan.job_types import job_type
-from beamuq.study import DEMO_DATA, Dataset, Study
+from beamuq.study_config import DEMO_DATA, Dataset, Study
 
 FOLDERS = ("results", "figures", "models", "datasets")  # in braces as wildcards are
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError, hint
-from beamuq.machine import Machine
-from beamuq.validation import read_yaml
+from beamuq.machine_config import Machine
 
 RUN_HERE = ("local", "dryrun", "touch")
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder, model_identity
-from beamuq.scorers.encoder_model import PackedEncoder
 from beamuq.scorers.nli_cross_encoder import softmax
+from beamuq.scorers.packed_encoder import PackedEncoder
 
 if TYPE_CHECKING:
     import torch

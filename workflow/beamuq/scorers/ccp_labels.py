@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beamuq.errors import BeamUQError
-from beamuq.methods.information import combined_label
+from beamuq.methods.answer_probability import combined_label
 from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer
 
 _AROUND = string.punctuation + " \n"
@@ -54,7 +54,7 @@ def ccp_labels(
         Rows of ``candidates`` with their alternatives. Every step counts, the terminator's too.
     scorer
         Asked once for each distinct pair of words, over all answers. The labels of the two directions are combined by
-        :func:`~beamuq.methods.information.combined_label`.
+        :func:`~beamuq.methods.answer_probability.combined_label`.
     equivalence_threshold
         For a scorer without classes: entail iff s ≥ this, else contradict (D18, no classes). None for one with classes.
 

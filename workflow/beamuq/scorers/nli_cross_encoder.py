@@ -11,7 +11,7 @@ import numpy as np
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
-from beamuq.scorers.encoder_model import PackedEncoder, Values
+from beamuq.scorers.packed_encoder import PackedEncoder, Values
 from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.artifacts import atomic
 from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import atomic
 
 FLUSH_SECONDS = 60.0
 

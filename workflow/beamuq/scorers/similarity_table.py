@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from beamuq.artifacts import SCHEMAS
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
+from beamuq.parquet_tables import SCHEMAS
 from beamuq.scorers.scorer_protocol import PairScores
 
 

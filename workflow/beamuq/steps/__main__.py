@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import get_type_hints
 
 import beamuq.steps
+from beamuq.config_errors import validated_json
 from beamuq.errors import exit_with_one_line
 from beamuq.models.offline_and_secrets import mask_output
 from beamuq.plan.job_types import MachineOptions, read_job
-from beamuq.validation import validated_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import artifacts, plugins
+from beamuq import parquet_tables, plugins
 from beamuq.decoding import finished_batches
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import CandidatesJob, CandidatesSettings, MachineOptions
 from beamuq.provenance import provenance
-from beamuq.strategies import GREEDY, parse
-from beamuq.study import CustomStrategy, Recipe
+from beamuq.strategy_names import GREEDY, parse
+from beamuq.study_config import CustomStrategy, Recipe
 from beamuq.text_normalization import clean
 
 
@@ -24,7 +24,7 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
     """Decode every batch, or put together what the shards decoded; write the candidates in the order of the prompts."""
     settings = job.settings
     cell = settings.cell
-    prompts = artifacts.read(job.prompts, "prompts")
+    prompts = parquet_tables.read(job.prompts, "prompts")
     if prompts.cell["dataset"] != cell["dataset"]:
         raise BeamUQError(f"{job.prompts}: holds prompts of {prompts.cell['dataset']!r}, not {cell['dataset']!r}")
     asked = prompts.table.slice(0, settings.questions).to_pylist()
@@ -151,7 +151,7 @@ def _write(job: CandidatesJob, batches: FinishedBatches, ids: list[str], made: d
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in held], kind="stable"))
     made = made | ({"memory_cuts": cuts} if cuts else {})
-    artifacts.write(job.candidates, "candidates", table, cell=job.settings.cell, provenance=made)
+    parquet_tables.write(job.candidates, "candidates", table, cell=job.settings.cell, provenance=made)
     batches.discard()
     _forget_other_shards(job)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.comparison import comparison_page, paired_forest_plot
 from beamuq.comparison.compare_with_print import compare_with_print
 from beamuq.exhibits import exhibit_inputs, figure_style
@@ -17,4 +17,4 @@ def run(job: ComparisonJob, machine: MachineOptions) -> None:  # noqa: ARG001  (
     forest = {name.removeprefix("forest_"): path for name, path in outputs.items() if name.startswith("forest_")}
     figure_style.save(figure, **forest)
     for name, content in comparison_page.contents(found, job.forest_svg.read_text(encoding="utf-8")).items():
-        artifacts.write_text(outputs[name], content)
+        parquet_tables.write_text(outputs[name], content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beamuq.cost.estimate import report
 from beamuq.plan.job_types import EstimateJob, MachineOptions
-from beamuq.plan.plan import Plan
+from beamuq.plan.study_on_machine import Plan
 
 
 def run(job: EstimateJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
-from beamuq.evaluation.evaluate_cell import EvaluationSettings, evaluate
+from beamuq import parquet_tables
+from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq.plan.job_types import EvaluationJob, MachineOptions
 from beamuq.provenance import provenance
 
 
 def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Read the tables of a cell, measure every score, write the measurements and their replicates."""
-    tables = artifacts.read_cell(
+    tables = parquet_tables.read_cell(
         {
             "scores": ("scores", job.scores),
             "quality": ("quality", job.quality),
@@ -24,5 +24,5 @@ def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None
         job.settings.model_dump(mode="json"),
         {"scores": job.scores, "quality": job.quality, "questions": job.questions},
     )
-    artifacts.write(job.evaluation, "evaluation", measured, cell=cell, provenance=made)
-    artifacts.write(job.replicates, "replicates", replicates, cell=cell, provenance=made)
+    parquet_tables.write(job.evaluation, "evaluation", measured, cell=cell, provenance=made)
+    parquet_tables.write(job.replicates, "replicates", replicates, cell=cell, provenance=made)

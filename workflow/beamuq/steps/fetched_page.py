@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beamuq import artifacts
-from beamuq.cost.downloads import FetchedSource, fetched_sources
+from beamuq import parquet_tables
+from beamuq.cost.download_sizes import FetchedSource, fetched_sources
 from beamuq.models.hub_download import readable
 from beamuq.plan.job_types import FetchedPageJob, MachineOptions
-from beamuq.plan.plan import Plan
+from beamuq.plan.study_on_machine import Plan
 
 
 def run(job: FetchedPageJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Read manifests, splits and the lock file, write the page in Markdown."""
     plan = Plan.load(job.machine)
-    artifacts.write_text(job.page, page(plan.study.title, fetched_sources(plan)))
+    parquet_tables.write_text(job.page, page(plan.study.title, fetched_sources(plan)))
 
 
 def page(title: str, held: Sequence[FetchedSource]) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from beamuq import artifacts
-from beamuq.cost.ledger import LedgerRow, gaps, ledger_rows, measured_jobs
-from beamuq.exhibits import wording
+from beamuq import parquet_tables
+from beamuq.cost.measured_jobs import LedgerRow, gaps, ledger_rows, measured_jobs
+from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import DASH, PageSection, sections_page
-from beamuq.plan.grid import Grid
+from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import LedgerJob, MachineOptions
 
 NOTE = "Sums over the jobs whose benchmark is here, a job's last run each; peak memory is the largest job's."
@@ -43,12 +43,12 @@ def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     study = read_study(job.study)
     tables = Grid(study).measured
     rows = ledger_rows(measured_jobs(job.study.parent, tables), tables)
-    artifacts.write_text(job.csv, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
-    artifacts.write_text(job.markdown, markdown(rows))
-    opening = [wording.DEMO_WARNING] if study.demo else []
+    parquet_tables.write_text(job.csv, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+    parquet_tables.write_text(job.markdown, markdown(rows))
+    opening = [captions.DEMO_WARNING] if study.demo else []
     section = PageSection("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
-    title = wording.titled(study, f"{study.title}: what it cost")
-    artifacts.write_text(job.html, sections_page(title, opening, [section]))
+    title = captions.titled(study, f"{study.title}: what it cost")
+    parquet_tables.write_text(job.html, sections_page(title, opening, [section]))
 
 
 def _shown(rows: Sequence[LedgerRow]) -> pd.DataFrame:

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import artifacts
-from beamuq.exhibits import wording
+from beamuq import parquet_tables
+from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.overview.table_footers import footers
-from beamuq.plan.grid import Grid
+from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import MachineOptions, OverviewJob
 
 READING = (
@@ -32,8 +32,8 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
     """Read footers, manifests and candidates, write the page and its tables."""
     study, results = read_study(job.study), job.study.parent
     grid = Grid(study)
-    questions = [artifacts.read(results / artifact.path, "questions") for artifact in grid.questions]
-    candidates = [artifacts.read(results / artifact.path, "candidates") for artifact in grid.generations]
+    questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
+    candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
     made = footers(results / artifact.path for artifact in (*grid.questions, *grid.generations, *grid.prompts, *others))
     manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
@@ -58,11 +58,13 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
         PageSection("Prompt templates", overview_tables.prompts(study, made), folded=True),
         PageSection("Versions", overview_tables.versions(made), VERSIONS),
     ]
-    opening = [wording.DEMO_WARNING] if study.demo else []
+    opening = [captions.DEMO_WARNING] if study.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-    artifacts.write_text(job.html, sections_page(wording.titled(study, study.title), [*opening, hashes], sections))
+    parquet_tables.write_text(
+        job.html, sections_page(captions.titled(study, study.title), [*opening, hashes], sections)
+    )
     for path, frame in ((job.csv, counts), (job.listed, listed)):
-        artifacts.write_text(path, frame.to_csv(index=False, lineterminator="\n"))
+        parquet_tables.write_text(path, frame.to_csv(index=False, lineterminator="\n"))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import model_identity
@@ -15,8 +15,8 @@ from beamuq.scorers.similarity_table import produced_texts
 def run(job: QualityJob, machine: MachineOptions) -> None:
     """Read questions and candidates, score the produced answers, write the quality table."""
     settings = job.settings
-    questions = artifacts.read(job.questions, "questions").table
-    loaded = artifacts.read(job.candidates, "candidates")
+    questions = parquet_tables.read(job.questions, "questions").table
+    loaded = parquet_tables.read(job.candidates, "candidates")
     references = dict(zip(*(questions.column(name).to_pylist() for name in ("id", "references")), strict=True))
     texts = produced_texts(loaded.table, settings.answer_source, settings.beam)
     answers = [(name, question) for name, of_name in texts.items() for question in of_name]
@@ -43,4 +43,4 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         dtype=learned.dtype,
         device=learned.device,
     )
-    artifacts.write(job.quality, "quality", rows, cell=loaded.cell | {"metric": settings.metric}, provenance=made)
+    parquet_tables.write(job.quality, "quality", rows, cell=loaded.cell | {"metric": settings.metric}, provenance=made)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import Question
-from beamuq.data.question_subset import choose_questions, choose_shots
-from beamuq.data.split_file import read_questions, source_of
+from beamuq.data.question_and_example_choice import choose_questions, choose_shots
+from beamuq.data.read_dataset_file import read_questions, source_of
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import MachineOptions, QuestionsJob
 
@@ -40,11 +40,11 @@ def run(job: QuestionsJob, machine: MachineOptions) -> None:  # noqa: ARG001  (a
         "versions": {"numpy": np.__version__, "pyarrow": pa.__version__},
     }
     for path, kind, rows in ((job.questions, "questions", chosen), (job.shots, "shots", shots)):
-        artifacts.write(
+        parquet_tables.write(
             path, kind, [dict(row) for row in rows], cell={"dataset": settings.dataset}, provenance=provenance
         )
     print(f"{settings.dataset}: {len(chosen)} of {len(everything)} questions, {len(shots)} few-shot examples")
 
 
 def _described(path: Path) -> dict[str, Any]:
-    return {"name": path.name, "sha256": artifacts.file_sha256(path), "fetched": source_of(path)}
+    return {"name": path.name, "sha256": parquet_tables.file_sha256(path), "fetched": source_of(path)}

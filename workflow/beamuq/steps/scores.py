@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
-from beamuq.methods.cell_scores import ScoringSettings, score_cell
-from beamuq.methods.evidence_from_tables import CellTables
+from beamuq import parquet_tables
+from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.plan.job_types import MachineOptions, ScoresJob
 from beamuq.provenance import provenance
 
@@ -19,7 +19,7 @@ def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # no
         "statistics": ("statistics", job.statistics),
         "cross_similarity": ("similarity", job.cross_similarity),
     }
-    tables = artifacts.read_cell(files)
+    tables = parquet_tables.read_cell(files)
     cell = CellTables(
         tables["questions"].table,
         tables["candidates"].table,
@@ -30,7 +30,7 @@ def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # no
         equivalence_threshold=settings.equivalence_threshold,
         sar_similarity=settings.sar_similarity,
     )
-    artifacts.write(
+    parquet_tables.write(
         job.scores,
         "scores",
         score_cell(cell, settings),

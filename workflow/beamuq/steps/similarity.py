@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.models import devices
 from beamuq.models.model_folder import model_identity
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
 from beamuq.provenance import provenance
-from beamuq.scorers.similarity_scorers import load_scorer
+from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 
 
 def run(job: SimilarityJob, machine: MachineOptions) -> None:
     """Read the candidates, score their pairs, write the similarity table."""
     settings = job.settings
-    loaded = artifacts.read(job.candidates, "candidates")
+    loaded = parquet_tables.read(job.candidates, "candidates")
     needed = needed_pairs(loaded.table, settings.answer_source, settings.beam)
     folder = job.model.parent if job.model else None
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads) if folder else (None, None)
@@ -33,4 +33,4 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
         device=device,
     ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings.name}
-    artifacts.write(job.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)
+    parquet_tables.write(job.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
@@ -23,7 +23,7 @@ from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer
-from beamuq.scorers.similarity_scorers import WITHOUT_MODEL, load_scorer
+from beamuq.scorers.similarity_by_kind import WITHOUT_MODEL, load_scorer
 from beamuq.scorers.similarity_table import produced_texts
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     """Read questions and candidates, load one model after the other, write the statistics table."""
     settings = job.settings
     _check_files(job)
-    loaded = artifacts.read(job.candidates, "candidates")
-    questions = {row["id"]: row for row in artifacts.read(job.questions, "questions").table.to_pylist()}
+    loaded = parquet_tables.read(job.candidates, "candidates")
+    questions = {row["id"]: row for row in parquet_tables.read(job.questions, "questions").table.to_pylist()}
     unknown = set(loaded.table.column("id").to_pylist()) - questions.keys()
     if unknown:
         raise BeamUQError(f"{job.candidates}: id {min(unknown)!r} is not in {job.questions}; make both anew")
@@ -86,7 +86,7 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         dtype=dtype,
         device=device,
     )
-    artifacts.write(job.statistics, "statistics", rows, cell=loaded.cell, provenance=made)
+    parquet_tables.write(job.statistics, "statistics", rows, cell=loaded.cell, provenance=made)
 
 
 def answers_and_candidates(table: pa.Table, settings: StatisticsSettings) -> tuple[list[tuple[str, Row]], list[Row]]:

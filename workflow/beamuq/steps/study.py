@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.plan.job_types import MachineOptions, StudyJob
 
 
 def run(job: StudyJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Write the JSON that the plan made."""
-    artifacts.write_text(job.study, job.content + "\n")
+    parquet_tables.write_text(job.study, job.content + "\n")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from beamuq import artifacts
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import html_table, latex_table, markdown_table, specifications
+from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_inputs import Inputs, read_study
 from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.plan.job_types import MachineOptions, TableJob
@@ -13,7 +13,7 @@ from beamuq.plan.job_types import MachineOptions, TableJob
 def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Read what the table needs, build it, write it in every format."""
     study = read_study(job.study)
-    exhibit = specifications.exhibit(job.name, study)
+    exhibit = list_of_exhibits.exhibit(job.name, study)
     built = exhibit.build(study, Inputs.read(job.study.parent, exhibit.artifacts(study)))
     if not isinstance(built, BuiltTable):
         raise BeamUQError(f"--job: name: {job.name!r} is a figure; ask for it under figures/")
@@ -27,4 +27,4 @@ def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as ev
         (job.intervals_markdown, markdown_table.render(intervals)),
         (job.intervals_html, html_table.render(intervals)),
     ):
-        artifacts.write_text(path, text)
+        parquet_tables.write_text(path, text)

@@ -1,0 +1,162 @@
+"""Every label of the paper has an exhibit; what each asks for, and what a study that cannot supply it is told."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import exhibits_study
+from beamuq import parquet_tables
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import exhibit_inputs, list_of_exhibits
+from beamuq.parquet_tables import Artifact
+from beamuq.plan.code_inputs import step_sources
+from beamuq.study_config import STUDIES, load_study
+
+PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
+TABLES = {
+    *("test_datasets", "lmpoly_methods", "qa_mean_prr", "abl_sampling", "abl_normalization", "abl_other_methods"),
+    *("abl_ecc_params", "abl_crossencoder", "prompts", "base_accs", "topbeam_scoring", "abl_rocauc", "abl_prauc"),
+}
+FIGURES = {
+    *("sampling_vs_beamsearch", "redundancy", "beam_mass_threshold", "abl_length", "abl_nsamples", "prr_curves"),
+    *("sement_different_nsamples", "rebuttal_nsamples_across_data", "abl_prob_mass"),
+    *("triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one"),
+}
+STUDY = exhibits_study.study()
+
+
+def test_every_label_of_the_paper_has_an_exhibit() -> None:
+    paper = load_study(STUDIES / "paper.yaml")
+    family = {f"qa_{model.label}" for model in paper.models.values()}
+    by_kind: dict[str, set[str]] = {"table": set(), "figure": set()}
+    for name in list_of_exhibits.labels(paper):
+        by_kind[list_of_exhibits.exhibit(name, paper).kind].add(name)
+    assert by_kind == {"table": TABLES | family, "figure": FIGURES}
+    assert (len(by_kind["table"]), len(by_kind["figure"])) == (19, 12)
+
+
+def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        published = {row["table"].removeprefix("tab:") for row in csv.DictReader(file)}
+    assert published <= set(list_of_exhibits.labels(load_study(STUDIES / "paper.yaml")))
+
+
+def test_an_exhibit_s_module_builds_it_and_not_the_others() -> None:
+    modules = {label: list_of_exhibits.exhibit(label, STUDY).module for label in list_of_exhibits.labels(STUDY)}
+    assert modules["prr_curves"] == "beamuq.exhibits.rejection_curves"
+    code = [Path(file).stem for file in step_sources("figure", modules["prr_curves"])]
+    assert {"specifications", "rejection_curves", "figure_style"} <= set(code)
+    assert "method_tables" not in code
+
+
+def test_unknown_label_is_told_the_nearest() -> None:
+    with pytest.raises(BeamUQError, match="did you mean 'prr_curves'"):
+        list_of_exhibits.exhibit("PRR_curve", STUDY)
+
+
+def test_label_of_another_study_s_model_is_unknown() -> None:
+    with pytest.raises(BeamUQError, match="no such exhibit"):
+        list_of_exhibits.exhibit("qa_gemma4b", STUDY)
+
+
+@pytest.mark.parametrize("name", list_of_exhibits.labels(STUDY))
+def test_needs_are_distinct_files_of_the_grid(name: str) -> None:
+    needs = list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY)
+    cells = {(e.recipe, m, d) for e in STUDY.grid for m in e.models for d in e.datasets}
+    assert len(set(needs)) == len(needs)
+    assert all((need.recipe, need.model, need.dataset) in cells for need in needs if need.recipe)
+
+
+@pytest.mark.parametrize("name", ["redundancy", "beam_mass_threshold", "abl_prob_mass", "triviaqa-gemma4b"])
+def test_figure_asks_for_the_one_cell_it_shows(name: str) -> None:
+    needs = list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY)
+    assert {(need.model, need.dataset) for need in needs if need.model} == {(exhibits_study.BASE, "triviaqa")}
+
+
+MAIN_ONLY = {"grid": [exhibits_study.CONTENT["grid"][0] | {"scorers": ["cosine"]}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "fix"),
+    [
+        ("topbeam_scoring", {"answer_source": ["greedy"]}, "add top_beam to answer_source"),
+        ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
+        ("abl_prauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
+        ("abl_crossencoder", MAIN_ONLY, "add it to the grid's scorers"),
+        ("abl_sampling", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_normalization", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_ecc_params", MAIN_ONLY, "add one or drop the exhibit"),
+        ("abl_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
+        ("sement_different_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
+        ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop the exhibit"),
+    ],
+)
+def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:
+    study = exhibits_study.study(**changes)
+    with pytest.raises(BeamUQError, match=fix) as told:
+        list_of_exhibits.exhibit(name, study).artifacts(study)
+    assert "\n" not in str(told.value)
+
+
+def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
+    grid = [*exhibits_study.CONTENT["grid"][1:]]
+    for model, datasets in ((exhibits_study.BASE, exhibits_study.DATASETS), (exhibits_study.CHAT, ("coqa",))):
+        grid.append({"recipe": "main", "models": [model], "datasets": list(datasets), "scorers": ["cosine"]})
+    study = exhibits_study.study(grid=grid)
+    with pytest.raises(BeamUQError, match="lacks tiny-chat/triviaqa"):
+        list_of_exhibits.exhibit("qa_mean_prr", study).artifacts(study)
+
+
+def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    wanted, other = Artifact("questions", dataset="triviaqa"), Artifact("questions", dataset="coqa")
+    (path,) = results.paths([other])
+    path.rename(tmp_path / wanted.path)
+    with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: holds .*coqa.*, expected .*triviaqa"):
+        exhibit_inputs.Inputs.read(tmp_path, [wanted])
+
+
+def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (path,) = exhibits_study.Results(tmp_path, STUDY).paths([Artifact("questions", dataset="triviaqa")])
+    (tmp_path / "shots").mkdir()
+    path.rename(tmp_path / "shots/triviaqa.parquet")
+    with pytest.raises(BeamUQError, match="expected a table of 'shots'"):
+        exhibit_inputs.Inputs.read(tmp_path, [Artifact("shots", dataset="triviaqa")])
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: no such file"):
+        exhibit_inputs.Inputs.read(tmp_path, [Artifact("questions", dataset="triviaqa")])
+
+
+def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
+    path = tmp_path / "study.json"
+    path.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    assert "1e-05" in path.read_text(encoding="utf-8") or "0.00001" in path.read_text(encoding="utf-8")
+    assert exhibit_inputs.read_study(path) == STUDY
+
+
+def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
+    code = (
+        "import sys; from beamuq.exhibits import specifications; from beamuq.study_config import STUDIES, load_study\n"
+        "s = load_study(STUDIES / 'demo.yaml'); list_of_exhibits.exhibit('prr_curves', s).artifacts(s)\n"
+        "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
+    item = list_of_exhibits.exhibit("qa_tiny", STUDY)
+    needs = item.artifacts(STUDY)
+    paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
+    table = parquet_tables.read(paths[0], "evaluation").table
+    kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
+    parquet_tables.write(paths[0], "evaluation", kept, cell=needs[0].cell)
+    with pytest.raises(BeamUQError, match=r"evaluation/.*: no row for PRR MTE greedy"):
+        item.build(STUDY, exhibit_inputs.Inputs.read(tmp_path, needs))

@@ -1,0 +1,254 @@
+"""The scores of a cell: which rows they are, and the step that writes them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import exhibits_study
+import synthetic
+from beamuq import parquet_tables
+from beamuq.errors import BeamUQError
+from beamuq.machine_config import load_machine
+from beamuq.methods import METHODS, Method
+from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.score_all_methods import ScoringSettings, score_cell
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import Recipe
+from run_job import run_job
+
+STRATEGIES = (
+    "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
+)  # fmt: skip
+KEY = ["answer_source", "method", "variant", "setting"]
+MADE = synthetic.cell(5, STRATEGIES)
+
+
+def scored(**settings: Any) -> pd.DataFrame:
+    chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
+    cell = CellTables(
+        *(MADE[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
+        main_beam=chosen.main.beam,
+        sar_similarity=chosen.sar_similarity,
+    )
+    return score_cell(cell, chosen).to_pandas()
+
+
+CELL = {"model": "m", "dataset": "d", "recipe": "main"}
+MAIN = {"sample": "sample T=1.0", "beam": "beam M=10"}
+
+
+def keys(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
+    return list(frame[KEY[1:]].drop_duplicates().itertuples(index=False, name=None))
+
+
+def values(frame: pd.DataFrame, method: str, variant: str, setting: str = "") -> list[float]:
+    rows = frame[(frame["method"] == method) & (frame["variant"] == variant) & (frame["setting"] == setting)]
+    return rows["value"].tolist()
+
+
+def test_the_main_line_has_every_method_in_every_form_once() -> None:
+    frame = scored(methods=list(METHODS), answer_source=["greedy", "top_beam"], sar_similarity="scorer")
+    assert not frame.duplicated(["id", *KEY]).any()
+    formulations = [("SemanticEntropy", "multinomial", setting) for setting in ("printed", "likelihood-summed")]
+    expected = [(name, variant, "") for name, method in METHODS.items() for variant in method.variants]
+    for _, part in frame.groupby("answer_source"):
+        assert sorted(keys(part)) == sorted(expected + formulations)
+        assert len(part) == 5 * len(expected + formulations)
+
+
+def test_settings_are_rows_of_the_forms_they_are_about() -> None:
+    ablations = {"epsilon": [0, 0.1], "alpha": [0.5], "K": [3], "budgets": [5]}
+    found = keys(scored(methods=["Prob", "EigValLaplacian", "Dissimilarity", "Eccentricity"], ablations=ablations))
+    beam = [("Dissimilarity", "beamsearch"), ("Eccentricity", "beamsearch")]
+    multinomial = [("Dissimilarity", "multinomial"), ("Eccentricity", "multinomial")]
+    expected = [
+        *((*form, "") for form in [("Prob", ""), ("EigValLaplacian", ""), *multinomial, *beam]),
+        *((*form, setting) for form in beam for setting in ("epsilon=0", "epsilon=0.1")),
+        ("Eccentricity", "beamsearch", "alpha=0.5"),
+        ("Eccentricity", "beamsearch", "K=3"),
+        *((*form, "M=5") for form in [("EigValLaplacian", ""), *multinomial, *beam]),
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:
+    frame = scored(
+        methods=["Eccentricity"],
+        ablations={"epsilon": [0], "alpha": [0.9], "K": [11], "strategies": ["beam M=10", "sample T=1.0"]},
+    )
+    main = values(frame, "Eccentricity", "beamsearch")
+    for setting in ("epsilon=0", "alpha=0.9", "beam M=10"):
+        assert values(frame, "Eccentricity", "beamsearch", setting) == main
+    assert values(frame, "Eccentricity", "multinomial", "sample T=1.0") == values(frame, "Eccentricity", "multinomial")
+    assert values(frame, "Eccentricity", "beamsearch", "K=11") != main
+
+
+def test_a_beam_budget_is_a_search_of_that_width() -> None:
+    narrow = scored(methods=["Dissimilarity"], main={"beam": "beam M=5"})
+    frame = scored(methods=["Dissimilarity"], ablations={"budgets": [5]})
+    assert values(frame, "Dissimilarity", "beamsearch", "M=5") == values(narrow, "Dissimilarity", "beamsearch")
+
+
+def test_a_sample_budget_is_the_first_samples() -> None:
+    frame = scored(methods=["Dissimilarity"], num_candidates=5, ablations={"budgets": [5]})
+    assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
+
+
+def test_strategies_are_scored_with_printed_and_exact_weights() -> None:
+    frame = scored(methods=["Dissimilarity", "Prob"], ablations={"strategies": list(STRATEGIES[2:])})
+    assert [key[1:] for key in keys(frame) if key[2]] == [
+        ("multinomial", "sample T=0.7"),
+        ("multinomial", "sample T=0.7 exact"),
+        ("beamsearch", "beam M=5"),
+        ("beamsearch", "beam M=10"),
+        ("beamsearch", "diverse G=2 lambda=0.5"),
+        ("beamsearch", "hybrid B=3"),
+    ]
+    assert values(frame, "Dissimilarity", "multinomial", "sample T=0.7 exact") != values(
+        frame, "Dissimilarity", "multinomial", "sample T=0.7"
+    )
+
+
+def test_without_samples_only_the_beam_forms_are_scored() -> None:
+    assert keys(scored(methods=["Prob", "Dissimilarity"], main={"beam": "beam M=10"})) == [
+        ("Prob", "", ""),
+        ("Dissimilarity", "beamsearch", ""),
+    ]
+
+
+def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("their_methods")
+    module.farthest = Method("Farthest", lambda e: 1 - e.to_produced.min(axis=1), "candidates", ("pairs.similarity",))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "their_methods", module)
+    monkeypatch.delitem(METHODS, "Farthest", raising=False)
+    frame = scored(methods=["their_methods:farthest"], ablations={"budgets": [5]})
+    assert keys(frame) == [
+        ("Farthest", "multinomial", ""),
+        ("Farthest", "multinomial", "M=5"),
+        ("Farthest", "beamsearch", ""),
+        ("Farthest", "beamsearch", "M=5"),
+    ]
+    METHODS.pop("Farthest")
+
+
+@pytest.mark.parametrize("options", [{"length_penalty": 1.0}, {"length_penalty": -0.5}, {"early_stopping": True}])
+def test_a_study_with_another_beam_search_is_scored_and_measured(tmp_path: Path, options: dict[str, Any]) -> None:
+    beam = " ".join(["beam M=10", *(f"{name}={value}" for name, value in options.items())])
+    methods = ["Prob", "Dissimilarity", "SemanticEntropy"]
+    study = exhibits_study.study(
+        recipes={"widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options}},
+        main={"recipe": "widths", "scorer": "cosine", "beam": beam},
+        scoring={"widths": {"methods": methods, "budgets": [2, 5, 10], "every_strategy": True}},
+        grid=[{"recipe": "widths", "models": ["tiny-base"], "datasets": ["triviaqa"], "scorers": ["cosine"]}],
+    )
+    plan = Plan(study, load_machine({}), "other", Path("other.yaml"))
+    where = SimpleNamespace(model="tiny-base", dataset="triviaqa", recipe="widths", scorer="cosine")
+    strategies = study.recipes["widths"].strategies()
+    inputs = files(tmp_path, synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam))
+    paths = {name: tmp_path / name for name in ("scores", "evaluation", "replicates")}
+    measured_from = {"questions": inputs["questions"], "quality": tmp_path / "quality.parquet"}
+    settings_of = {
+        rule: json.loads(getattr(plan.jobs, rule)(where).text())["settings"] for rule in ("scores", "evaluation")
+    }
+    run_job("scores", inputs | {"settings": settings_of["scores"], "scores": paths["scores"]})
+    run_job("evaluation", paths | measured_from | {"settings": settings_of["evaluation"]})
+    frame = parquet_tables.read(paths["scores"], "scores").table.to_pandas().query("answer_source == 'greedy'")
+    measured = parquet_tables.read(paths["evaluation"], "evaluation").table.to_pandas()
+    found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
+    assert set(found["answer_source"]) == {"greedy", "top_beam"}
+    assert sorted(set(found["setting"])) == sorted(["", "M=2", "M=5", "M=10", *strategies[2:]])
+    budgets = {M: values(frame, "Dissimilarity", "beamsearch", f"M={M}") for M in (2, 5, 10)}
+    for M, strategy in zip(budgets, strategies[2:], strict=True):
+        assert budgets[M] == values(frame, "Dissimilarity", "beamsearch", strategy)
+    assert budgets[10] == values(frame, "Dissimilarity", "beamsearch") != budgets[5]
+
+
+def test_a_policy_bears_the_name_that_the_study_gives_it() -> None:
+    from beamuq.steps.candidates import policies_of  # torch
+
+    for options in ({"length_penalty": 1}, {"length_penalty": -0.5, "early_stopping": True}, {"early_stopping": False}):
+        recipe = Recipe.model_validate({"beam": {"widths": [2, 10]} | options})
+        assert [policy.strategy for policy in policies_of(recipe, None)] == recipe.strategies()
+
+
+def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
+    with pytest.raises(BeamUQError, match="fewer than 1 of 'beam M=7'; decode them"):
+        scored(methods=["Dissimilarity"], ablations={"budgets": [7]})
+
+
+def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> dict[str, Path]:
+    for kind, table in made.items():
+        of = CELL | cells.get(kind, {})
+        parquet_tables.write(
+            folder / f"{kind}.parquet", kind, table, cell={"dataset": of["dataset"]} if kind == "questions" else of
+        )
+    kinds = ("questions", "candidates", "similarity", "statistics")
+    return {kind: folder / f"{kind}.parquet" for kind in kinds}
+
+
+def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
+    inputs = files(tmp_path)
+    settings = {"methods": ["Prob", "CCP", "Dissimilarity"], "answer_source": ["greedy"], "main": MAIN}
+    for name in ("one", "other"):
+        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / name})
+    written = parquet_tables.read(tmp_path / "one", "scores")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+    assert written.cell == {"model": "m", "dataset": "d", "recipe": "main"}
+    assert set(written.provenance["inputs"]) == {"questions", "candidates", "similarity", "statistics"}
+    assert np.isfinite(written.table.column("value").to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "alhpa": 0.9},
+            r"--job: settings\.alhpa: 0\.9",
+        ),
+        (
+            {"methods": ["Prob"], "answer_source": ["greedy"], "main": MAIN, "ablations": {"K": [0]}},
+            r"ablations\.K.*: 0: ",
+        ),
+        ({"methods": ["Prob"], "answer_source": ["best"], "main": MAIN}, "answer_source: 'best'"),
+        ({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN}, "'SAR' needs sentence_similarity"),
+        (
+            {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"},
+            "sar_similarity 'file'",
+        ),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    inputs = files(tmp_path)
+    with pytest.raises(BeamUQError, match=message) as caught:
+        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / "out"})
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["questions", "similarity", "statistics", "cross_similarity"])
+@pytest.mark.parametrize("key", ["model", "dataset", "recipe"])
+def test_files_of_another_cell_are_refused(tmp_path: Path, kind: str, key: str) -> None:
+    inputs = files(tmp_path, MADE, **{kind: {key: "other"}})
+    cross = tmp_path / "cross_similarity.parquet"
+    of = CELL | ({key: "other"} if kind == "cross_similarity" else {})
+    parquet_tables.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
+    settings = {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"}
+    job = inputs | {"cross_similarity": cross, "settings": settings, "scores": tmp_path / "out"}
+    if kind == "questions" and key != "dataset":  # their footer names the dataset only
+        run_job("scores", job)
+        return
+    with pytest.raises(
+        BeamUQError, match=rf"{kind}\.parquet: is of {key} 'other', .*candidates\.parquet of '\w+'; give files"
+    ):
+        run_job("scores", job)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,106 @@
+"""The grammar of strategies and settings, and the strategy of each judged answer."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from beamuq import strategy_names
+from beamuq.errors import BeamUQError
+from beamuq.judged_answer import AnswerSource, strategy_of
+from beamuq.strategy_names import number, parse
+from beamuq.study_config import Recipe
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.0, "0"), (1.0, "1.0"), (0.00001, "0.00001"), (0.05, "0.05"), (0.99, "0.99"), (3, "3"), (1.5, "1.5")],
+)
+def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "parameters"),
+    [
+        ("greedy", "greedy", {}),
+        ("sample T=0.7", "sample", {"T": 0.7}),
+        ("diverse G=2 lambda=0.5", "diverse", {"G": 2, "lambda": 0.5}),
+        ("epsilon=0.00001", "epsilon", {"epsilon": 0.00001}),
+        ("M=5", "M", {"M": 5}),
+        ("beam M=10 length_penalty=1.0", "beam", {"M": 10, "length_penalty": 1.0}),
+        ("beam M=10 length_penalty=-0.5", "beam", {"M": 10, "length_penalty": -0.5}),
+        ("beam M=10 length_penalty=1e-05", "beam", {"M": 10, "length_penalty": 0.00001}),
+        ("beam M=10 early_stopping=True", "beam", {"M": 10, "early_stopping": True}),
+        (
+            "beam M=3 length_penalty=1.0 early_stopping=False",
+            "beam",
+            {"M": 3, "length_penalty": 1.0, "early_stopping": False},
+        ),
+    ],
+)
+def test_settings_are_kinds_with_parameters(text: str, kind: str, parameters: dict[str, float]) -> None:
+    assert parse(text) == (kind, parameters)
+
+
+@pytest.mark.parametrize("text", ["", "beam M", "beam  M=3", "beam M=x", "Beam M=3", "beam M=1.2.3", "beam M=1-2"])
+def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
+    with pytest.raises(BeamUQError, match="is not a strategy or setting"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "parameters"),
+    [
+        (strategy_names.sample(0.7), "sample", {"T": 0.7}),
+        (strategy_names.sample(1), "sample", {"T": 1.0}),
+        (strategy_names.beam(3, 1, True), "beam", {"M": 3, "length_penalty": 1.0, "early_stopping": True}),
+        (strategy_names.diverse(2, 0), "diverse", {"G": 2, "lambda": 0.0}),
+        (strategy_names.hybrid(3), "hybrid", {"B": 3}),
+        (strategy_names.ablation("epsilon", 1e-5), "epsilon", {"epsilon": 1e-5}),
+    ],
+)
+def test_what_is_printed_is_parsed_again(text: str, kind: str, parameters: dict[str, float]) -> None:
+    assert parse(text) == (kind, parameters)
+
+
+def test_a_strategy_is_called_otherwise_in_print_and_found_again() -> None:
+    for name, text in [("sample T=0.7", "multinomial T=0.7"), ("hybrid B=3", "hybrid B=3")]:
+        assert strategy_names.printed(name) == text
+        assert strategy_names.from_print(text) == name
+
+
+def test_names_of_a_recipe_by_kind() -> None:
+    own = {"strategy": "wide M=4 W=8", "policy": "mine:Wide"}
+    recipe: dict[str, Any] = {
+        "sample": {"size": 4, "temperatures": [1.0, 0.5]},
+        "beam": {"widths": [2, 4], "length_penalty": 0.5},
+        "diverse": {"size": 4, "groups": [2], "penalties": [0.0]},
+        "hybrid": {"size": 4, "beams": [3]},
+        "custom": [own],
+        "shipped": True,
+    }
+    names = Recipe.model_validate(recipe).strategies()
+    beams = ["beam M=2 length_penalty=0.5", "beam M=4 length_penalty=0.5"]
+    assert names == [
+        *("greedy", "sample T=1.0", "sample T=0.5"),
+        *(*beams, "diverse G=2 lambda=0.0", "hybrid B=3", "wide M=4 W=8", "shipped"),
+    ]
+    assert strategy_names.searches(names) == [*beams, "diverse G=2 lambda=0.0", "wide M=4 W=8"]
+    assert strategy_names.of_kind(names, "sample") == ["sample T=1.0", "sample T=0.5"]
+    assert strategy_names.beam_of_width(names, 4) == beams[1]
+    assert strategy_names.beam_of_width(names, 5) == "beam M=5"
+
+
+def test_every_produced_answer_of_a_study_has_its_strategy() -> None:
+    found = {name: strategy_of(name, "beam M=3") for name in get_args(AnswerSource)}
+    assert found == {"greedy": "greedy", "top_beam": "beam M=3", "shipped": "shipped"}
+
+
+@pytest.mark.parametrize("answer_source", ["top_beam", "first"])
+def test_an_answer_that_is_none_is_told(answer_source: str) -> None:
+    with pytest.raises(
+        BeamUQError, match=f"answer_source: '{answer_source}' is not greedy, shipped or, with a main beam"
+    ):
+        strategy_of(answer_source, None)

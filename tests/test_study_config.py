@@ -1,0 +1,245 @@
+"""A bad study or machine is told in one line: file, key, value and fix."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beamuq.errors import BeamUQError
+from beamuq.machine_config import load_machine
+from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import STUDIES, load_study, study_path
+
+DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+
+
+DROP = object()
+
+
+def changed(content: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """A copy with ``value`` at a dotted key; a last part ``+`` appends to a list, ``DROP`` removes the key."""
+    content = copy.deepcopy(content)
+    *parents, last = key.split(".")
+    place: Any = content
+    for part in parents:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    if last == "+":
+        place.append(value)
+    elif value is DROP:
+        place.remove(last) if isinstance(place, list) else place.pop(last)
+    else:
+        place[last] = value
+    return content
+
+
+def refused(tmp_path: Path, content: dict[str, Any]) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    with pytest.raises(BeamUQError) as error:
+        Plan.load({"study": str(path)})
+    message = str(error.value)
+    assert "\n" not in message
+    assert "mine.yaml" in message
+    return message
+
+
+CHAT = "models.smollm2-135m-chat"
+WIDE = {"strategy": "wide M=4", "policy": "a:B"}
+CASES: list[tuple[str, Any, list[str]]] = [
+    # keys
+    (f"{CHAT}.stile", "x", ["stile", "did you mean 'title'"]),
+    (f"{CHAT}.trust_remote_code", True, ["trust_remote_code"]),
+    ("exibits", [], ["exibits", "did you mean 'exhibits'"]),
+    ("seed", DROP, ["seed", "missing"]),
+    # names
+    ("grid.0.models.+", "smollm2-135m-plan", ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"]),
+    ("grid.0.datasets.+", "squad", ["grid[0].datasets", "'squad'"]),
+    ("grid.0.recipe", "mian", ["grid[0].recipe", "did you mean 'main'"]),
+    ("grid.0.scorers", ["nli"], ["grid[0].scorers", "'nli'", "embedding"]),
+    ("grid.0.datasets.triviaqa", DROP, ["exhibits[", "grid"]),
+    ("main.relevance", DROP, ["main.relevance", "SAR"]),
+    ("main.beam", "beam M=1O", ["main.beam", "did you mean 'beam M=10'"]),
+    ("exhibits.+", "qa_mean_pr", ["exhibits[27]", "qa_mean_pr", "qa_mean_prr"]),
+    ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
+    ("datasets.coqa.adapter", "coca", ["coqa.adapter", "mean 'coqa'"]),
+    ("scorers.embedding.kind", "embeding", ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"]),
+    ("quality.metric", "f1", ["quality.metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
+    ("models.UP", DEMO["models"]["smollm2-135m-chat"], ["UP"]),
+    (f"{CHAT}.label", "smollm2", ["label", "change one"]),
+    (f"{CHAT}.source", "packaged:smollm3-135m-instruct", ["did you mean 'packaged:smollm2-135m-instruct'"]),
+    (f"{CHAT}.source", "folder:/nowhere", ["folder:/nowhere", "config.json"]),
+    # strategies
+    ("recipes.main.custom", [WIDE | {"policy": "Wide"}], ["recipes.main.custom[0].policy", '"Wide"']),
+    ("recipes.main.custom", [WIDE | {"strategy": "Wide-4"}], ["recipes.main.custom[0].strategy", '"Wide-4"']),
+    ("recipes.main.custom", [WIDE | {"strategy": "wide M=1.2.3"}], ["main.custom[0].strategy", "wide M=1.2.3"]),
+    ("recipes.main.custom", [WIDE, WIDE], ["recipes.main", '"wide M=4" stands twice']),
+    ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
+    ("main.sample", "beam M=10", ["main.sample", "'beam M=10' is no sample strategy", "sample T=1.0"]),
+    ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
+    # numbers
+    ("main.num_candidates", 11, ["main.num_candidates", "11", "recipes.main.sample.size (10)"]),
+    ("recipes.strategies.sample.size", 9, ["num_candidates", "10", "recipes.strategies.sample.size (9)"]),
+    ("recipes.strategies.sample", {"size": 9, "temperatures": [0.7]}, ["10", "recipes.strategies.sample.size (9)"]),
+    ("recipes.main.sample.temperatures", [0.0], ["temperatures[0]"]),
+    ("datasets.coqa.questions", -3, ["questions", "-3"]),
+    ("datasets.coqa.questions", "many", ["questions", '"many"']),
+    ("datasets.coqa.few_shot", 3, ["few_shot", "write few_shot: 0"]),
+    ("grid.0.questions", 99, ["grid[0].questions", "99", "24"]),
+    ("scoring.widths.budgets.+", 16, ["scoring.widths.budgets", "16", "sample.size 15"]),
+    ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
+    # what stands twice
+    ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
+    ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
+    ("grid.0.scorers.+", "lexical", ["grid[0].scorers", '"lexical" stands twice']),
+    ("evaluation.metrics.+", "PRR", ["evaluation.metrics", '"PRR" stands twice']),
+    ("grid.+", DEMO["grid"][0], ["grid[5]", "already in grid[0]"]),
+    ("recipes.strategies.sample.temperatures.+", 0.7, ["recipes.strategies.sample.temperatures: 0.7 stands twice"]),
+    ("recipes.strategies.diverse.groups.+", 5, ["recipes.strategies.diverse.groups: 5 stands twice"]),
+    ("recipes.strategies.diverse.penalties.+", 2, ["recipes.strategies.diverse.penalties: 2.0 stands twice"]),
+    ("recipes.strategies.hybrid.beams.+", 9, ["recipes.strategies.hybrid.beams: 9 stands twice"]),
+    ("recipes.widths.beam.widths.+", 15, ["recipes.widths.beam.widths: 15 stands twice"]),
+    ("scoring.strategies.epsilon.+", 0.1, ["scoring.strategies.epsilon: 0.1 stands twice"]),
+    ("scoring.strategies.alpha.+", 0.99, ["scoring.strategies.alpha: 0.99 stands twice"]),
+    ("scoring.strategies.fixed_k.+", 10, ["scoring.strategies.fixed_k: 10 stands twice"]),
+    ("scoring.widths.budgets.+", 15, ["scoring.widths.budgets: 15 stands twice"]),
+    # keys of the first version
+    ("wave", 4, ["wave: 4: ", "now called 'batch_questions'"]),
+    ("one_ending", True, ["one_ending: true: ", "now called 'merge_stop_tokens'"]),
+    ("produced", ["greedy"], ["produced: ", "now called 'answer_source'"]),
+    ("recipes.main.own", [], ["recipes.main.own: ", "now called 'custom'"]),
+    ("scorers.embedding.same_meaning", 0.8, ["same_meaning: 0.8: ", "now called 'equivalence_threshold'"]),
+    ("scorers.embedding.stand_in_for", "x", ["scorers.embedding.stand_in_for: ", "now called 'proxy_for'"]),
+    ("quality.stand_in_for", "x", ["quality.stand_in_for: ", "now called 'proxy_for'"]),
+    ("main.size", 10, ["main.size: 10: ", "now called 'num_candidates'"]),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "told"), CASES)
+def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], tmp_path: Path) -> None:
+    message = refused(tmp_path, changed(DEMO, key, value))
+    assert [words for words in told if words not in message] == [], message
+
+
+def test_a_hybrid_which_draws_too_is_no_main_search(tmp_path: Path) -> None:
+    content = changed(changed(DEMO, "recipes.main.hybrid", {"size": 10, "beams": [5]}), "main.beam", "hybrid B=5")
+    assert "main.beam: 'hybrid B=5' is no search" in refused(tmp_path, content)
+
+
+def test_a_recipe_without_any_answer_to_judge_is_told(tmp_path: Path) -> None:
+    content = changed(changed(DEMO, "answer_source", ["top_beam"]), "recipes.pool.beam", DROP)
+    message = refused(tmp_path, content)
+    assert "answer_source: recipes.pool decodes none of top_beam; add greedy" in message
+
+
+def test_a_misspelt_key_is_told_before_the_one_missing_for_it(tmp_path: Path) -> None:
+    assert "did you mean 'seed'" in refused(tmp_path, changed(changed(DEMO, "seed", DROP), "sed", 1))
+
+
+def test_a_machine_key_of_the_first_version_is_refused_with_its_new_name() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: memo_root: .*now called 'cache_root'"):
+        load_machine({"memo_root": "x"})
+
+
+@pytest.mark.parametrize("name", ["demo", "paper", "real"])
+def test_shipped_studies_are_valid(name: str) -> None:
+    assert load_study(study_path(name)).models
+
+
+def test_the_demo_runs_every_recipe_of_the_paper() -> None:
+    demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
+    assert demo.recipes == paper.recipes
+    assert {entry.recipe for entry in demo.grid} == set(paper.recipes)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("seed: 1\nseed: 2\n")
+    with pytest.raises(BeamUQError, match=r"twice\.yaml.*'seed' stands twice"):
+        load_study(path)
+
+
+def test_yaml_tags_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tag.yaml"
+    path.write_text("title: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(BeamUQError, match=r"tag\.yaml: not valid YAML"):
+        load_study(path)
+
+
+def test_an_unknown_study_suggests_a_near_one() -> None:
+    with pytest.raises(BeamUQError, match="did you mean 'demo'"):
+        study_path("dmo")
+
+
+def test_an_unknown_machine_key_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: devise: .*did you mean 'device'"):
+        load_machine({"devise": "cpu"})
+
+
+@pytest.mark.parametrize("key", ["models_root", "datasets_root"])
+@pytest.mark.parametrize("place", ["/big disk/models", "it's", "$HOME/models", "~nobody-of-this-name/models", ""])
+def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place: str) -> None:
+    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path of letters") as error:
+        load_machine({key: place})
+    assert "\n" not in str(error.value)
+
+
+def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    keys = ("data_root", "models_root", "datasets_root", "cache_root")
+    machine = load_machine({key: f"~/{key}" for key in keys})
+    assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
+    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "cache_root")})
+    assert (as_written.data_root, as_written.cache_root) == ("./a//~/data_root", "./a//~/cache_root")
+
+
+def test_a_folder_at_home_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    content = copy.deepcopy(DEMO)
+    content["models"]["smollm2-135m-chat"]["source"] = "folder:~/model"
+    content["datasets"]["coqa"]["source"] = "folder:~/data"
+    content["scorers"]["embedding"]["source"] = "folder:~/scorer"
+    content["quality"] = {
+        "metric": "alignscore",
+        "title": "AlignScore",
+        "source": "folder:~/a",
+        "backbone": "folder:~/b",
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    study = load_study(tmp_path / "mine.yaml")
+    named = study.models["smollm2-135m-chat"], study.datasets["coqa"], study.scorers["embedding"], study.quality
+    ends = ("model", "data", "scorer", "a")
+    assert [each.source for each in named] == [f"folder:/home/someone/{end}" for end in ends]
+    assert study.quality.backbone == "folder:/home/someone/b"
+
+
+def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.yaml").write_text("title: x")
+    assert study_path("~/mine.yaml") == tmp_path / "mine.yaml"
+
+
+@pytest.mark.parametrize("name", ["my study", "study;id", "{model}", "-n", "über"])
+def test_a_study_whose_name_is_no_folder_of_a_command_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text("title: x")
+    with pytest.raises(BeamUQError, match=r"config\.yaml: study: .*rename the file"):
+        study_path(str(path))
+
+
+def test_a_scorer_that_nothing_asks_is_not_fetched(tmp_path: Path) -> None:
+    content = copy.deepcopy(DEMO)
+    content["scorers"]["unused"] = content["scorers"]["embedding"] | {"source": "hub:someone/unused"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    assert "hub:someone/unused" not in Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses
+    content["main"]["scorer"] = "unused"  # the judge of CCP, in no cell of the grid
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content | {"exhibits": []}))
+    assert Plan.load({"study": str(tmp_path / "mine.yaml")}).grid.model_uses["hub:someone/unused"] == "scorer unused"
+
+
+def test_a_missing_data_root_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match=r"data_root.*trivia_qa.*does not exist|data_root.*does not exist"):
+        Plan.load({"study": "real", "data_root": str(tmp_path)})

@@ -1,0 +1,143 @@
+"""What a study's grid supplies: which cells exist, and which stand for those that the paper shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import GridEntry, Study
+
+Cell = tuple[str, str]  # model, dataset
+
+
+def entry(study: Study, recipe: str, model: str, dataset: str) -> GridEntry | None:
+    """The grid's entry of this cell, or None."""
+    for found in study.grid:
+        if found.recipe == recipe and model in found.models and dataset in found.datasets:
+            return found
+    return None
+
+
+def covers(study: Study, recipe: str, model: str, dataset: str, scorer: str = "") -> bool:
+    """Whether the grid has the cell and, where one is named, scores it with ``scorer``."""
+    found = entry(study, recipe, model, dataset)
+    return found is not None and (not scorer or scorer in found.scorers)
+
+
+def models(study: Study, recipe: str) -> list[str]:
+    """Models that the grid runs with ``recipe``, in the study's order."""
+    return [m for m in study.models if any(e.recipe == recipe and m in e.models for e in study.grid)]
+
+
+def datasets(study: Study, recipe: str, model: str = "") -> list[str]:
+    """Datasets that the grid runs with ``recipe`` (and ``model``), in the study's order."""
+    return [
+        d
+        for d in study.datasets
+        if any(e.recipe == recipe and d in e.datasets and (not model or model in e.models) for e in study.grid)
+    ]
+
+
+def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Model → datasets of the main recipe under the main scorer; every model must have every dataset.
+
+    Raises
+    ------
+    BeamUQError
+        If a cell is missing: a mean over other datasets would not be comparable.
+    """
+    recipe, scorer = study.main.recipe, study.main.scorer
+    wanted = datasets(study, recipe)
+    found = list(chosen) or models(study, recipe)
+    if not found or not wanted:
+        raise BeamUQError(f"the grid never runs recipe {recipe!r}; add it to grid")
+    for model in found:
+        for dataset in wanted:
+            if not covers(study, recipe, model, dataset, scorer):
+                raise BeamUQError(
+                    f"the grid lacks {model}/{dataset} in recipe {recipe!r} with scorer {scorer!r}; add it to grid"
+                )
+    return dict.fromkeys(found, wanted)
+
+
+def first_model(study: Study, preferred: str, usable: Callable[[str], bool]) -> str:
+    """The paper's model where the study has it, else its first base model, else its first, among the usable ones.
+
+    Raises
+    ------
+    BeamUQError
+        If none is usable.
+    """
+    found = [model for model in study.models if usable(model)]
+    if not found:
+        raise BeamUQError("no model of the grid has what it draws; extend grid or drop the exhibit")
+    if preferred in found:
+        return preferred
+    return next((model for model in found if study.models[model].style == "base"), found[0])
+
+
+def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
+    """The cell of the main recipe that an exhibit about ``model`` on ``dataset`` shows, another model standing in.
+
+    Raises
+    ------
+    BeamUQError
+        If the grid runs the main recipe on that dataset with no model (under that scorer).
+    """
+    recipe = study.main.recipe
+    if dataset not in study.datasets:
+        raise BeamUQError(f"shows dataset {dataset!r}, which the study lacks (it has {', '.join(study.datasets)})")
+    return first_model(study, model, lambda m: covers(study, recipe, m, dataset, scorer)), dataset
+
+
+def candidate_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
+    """Candidates of the main recipe, and the questions for their order and groups."""
+    return [Artifact("candidates", dataset, model, study.main.recipe), Artifact("questions", dataset)]
+
+
+def score_artifacts(study: Study, model: str, dataset: str, recipe: str = "") -> list[Artifact]:
+    """Scores under the main scorer and quality, of the main recipe unless told, and the questions."""
+    recipe = recipe or study.main.recipe
+    return [
+        Artifact("scores", dataset, model, recipe, study.main.scorer),
+        Artifact("quality", dataset, model, recipe, metric=study.quality.metric),
+        Artifact("questions", dataset),
+    ]
+
+
+def answer_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
+    """Candidates, questions, scores and quality of the main recipe."""
+    return [*candidate_artifacts(study, model, dataset), *score_artifacts(study, model, dataset)[:2]]
+
+
+def evaluation_artifacts(cells: Sequence[Cell], recipe: str, scorer: str) -> list[Artifact]:
+    """Evaluation and replicates of each cell, one behind the other."""
+    return [
+        Artifact(kind, model=model, dataset=dataset, recipe=recipe, scorer=scorer)
+        for model, dataset in cells
+        for kind in ("evaluation", "replicates")
+    ]
+
+
+def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str] = ()) -> str | None:
+    """The first recipe of the grid that scores ``methods`` at several M in this cell under the main scorer, or None.
+
+    Both forms of a method are scored only where the recipe decodes the main samples and the main beams.
+    """
+    main = study.main
+    for found in study.grid:
+        scoring, decoded = study.scoring[found.recipe], set(study.recipes[found.recipe].strategies())
+        scored = scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded
+        if scored and covers(study, found.recipe, model, dataset, main.scorer):
+            return found.recipe
+    return None
+
+
+def shown_instead(study: Study, wanted: Sequence[str], shown: Sequence[str]) -> str:
+    """A sentence where models that the paper shows are not the ones shown, else nothing."""
+    missing = [model for model in wanted if model not in shown]
+    if not missing:
+        return ""
+    titles = ", ".join(study.models[model].title for model in dict.fromkeys(shown))
+    return f"The paper shows {', '.join(missing)}, not in this study's grid; shown: {titles}."

@@ -1,0 +1,139 @@
+"""Every table and figure of the paper: its label, and the builder with the parameters that make it.
+
+To add one, add it to this list; the builders are in the other modules of this package.
+"""
+
+from __future__ import annotations
+
+from beamuq.errors import BeamUQError, hint
+from beamuq.exhibits import ablation_tables, candidate_count_curves, captions
+from beamuq.exhibits.ablation_tables import AblationTable
+from beamuq.exhibits.accuracy_table import AccuracyTable
+from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
+from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
+from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
+from beamuq.exhibits.exhibit_types import Exhibit
+from beamuq.exhibits.method_tables import MethodTable
+from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
+from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
+from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
+from beamuq.exhibits.worked_examples import WorkedExamples
+from beamuq.study_config import Study
+
+GEMMA = "gemma-3-4b-base"
+
+EXHIBITS: tuple[Exhibit, ...] = (
+    # What there is: datasets, methods, prompts
+    DatasetSizes("test_datasets"),
+    MethodCategories("lmpoly_methods"),
+    PromptTemplates("prompts"),
+    AccuracyTable("base_accs"),
+    # Every method; a table a model, qa_<label>, comes by the study's models
+    MethodTable("qa_mean_prr", columns="models"),
+    MethodTable(
+        "topbeam_scoring",
+        columns="models",
+        what="PRR (higher is better) of the top beam",
+        answer_source="top_beam",
+        sentences=("Quality and every method are those of the search's first beam instead of the greedy answer.",),
+    ),
+    MethodTable("abl_rocauc", model=GEMMA, metric="ROC-AUC"),
+    MethodTable("abl_prauc", model=GEMMA, metric="PR-AUC"),
+    MethodTable(
+        "abl_other_methods",
+        model=GEMMA,
+        what="PRR (higher is better) of further methods in both forms",
+        methods=("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY),
+        sentences=(
+            "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
+            "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
+        ),
+    ),
+    MethodTable("abl_crossencoder", model=GEMMA, methods=captions.CONSISTENCY, cross_encoder=True),
+    # One setting varied
+    AblationTable(
+        "abl_sampling",
+        scores=("every_strategy",),
+        methods=captions.GRAPH,
+        stub=("Candidates", "Setting"),
+        what="PRR (higher is better) for different ways of generating candidates",
+        rows=ablation_tables.strategy_rows,
+        sentences=ablation_tables.strategy_sentences,
+    ),
+    AblationTable(
+        "abl_normalization",
+        scores=("epsilon",),
+        methods=captions.GRAPH,
+        stub=("Floor",),
+        what="PRR (higher is better) for floors ε on the mass of each beam",
+        rows=ablation_tables.floor_rows,
+        sentences=ablation_tables.floor_sentences,
+    ),
+    AblationTable(
+        "abl_ecc_params",
+        scores=("alpha", "fixed_k"),
+        methods=("Eccentricity", "EigVecDissimilarity"),
+        stub=("Embedding",),
+        what="PRR (higher is better) for different embeddings by the graph Laplacian",
+        rows=ablation_tables.embedding_rows,
+        sentences=ablation_tables.embedding_sentences,
+    ),
+    # Figures of candidates
+    SamplesAndBeams("sampling_vs_beamsearch"),
+    RedundantSamples("redundancy"),
+    MassAboveThreshold("beam_mass_threshold"),
+    CoveredMassFigure("abl_prob_mass"),
+    # Figures of PRR
+    PrrByAnswerLength("abl_length"),
+    RejectionCurvesFigure("prr_curves"),
+    CandidateCountCurves(
+        "abl_nsamples",
+        series=candidate_count_curves.GRAPH_SERIES,
+        what="PRR by number of candidates",
+        shows=f"PRR (higher is better) against the number of candidates M for {captions.listing(captions.GRAPH)}: "
+        "the first M samples, and a beam search of width M with probability weights.",
+        draw=candidate_count_curves.draw_graph_methods,
+        sentences=("At M = 1 the only beam is the greedy answer itself.",),
+    ),
+    CandidateCountCurves(
+        "sement_different_nsamples",
+        series=tuple(candidate_count_curves.ENTROPY_STYLES),
+        what="Semantic Entropy and Dissimilarity by number of candidates",
+        shows="PRR (higher is better) against the number of candidates M for Semantic Entropy of the first M samples "
+        "(entropy of the clusters' counts) and for Dissimilarity of samples and of beams.",
+        draw=candidate_count_curves.draw_entropy,
+    ),
+    CurvesAcrossCells("rebuttal_nsamples_across_data"),
+    # Worked examples
+    WorkedExamples("triviaqa-gemma4b", dataset="triviaqa", count=2),
+    WorkedExamples("webq-gemma4b", dataset="webquestions", count=2),
+    WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
+)
+
+
+def labels(study: Study) -> list[str]:
+    """Every label that exists for this study, whether or not its grid can supply it; tables first."""
+    found = _by_label(study).values()
+    return [item.label for item in sorted(found, key=lambda item: (item.kind != "table", item.label))]
+
+
+def exhibit(label: str, study: Study) -> Exhibit:
+    """The exhibit of this label.
+
+    Raises
+    ------
+    BeamUQError
+        If there is none; the message suggests the nearest.
+    """
+    found = _by_label(study)
+    if label not in found:
+        raise BeamUQError(f"{label!r}: no such exhibit; {hint(label, labels(study))}")
+    return found[label]
+
+
+def _by_label(study: Study) -> dict[str, Exhibit]:
+    """The list, and the table of each of the study's models."""
+    by_model = [
+        MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
+    ]
+    return {item.label: item for item in (*EXHIBITS, *by_model)}

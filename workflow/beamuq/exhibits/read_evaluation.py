@@ -1,0 +1,118 @@
+"""Measurements of a cell as the exhibits read them, and their mean over datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation import bootstrap
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.methods.registry import stored_variant
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import from_print
+from beamuq.study_config import Study
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """What a measurement is of, within one cell. ``variant`` as stored."""
+
+    metric: str
+    method: str
+    variant: str
+    setting: str = ""
+    answer_source: str = "greedy"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value with its interval; ``value`` None: undefined, and ``note`` says why. ``n``: questions.
+
+    ``replicates`` [R]: one value a resample, NaN where undefined; None where they were not asked for.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    std: float | None
+    n: int
+    note: str = ""
+    replicates: NDArray[np.floating] | None = field(default=None, compare=False, repr=False)
+
+
+class Measurements:
+    """One evaluation file, and its replicates where they were asked for, by :class:`Key`."""
+
+    def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact | None = None) -> None:
+        self.path = evaluation.path
+        self._rows: dict[Key, Measured] = {}
+        self._replicates: dict[Key, NDArray[np.float32]] = {}
+        for row in inputs[evaluation].table.to_pylist():
+            if row["subset"] == "all" and row["quality"] == study.quality.metric:
+                key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
+                self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
+        self._paired = replicates is not None
+        if replicates is not None:
+            table = inputs[replicates].table
+            values = table.column("values").combine_chunks()
+            flat, offsets = values.values.to_numpy(), values.offsets.to_numpy()
+            for position, row in enumerate(table.drop_columns(["values"]).to_pylist()):
+                if row["subset"] == "all" and row["quality"] == study.quality.metric:
+                    key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
+                    self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
+
+    def __getitem__(self, key: Key) -> Measured:
+        row = self._row(self._rows, key)
+        return replace(row, replicates=self.replicates(key)) if self._paired else row
+
+    def replicates(self, key: Key) -> NDArray[np.float32]:
+        """One value a resample, NaN where undefined."""
+        return self._row(self._replicates, key)
+
+    def _row(self, rows: dict[Key, T], key: Key) -> T:
+        if stored(key) not in rows:
+            raise BeamUQError(
+                f"{self.path}: no row for {' '.join(filter(None, stored(key)))}; run the evaluation again"
+            )
+        return rows[stored(key)]
+
+
+def read_measurements(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> dict[tuple[str, str], Measurements]:
+    """Model and dataset → the cell's measurements, from its evaluation and the replicates that follow it."""
+    pairs = zip(files[::2], files[1::2], strict=True)
+    return {(file.model, file.dataset): Measurements(study, inputs, file, replicates) for file, replicates in pairs}
+
+
+def stored(key: Key) -> Key:
+    """The key that the file uses for a printed one: some methods are printed without their variant."""
+    return key._replace(variant=stored_variant(key.method, key.variant))
+
+
+def stored_setting(study: Study, printed: str) -> str:
+    """``beam`` and the main temperature are the main line, ``""``; ``multinomial T=0.7`` is ``sample T=0.7``."""
+    strategy = from_print(printed)
+    return "" if strategy in ("beam", study.main.sample) else strategy
+
+
+def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key: Key, confidence: float) -> Measured:
+    """Mean of the cells' values; its interval from their stored replicates, each dataset resampled on its own (D13).
+
+    A value undefined in any cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
+    """
+    rows = [cell[key] for cell in cells]
+    n = sum(row.n for row in rows)
+    for title, row in zip(titles, rows, strict=True):
+        if row.value is None:
+            return Measured(None, None, None, None, n, f"{key.metric} is undefined on {title}: {row.note}")
+    values = np.array([row.value for row in rows], dtype=np.float64)
+    replicates = np.stack([cell.replicates(key) for cell in cells]).astype(np.float64)
+    estimate = bootstrap.mean_over(values, replicates, confidence)
+    return Measured(
+        float(values.mean()), estimate.low, estimate.high, estimate.std, n, estimate.note, replicates.mean(axis=0)
+    )

@@ -1,0 +1,144 @@
+"""The cells of a study, and what each of them needs: which scorers, statistics, judges and produced answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from beamuq.errors import BeamUQError
+from beamuq.judged_answer import strategy_of
+from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
+
+CCP, P_TRUE, SAR = STATISTICS
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One generation: a model on so many questions of a dataset with a recipe; ``scorers``: it is evaluated under."""
+
+    model: str
+    dataset: str
+    recipe: str
+    questions: int
+    scorers: tuple[str, ...]
+
+    def table(self, kind: str, **further: str) -> Artifact:
+        """The cell's table of this kind; ``further`` names its scorer or metric."""
+        return Artifact(kind, model=self.model, dataset=self.dataset, recipe=self.recipe, **further)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Everything that a study's own text says of its jobs, without a file being looked at."""
+
+    study: Study
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str, str], GridCell]:
+        """By model, dataset and recipe, in the study's order."""
+        return {
+            (model, dataset, entry.recipe): GridCell(
+                model,
+                dataset,
+                entry.recipe,
+                entry.questions or self.study.datasets[dataset].questions,
+                tuple(entry.scorers),
+            )
+            for entry in self.study.grid
+            for model in entry.models
+            for dataset in entry.datasets
+        }
+
+    def cell(self, model: str, dataset: str, recipe: str) -> GridCell:
+        """One cell. Raises BeamUQError if the grid has none such."""
+        try:
+            return self.cells[model, dataset, recipe]
+        except KeyError:
+            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there") from None
+
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets that any cell asks, in the order of the grid."""
+        return list({cell.dataset: None for cell in self.cells.values()})
+
+    # -- what a recipe's methods need ----------------------------------------------------------------------------
+
+    def statistics_of(self, recipe: str) -> set[str]:
+        """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
+        return {
+            need
+            for name in self.study.scoring[recipe].methods
+            for need in resolve(name).all_needs
+            if need in STATISTICS
+        }
+
+    def judges_of(self, recipe: str) -> dict[str, str]:
+        """The scorers that CCP ("nli") and SAR ("relevance") ask of a recipe's answers."""
+        asked, main = self.statistics_of(recipe), self.study.main
+        judges = {"nli": main.scorer} if CCP in asked else {}
+        return judges | ({"relevance": main.relevance} if SAR in asked and main.relevance else {})
+
+    def scorers_of(self, cell: GridCell) -> list[str]:
+        """The scorers whose similarities a cell needs, sorted: its own, and the judge of SAR's."""
+        relevance = self.judges_of(cell.recipe).get("relevance")
+        return sorted({*cell.scorers, *([relevance] if relevance else [])})
+
+    def decoded(self, strategy: str, recipe: str) -> str | None:
+        """``strategy`` if this recipe decodes it."""
+        return strategy if strategy in self.study.recipes[recipe].strategies() else None
+
+    def produced_answers(self, recipe: str) -> tuple[str, ...]:
+        """The study's produced answers that this recipe decodes."""
+        beam = self.study.main.beam
+        return tuple(name for name in self.study.answer_source if self.decoded(strategy_of(name, beam), recipe))
+
+    # -- tables of the study -------------------------------------------------------------------------------------
+
+    @cached_property
+    def generations(self) -> list[Artifact]:
+        """The candidates of every cell."""
+        return [cell.table("candidates") for cell in self.cells.values()]
+
+    @cached_property
+    def evaluations(self) -> list[Artifact]:
+        """The evaluation of every cell under every scorer of it."""
+        return [cell.table("evaluation", scorer=scorer) for cell in self.cells.values() for scorer in cell.scorers]
+
+    @cached_property
+    def questions(self) -> list[Artifact]:
+        """The questions of every dataset asked."""
+        return [Artifact("questions", dataset=dataset) for dataset in self.datasets]
+
+    @cached_property
+    def prompts(self) -> list[Artifact]:
+        """The prompts of every style and dataset, sorted."""
+        used = {(self.study.models[cell.model].style, cell.dataset) for cell in self.cells.values()}
+        return [Artifact("prompts", style=style, dataset=dataset) for style, dataset in sorted(used)]
+
+    @cached_property
+    def measured(self) -> list[Artifact]:
+        """The table of every job whose time and memory is measured."""
+        found: list[Artifact] = []
+        for cell in self.cells.values():
+            found += [cell.table("candidates"), cell.table("quality", metric=self.study.quality.metric)]
+            found += [cell.table("statistics")] if self.statistics_of(cell.recipe) else []
+            found += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
+            found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
+        return found
+
+    # -- models of the study -------------------------------------------------------------------------------------
+
+    @cached_property
+    def model_uses(self) -> dict[str, str]:
+        """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
+        study, quality, cells = self.study, self.study.quality, self.cells.values()
+        asked = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
+        loaded = [(study.models[name].source, f"model {name}") for name in {cell.model: None for cell in cells}]
+        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in asked and s.source]
+        loaded += [(source, f"quality {quality.metric}") for source in (quality.source, quality.backbone) if source]
+        uses: dict[str, list[str]] = {}
+        for source, use in loaded:
+            uses.setdefault(source, []).append(use)
+        return {source: ", ".join(dict.fromkeys(of_source)) for source, of_source in uses.items()}

@@ -1,0 +1,379 @@
+"""The job of every rule of one study on one machine: a method a rule, called like it.
+
+A job holds what can change its result and nothing of how a machine runs it, so that Snakemake, which compares it,
+reruns exactly the jobs that changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from beamuq import plugins
+from beamuq.comparison.files_held_against_print import needed_files
+from beamuq.comparison.tolerances_and_families import DECLARED_FILES
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.metrics_of_scores import EvaluationSettings
+from beamuq.exhibits import list_of_exhibits
+from beamuq.machine_config import Machine
+from beamuq.methods.score_all_methods import ScoringSettings
+from beamuq.models import devices
+from beamuq.parquet_tables import Artifact
+from beamuq.plan import job_types as types
+from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
+from beamuq.plan.code_inputs import step_sources
+from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
+from beamuq.study_config import PROMPTS
+
+# Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
+# rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
+FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 2, "similarity": 2, "quality": 1}
+
+
+class SnakemakeWildcards(Protocol):
+    """A rule's wildcards; which ones are there depends on the rule."""
+
+    def __getattr__(self, name: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Every job of a study; ``wildcards`` are those of the rule that a method is called like."""
+
+    machine: Machine
+    grid: Grid
+    paths: Paths
+
+    # -- fetching ------------------------------------------------------------------------------------------------
+
+    def fetch_model(self, wildcards: SnakemakeWildcards) -> types.FetchModelJob:
+        sources = {model_folder_name(source): source for source in self.grid.model_uses}
+        if wildcards.folder not in sources:
+            raise BeamUQError(
+                f"{self.paths.study_file}: no model, scorer or quality of this study is called {wildcards.folder!r}"
+            )
+        return types.FetchModelJob(source=sources[wildcards.folder], **self.paths.outputs("fetch_model", wildcards))
+
+    def fetch_dataset(self, wildcards: SnakemakeWildcards) -> types.FetchDatasetJob:
+        dataset = self.grid.study.datasets[wildcards.dataset]
+        return types.FetchDatasetJob(
+            source=dataset.source,
+            config=dataset.config,
+            adapter=dataset.adapter,
+            split_name=wildcards.split,
+            **self.paths.outputs("fetch_dataset", wildcards),
+        )
+
+    def fetched_page(self, wildcards: SnakemakeWildcards) -> types.FetchedPageJob:
+        datasets = {key: self.grid.study.datasets[key] for key in self.grid.datasets}
+        told = {key: [dataset.source, dataset.licence, dataset.split] for key, dataset in datasets.items()}
+        return types.FetchedPageJob(
+            fetched=tuple(self.fetched),
+            lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
+            machine=self.machine.model_dump(include={"study", "data_root", "models_root", "datasets_root"}),
+            told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
+            rerun_on=_code("fetched_page"),
+            **self.paths.outputs("fetched_page", wildcards),
+        )
+
+    @property
+    def fetched(self) -> list[Path]:
+        """Every model, scorer and dataset split that has to be brought here."""
+        files = [self.paths.model_manifest(source) for source in self.grid.model_uses if not _is_folder(source)]
+        for key in self.grid.datasets:
+            if self.paths.is_fetched(self.grid.study.datasets[key]):
+                files += self.paths.splits(self.grid.study, key).values()
+        return sorted(set(files))
+
+    # -- questions and prompts -----------------------------------------------------------------------------------
+
+    def questions(self, wildcards: SnakemakeWildcards) -> types.QuestionsJob:
+        dataset = self.grid.study.datasets[wildcards.dataset]
+        return types.QuestionsJob(
+            settings=types.QuestionsSettings(
+                dataset=wildcards.dataset,
+                adapter=dataset.adapter,
+                seed=self.grid.study.seed,
+                questions=dataset.questions,
+                few_shot=dataset.few_shot,
+            ),
+            format=FORMATS["questions"],
+            **self.paths.splits(self.grid.study, wildcards.dataset),
+            **self.paths.outputs("questions", wildcards),
+        )
+
+    def prompts(self, wildcards: SnakemakeWildcards) -> types.PromptsJob:
+        template = PROMPTS / wildcards.style / f"{self.grid.study.datasets[wildcards.dataset].adapter}.txt"
+        return types.PromptsJob(
+            template=_relative(template),
+            settings=types.PromptsSettings.model_validate({"style": wildcards.style, "dataset": wildcards.dataset}),
+            format=FORMATS["prompts"],
+            **self.paths.outputs("questions", wildcards),
+            **self.paths.outputs("prompts", wildcards),
+        )
+
+    # -- decoding and what is asked of its answers ---------------------------------------------------------------
+
+    def candidates(self, wildcards: SnakemakeWildcards) -> types.CandidatesJob:
+        """The whole cell; where decoding is cut into shards, what puts them together."""
+        job, count = types.CandidatesJob(**self._decoding("candidates", wildcards)), self.machine.shards
+        shards = (job.candidates.with_suffix(".shards") / f"{k}-of-{count}.parquet" for k in range(1, count + 1))
+        return job.model_copy(
+            update={
+                "shards": tuple(shards) if count > 1 else (),
+                "shard_benchmarks": shard_benchmarks(self.paths.results, self._cell(wildcards).table("candidates")),
+            }
+        )
+
+    def candidates_shard(self, wildcards: SnakemakeWildcards) -> types.CandidatesShardJob:
+        return types.CandidatesShardJob(**self._decoding("candidates_shard", wildcards), shard=wildcards.shard)
+
+    def _decoding(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
+        study, cell = self.grid.study, self._cell(wildcards)
+        model, recipe = study.models[cell.model], study.recipes[cell.recipe]
+        return {
+            "prompts": self.paths.table(Artifact("prompts", style=model.style, dataset=cell.dataset)),
+            "model": self.paths.model_manifest(model.source),
+            "settings": types.CandidatesSettings(
+                cell={"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe},
+                recipe=recipe.model_dump(mode="json", exclude_none=True),
+                questions=cell.questions,
+                max_new_tokens=study.datasets[cell.dataset].max_new_tokens,
+                newline_stops=study.newline_stops,
+                merge_stop_tokens=study.merge_stop_tokens,
+                seed=study.seed,
+                batch_questions=study.batch_questions,
+                style=model.style,
+                enable_thinking=model.enable_thinking,
+                format=FORMATS["candidates"],
+            ),
+            "device": self.device,
+            "dtype": self.dtype,
+            "rerun_on": _plugin_files(search.policy for search in recipe.custom or ()),
+            **self.paths.outputs(rule, wildcards),
+        }
+
+    def similarity(self, wildcards: SnakemakeWildcards) -> types.SimilarityJob:
+        cell, scorer = self._cell(wildcards), self.grid.study.scorers[wildcards.scorer]
+        return types.SimilarityJob(
+            candidates=self.paths.table(cell.table("candidates")),
+            model=self._model(scorer.source),
+            settings=types.SimilaritySettings(
+                name=wildcards.scorer,
+                kind=scorer.kind,
+                source=scorer.source,
+                answer_source=self.grid.produced_answers(cell.recipe),
+                beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
+                format=FORMATS["similarity"],
+            ),
+            device=self.device,
+            dtype=self.dtype,
+            rerun_on=_plugin_files([scorer.kind]),
+            **self.paths.outputs("similarity", wildcards),
+        )
+
+    def quality(self, wildcards: SnakemakeWildcards) -> types.QualityJob:
+        cell, quality = self._cell(wildcards), self.grid.study.quality
+        adapter = self.grid.study.datasets[cell.dataset].adapter
+        return types.QualityJob(
+            questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            candidates=self.paths.table(cell.table("candidates")),
+            model=self._model(quality.source),
+            backbone=self._model(quality.backbone),
+            settings=types.QualitySettings(
+                metric=quality.metric,
+                source=quality.source,
+                backbone=quality.backbone,
+                normalizer="coqa" if adapter == "coqa" else "triviaqa",
+                answer_source=self.grid.produced_answers(cell.recipe),
+                beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
+                format=FORMATS["quality"],
+            ),
+            device=self.device,
+            dtype=self.dtype,
+            rerun_on=_plugin_files([quality.metric]),
+            **self.paths.outputs("quality", wildcards),
+        )
+
+    def statistics(self, wildcards: SnakemakeWildcards) -> types.StatisticsJob:
+        """It loads the models that the cell's methods ask, never one that they do not."""
+        study, main, cell = self.grid.study, self.grid.study.main, self._cell(wildcards)
+        asked, model = self.grid.statistics_of(cell.recipe), self.grid.study.models[cell.model]
+        judges = {use: study.scorers[name] for use, name in self.grid.judges_of(cell.recipe).items()}
+        ccp, relevance = judges.get("nli"), judges.get("relevance")
+        return types.StatisticsJob(
+            questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            candidates=self.paths.table(cell.table("candidates")),
+            template=_relative(PROMPTS / "p_true.txt") if P_TRUE in asked else None,
+            language_model=self._model(model.source) if P_TRUE in asked or SAR in asked else None,
+            nli=self._model(ccp.source) if ccp else None,
+            relevance=self._model(relevance.source) if relevance else None,
+            settings=types.StatisticsSettings(
+                answer_source=self.grid.produced_answers(cell.recipe),
+                beam=self.grid.decoded(main.beam, cell.recipe),
+                sample=self.grid.decoded(main.sample, cell.recipe),
+                style=model.style,
+                enable_thinking=model.enable_thinking,
+                p_true=P_TRUE in asked,
+                ccp=types.CcpJudge(kind=ccp.kind, equivalence_threshold=ccp.equivalence_threshold) if ccp else None,
+                relevance=types.RelevanceJudge(kind=relevance.kind) if relevance else None,
+                format=FORMATS["statistics"],
+            ),
+            device=self.device,
+            dtype=self.dtype,
+            rerun_on=_plugin_files(judge.kind for judge in judges.values()),
+            **self.paths.outputs("statistics", wildcards),
+        )
+
+    # -- scores and their evaluation -----------------------------------------------------------------------------
+
+    def scores(self, wildcards: SnakemakeWildcards) -> types.ScoresJob[ScoringSettings]:
+        study, main, cell = self.grid.study, self.grid.study.main, self._cell(wildcards)
+        scoring, asked = study.scoring[cell.recipe], self.grid.statistics_of(cell.recipe)
+        relevance = self.grid.judges_of(cell.recipe).get("relevance")
+        settings: dict[str, Any] = {
+            "methods": scoring.methods,
+            "answer_source": self.grid.produced_answers(cell.recipe),
+            "main": {
+                "sample": self.grid.decoded(main.sample, cell.recipe),
+                "beam": self.grid.decoded(main.beam, cell.recipe),
+            },
+            "num_candidates": main.num_candidates,
+            "alpha": main.alpha,
+            "epsilon": main.epsilon,
+            "equivalence_threshold": study.scorers[wildcards.scorer].equivalence_threshold,
+            "sar_similarity": "file" if SAR in asked else None,
+            "recipe": cell.recipe,
+            "seed": study.seed,
+            "ablations": {
+                "epsilon": scoring.epsilon,
+                "alpha": scoring.alpha,
+                "K": scoring.fixed_k,
+                "budgets": scoring.budgets,
+                "strategies": study.recipes[cell.recipe].strategies()[1:] if scoring.every_strategy else [],
+            },
+        }
+        return types.ScoresJob[ScoringSettings](
+            questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            candidates=self.paths.table(cell.table("candidates")),
+            similarity=self.paths.table(cell.table("similarity", scorer=wildcards.scorer)),
+            statistics=self.paths.table(cell.table("statistics")) if asked else None,
+            cross_similarity=self.paths.table(cell.table("similarity", scorer=relevance)) if relevance else None,
+            settings=ScoringSettings.model_validate(settings, strict=False),
+            rerun_on=_code("scores") + _plugin_files(scoring.methods),
+            **self.paths.outputs("scores", wildcards),
+        )
+
+    def evaluation(self, wildcards: SnakemakeWildcards) -> types.EvaluationJob[EvaluationSettings]:
+        quality, cell = self.grid.study.quality, self._cell(wildcards)
+        further = {"quality": quality.metric, "threshold": quality.threshold, "seed": self.grid.study.seed}
+        return types.EvaluationJob[EvaluationSettings](
+            questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
+            quality=self.paths.table(cell.table("quality", metric=quality.metric)),
+            settings=EvaluationSettings.model_validate(self.grid.study.evaluation.model_dump() | further, strict=False),
+            rerun_on=_code("evaluation"),
+            **self.paths.outputs("evaluation", wildcards),
+        )
+
+    # -- exhibits and pages --------------------------------------------------------------------------------------
+
+    def study(self, wildcards: SnakemakeWildcards) -> types.StudyJob:
+        """The study in its own order, without what cannot change what exhibits and pages say."""
+        seen = self.grid.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
+        content = json.dumps(seen | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
+        return types.StudyJob(content=content, **self.paths.outputs("study", wildcards))
+
+    def table(self, wildcards: SnakemakeWildcards) -> types.TableJob:
+        return types.TableJob(**self._exhibit("table", wildcards))
+
+    def figure(self, wildcards: SnakemakeWildcards) -> types.FigureJob:
+        return types.FigureJob(**self._exhibit("figure", wildcards))
+
+    def _exhibit(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
+        """The job reruns on the tables that the exhibit reads, its own code, and what else it reads (templates)."""
+        exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
+        read = tuple(self.paths.table(artifact) for artifact in exhibit.artifacts(self.grid.study))
+        code = _code(rule, exhibit.module) + tuple(_relative(file) for file in exhibit.files(self.grid.study))
+        return {"name": wildcards.name, **self._page(rule, wildcards), "rerun_on": read + code}
+
+    def comparison(self, wildcards: SnakemakeWildcards) -> types.ComparisonJob:
+        """The job reruns on the tables it reads, and on printed values, errata, claims and tolerances."""
+        read = tuple(self.paths.table(artifact) for artifact in needed_files(self.grid.study))
+        code = _code("comparison") + tuple(map(_relative, DECLARED_FILES))
+        return types.ComparisonJob(**self._page("comparison", wildcards), rerun_on=read + code)
+
+    def overview(self, wildcards: SnakemakeWildcards) -> types.OverviewJob:
+        """The job reruns on every table of the grid up to its evaluations."""
+        manifests = {self.paths.model_manifest(s) for s in self.grid.model_uses if not _is_folder(s)}
+        read = (*self.grid.questions, *self.grid.prompts, *self.grid.measured)
+        return types.OverviewJob(
+            manifests=tuple(sorted(manifests)),
+            rerun_on=tuple(map(self.paths.table, read)) + _code("overview"),
+            **self._page("overview", wildcards),
+        )
+
+    def ledger(self, wildcards: SnakemakeWildcards) -> types.LedgerJob:
+        """The job reruns on measured tables and their benchmarks, so that whatever ran again is summed again.
+
+        A benchmark that is not beside its table is none of them: to ask for it would run its job again, on a GPU
+        perhaps, where results came without.
+        """
+        files = {self.paths.table(artifact): self.paths.benchmark(artifact) for artifact in self.grid.measured}
+        benchmarks = (benchmark for table, benchmark in files.items() if benchmark.exists() or not table.exists())
+        return types.LedgerJob(**self._page("ledger", wildcards), rerun_on=(*files, *benchmarks, *_code("ledger")))
+
+    def estimate(self, wildcards: SnakemakeWildcards) -> types.EstimateJob:  # noqa: ARG002  (as every rule's)
+        return types.EstimateJob(machine=self.machine.model_dump())
+
+    def _page(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
+        """The files of a job that reads the study and what lies beside it."""
+        return self.paths.outputs("study") | self.paths.outputs(rule, wildcards)
+
+    # -- the machine ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def device(self) -> types.Device:
+        """What models run on, "auto" settled by what is here."""
+        if self.machine.device != "auto":
+            return self.machine.device
+        return "cuda" if devices.present() == "cuda" else "cpu"
+
+    @cached_property
+    def dtype(self) -> types.Dtype:
+        """What models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
+        if self.machine.dtype != "auto":
+            return self.machine.dtype
+        return "bfloat16" if self.device == "cuda" else "float32"
+
+    def _cell(self, wildcards: SnakemakeWildcards) -> GridCell:
+        try:
+            return self.grid.cell(wildcards.model, wildcards.dataset, wildcards.recipe)
+        except BeamUQError as error:
+            raise BeamUQError(f"{self.paths.study_file}: {error}") from None
+
+    def _model(self, source: str | None) -> Path | None:
+        return self.paths.model_manifest(source) if source else None
+
+
+def _code(rule: str, *modules: str) -> tuple[Path, ...]:
+    return tuple(map(Path, step_sources(rule, *modules)))
+
+
+def _plugin_files(names: Iterable[str]) -> tuple[Path, ...]:
+    """The files of what comes from outside the package."""
+    return tuple(map(Path, plugins.source_files(names)))
+
+
+def _relative(path: Path) -> Path:
+    """As a path from here, so that two checkouts name the same inputs."""
+    return Path(os.path.relpath(path))
+
+
+def _is_folder(source: str) -> bool:
+    return source.startswith("folder:")

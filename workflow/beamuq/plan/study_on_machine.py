@@ -1,0 +1,172 @@
+"""One study on one machine: loaded and checked once, then asked by the rules for paths, jobs and resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from beamuq import plugins
+from beamuq.exhibits import list_of_exhibits
+from beamuq.machine_config import Machine, load_machine
+from beamuq.models import offline_and_secrets
+from beamuq.parquet_tables import file_name
+from beamuq.plan import check_study
+from beamuq.plan.cells_of_a_study import Grid
+from beamuq.plan.job_types import Job, MachineOptions
+from beamuq.plan.make_jobs import Jobs, SnakemakeWildcards
+from beamuq.plan.paths import Paths
+from beamuq.study_config import Study, load_study, study_path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study on one machine. ``name``: of its folders of results; ``path``: the study's file."""
+
+    study: Study
+    machine: Machine
+    name: str
+    path: Path
+
+    @classmethod
+    def load(cls, config: dict[str, Any]) -> Plan:
+        """Check the machine's configuration and its study, whole, before anything runs.
+
+        Raises
+        ------
+        BeamUQError
+            One line: file, key, value, fix.
+        """
+        machine = load_machine(config)
+        path = study_path(machine.study)
+        check_study.check_name(path)
+        plugins.make_importable(path)
+        plan = cls(load_study(path), machine, path.stem, path)
+        check_study.check_study(plan.grid, plan.paths)
+        return plan
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The study's cells and what they need."""
+        return Grid(self.study)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Where the study's files lie."""
+        return Paths(self.name, self.path, self.machine)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The job of every rule."""
+        return Jobs(self.machine, self.grid, self.paths)
+
+    # -- targets -------------------------------------------------------------------------------------------------
+
+    def exhibits(self, kind: str) -> list[str]:
+        """The study's exhibits that are a "table" or a "figure"."""
+        return [name for name in self.study.exhibits if list_of_exhibits.exhibit(name, self.study).kind == kind]
+
+    @property
+    def tables(self) -> list[Path]:
+        """One file of each table of the study."""
+        return [self.paths.results / "tables" / f"{name}.csv" for name in self.exhibits("table")]
+
+    @property
+    def figures(self) -> list[Path]:
+        """One file of each figure of the study."""
+        return [self.paths.figures / f"{name}.pdf" for name in self.exhibits("figure")]
+
+    @property
+    def pages(self) -> list[Path]:
+        """The pages on the study as a whole."""
+        return [self.paths.results / f"{name}.html" for name in ("overview", "ledger", "comparison")]
+
+    @property
+    def evaluations(self) -> list[Path]:
+        """Every evaluation of the grid."""
+        return [self.paths.table(artifact) for artifact in self.grid.evaluations]
+
+    @property
+    def generations(self) -> list[Path]:
+        """The candidates of every cell of the grid."""
+        return [self.paths.table(artifact) for artifact in self.grid.generations]
+
+    # -- what the rules ask for ----------------------------------------------------------------------------------
+
+    def inputs(self, rule: str) -> Callable[[SnakemakeWildcards], dict[str, Any]]:
+        """The input function of a rule, to be unpacked: its job's files, and those whose change reruns it."""
+        make = getattr(self.jobs, rule)
+
+        def of_wildcards(wildcards: SnakemakeWildcards) -> dict[str, Any]:
+            job: Job = make(wildcards)
+            return job.inputs() | ({"rerun_on": job.rerun_on} if job.rerun_on else {})
+
+        return of_wildcards
+
+    def job(self, rule: str) -> Callable[[SnakemakeWildcards], str]:
+        """The parameter function of a rule: its job as text, which Snakemake compares."""
+        make = getattr(self.jobs, rule)
+        return lambda wildcards: make(wildcards).text()
+
+    def machine_options(self, wildcards: SnakemakeWildcards, output: object, threads: int) -> str:  # noqa: ARG002
+        """How this machine runs a job, as text. It asks for ``output`` because Snakemake compares no such parameter.
+
+        Studies share what is fetched, and caches and threads change no result: neither is a reason to run again.
+        """
+        lock, cache_root = self.paths.lock, Path(self.machine.cache_root)
+        options = MachineOptions(threads=threads, cache_root=cache_root, lock=lock, offline=self.machine.offline)
+        return options.model_dump_json()
+
+    @cached_property
+    def wildcard_patterns(self) -> dict[str, str]:
+        """Regular expressions for the wildcards: the study's own names and no others."""
+        study = self.study
+        return {
+            "model": _either(study.models),
+            "dataset": _either(study.datasets),
+            "recipe": _either(study.recipes),
+            "scorer": _either(study.scorers),
+            "metric": _either([file_name(study.quality.metric)]),
+            "style": "base|instruct",
+            "name": _either(list_of_exhibits.labels(study)),
+            "folder": r"[\w.-]+",
+            "split": r"\w+",
+            "shard": r"\d+-of-\d+",
+        }
+
+    # -- the machine ---------------------------------------------------------------------------------------------
+
+    @property
+    def gpus(self) -> int:
+        """Cards that a job asks for which loads a model."""
+        return int(self.jobs.device == "cuda")
+
+    @property
+    def candidates_gpus(self) -> int:
+        """None where the rule only puts shards together."""
+        return self.gpus if self.machine.shards == 1 else 0
+
+    @property
+    def quality_gpus(self) -> int:
+        """None for a metric that loads no model."""
+        return self.gpus if self.study.quality.source else 0
+
+    def memory_mb(self, wildcards: SnakemakeWildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
+        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
+        return int(self.machine.memory_gb * 1000) * attempt
+
+    def shell_prefix(self, package: Path) -> str:
+        """How every job's shell starts: the hub forbidden but to the steps that fetch, the package to be found.
+
+        It is no setting of a job: going offline after fetching reruns nothing.
+        """
+        exports = offline_and_secrets.exports(self.machine.offline)
+        folders = f"{package}:{plugins.folder(self.path).resolve()}"
+        return f'set -euo pipefail; {exports}; export PYTHONPATH="{folders}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in names)

@@ -1,0 +1,462 @@
+"""``studies/*.yaml``: the science of a run, as a typed object.
+
+A study is checked whole before anything runs: an unknown key, an unknown model in the grid, an exhibit that the grid
+cannot supply, an impossible number, each is one line with file, key, value and fix (``beamuq.config_errors``). The JSON
+schemas in ``workflow/schemas`` are written from these classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from beamuq import strategy_names
+from beamuq.config_errors import StrictModel, read_yaml, validated
+from beamuq.errors import BeamUQError, hint
+from beamuq.judged_answer import AnswerSource, strategy_of
+from beamuq.plugins import FORM
+from beamuq.yaml_field_types import FROM_HOME, Distinct, Name, Positive, each_once, from_home, one_of, shaped
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = ROOT / "studies"
+DEMO_DATA = ROOT / "workflow" / "demo"
+PROMPTS = ROOT / "workflow" / "prompts"
+
+KINDS = ("nli", "cross_encoder", "embedding", "lexical")
+METRICS = ("alignscore", "answer_f1", "exact_match")
+
+
+class Model(StrictModel):
+    """A language model, under the key that its rows carry in every table."""
+
+    label: Annotated[Name, Field(description="short form for file names: tables/qa_<label>")]
+    title: Annotated[str, Field(min_length=1, description="as the exhibits print it")]
+    source: Annotated[
+        str,
+        Field(
+            pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$",
+            description="hub:ORG/NAME, packaged:NAME or folder:PATH",
+        ),
+        FROM_HOME,
+    ]
+    style: Annotated[
+        Literal["base", "instruct"], Field(description="which prompt template; instruct goes through chat")
+    ]
+    enable_thinking: Annotated[
+        bool | None, Field(description="must be said for a chat template that can think first (Qwen 3)")
+    ] = None
+
+
+class Dataset(StrictModel):
+    """A dataset, how many of its questions are asked, and how."""
+
+    title: Annotated[str, Field(min_length=1)]
+    category: Annotated[str, Field(min_length=1, description="the column group in tables: Closed-Book QA, …")]
+    adapter: Annotated[
+        str, Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
+    ]
+    source: Annotated[
+        str,
+        Field(
+            pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+|demo)$",
+            description="hub:ORG/NAME, demo, or folder:PATH of its splits",
+        ),
+        FROM_HOME,
+    ]
+    config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
+    licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
+    split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
+    few_shot_split: Annotated[str, Field(pattern=r"^\w+$")] = "train"
+    few_shot: Annotated[int, Field(ge=0, le=50)] = 0
+    questions: Positive
+    max_new_tokens: Annotated[int, Field(ge=1, le=512)] = 20
+
+    @model_validator(mode="after")
+    def _shots_fit_the_template(self) -> Dataset:
+        if self.adapter in ("coqa", "hotpot_qa") and self.few_shot:
+            raise ValueError(
+                f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot block; write few_shot: 0"
+            )
+        return self
+
+
+class SampleStrategy(StrictModel):
+    """``size`` multinomial samples at each temperature."""
+
+    size: Positive
+    temperatures: Annotated[Distinct[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
+
+
+class BeamStrategy(StrictModel):
+    """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3)."""
+
+    widths: Annotated[Distinct[Positive], Field(min_length=1)]
+    length_penalty: float = 0.0
+    early_stopping: strategy_names.EarlyStopping = "never"
+
+
+class DiverseStrategy(StrictModel):
+    """Diverse beam search: every group count with every penalty."""
+
+    size: Positive
+    groups: Annotated[Distinct[Positive], Field(min_length=1)]
+    penalties: Annotated[Distinct[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _groups_divide_size(self) -> DiverseStrategy:
+        for groups in self.groups:
+            if self.size % groups:
+                raise ValueError(f"groups {groups} does not divide size {self.size}; choose a divisor")
+        return self
+
+
+class HybridStrategy(StrictModel):
+    """B beams, then size − B samples from the distribution that excludes them."""
+
+    size: Positive
+    beams: Annotated[Distinct[Positive], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _beams_leave_room(self) -> HybridStrategy:
+        for beams in self.beams:
+            if beams >= self.size:
+                raise ValueError(f"beams {beams} leaves no sample in size {self.size}; choose at most {self.size - 1}")
+        return self
+
+
+class CustomStrategy(StrictModel):
+    """A search of one's own: a policy from outside the package, in which each outcome stands once."""
+
+    strategy: Annotated[
+        str,
+        Field(
+            pattern=rf"^{strategy_names.CUSTOM_NAME}$",
+            description="its name in every table, as the policy's own `strategy` says it",
+        ),
+        shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
+    ]
+    policy: Annotated[
+        str,
+        Field(pattern=rf"^{FORM}$", description="module:attribute"),
+        shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide"),
+    ]
+    options: Annotated[dict[str, int | float | str | bool], Field(description="the policy's keyword arguments")] = {}
+
+    @field_validator("strategy")
+    @classmethod
+    def _not_ours(cls, strategy: str) -> str:
+        if strategy_names.kind_of(strategy) in strategy_names.KINDS:
+            raise ValueError("begins like a strategy of the package; choose another first word")
+        return strategy
+
+
+class Recipe(StrictModel):
+    """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
+
+    sample: SampleStrategy | None = None
+    beam: BeamStrategy | None = None
+    diverse: DiverseStrategy | None = None
+    hybrid: HybridStrategy | None = None
+    custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
+    shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5)")] = False
+
+    @model_validator(mode="after")
+    def _something_to_decode(self) -> Recipe:
+        if not (self.sample or self.beam or self.diverse or self.hybrid or self.custom):
+            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, custom")
+        each_once(self.strategies())
+        return self
+
+    def strategies(self) -> list[str]:
+        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
+        names = [strategy_names.GREEDY, *self.samples()]
+        if beam := self.beam:
+            names += [strategy_names.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
+        if diverse := self.diverse:
+            names += [strategy_names.diverse(groups, p) for groups in diverse.groups for p in diverse.penalties]
+        if self.hybrid:
+            names += [strategy_names.hybrid(beams) for beams in self.hybrid.beams]
+        names += [custom.strategy for custom in self.custom or ()]
+        return [*names, strategy_names.SHIPPED] if self.shipped else names
+
+    def samples(self) -> list[str]:
+        """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
+        return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
+
+    def searches(self) -> list[str]:
+        """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``custom``."""
+        return strategy_names.searches(self.strategies())
+
+
+class GridEntry(StrictModel):
+    """A recipe on models × datasets, scored with the named similarity scorers."""
+
+    recipe: str
+    models: Annotated[list[str], Field(min_length=1)]
+    datasets: Annotated[list[str], Field(min_length=1)]
+    questions: Annotated[Positive | None, Field(description="a prefix of the dataset's; default all")] = None
+    scorers: Annotated[Distinct[str], Field(min_length=1)]
+
+
+class Scorer(StrictModel):
+    """A similarity s(·, ·) in [0, 1]."""
+
+    kind: Annotated[
+        str,
+        Field(
+            pattern=rf"^({'|'.join(KINDS)}|{FORM})$",
+            description=f"{', '.join(KINDS)}, or module:attribute of one's own",
+        ),
+        one_of(KINDS),
+    ]
+    title: Annotated[str, Field(min_length=1, description="as captions name it")]
+    source: Annotated[
+        str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$"), FROM_HOME
+    ] = None
+    equivalence_threshold: Annotated[
+        float | None,
+        Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18)"),
+    ] = None
+    proxy_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Scorer:
+        if ":" in self.kind:
+            return self
+        if (self.kind == "lexical") == (self.source is not None):
+            fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
+            raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
+        if (self.kind == "nli") == (self.equivalence_threshold is not None):
+            fix = "remove equivalence_threshold" if self.kind == "nli" else "add equivalence_threshold: 0.8"
+            raise ValueError(f"equivalence_threshold is for scorers without classes; {fix}")
+        return self
+
+
+class Quality(StrictModel):
+    """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
+
+    metric: Annotated[
+        str,
+        Field(
+            pattern=rf"^({'|'.join(METRICS)}|{FORM})$",
+            description=f"{', '.join(METRICS)}, or module:attribute of one's own",
+        ),
+        one_of(METRICS),
+    ]
+    title: Annotated[str, Field(min_length=1)]
+    source: Annotated[
+        str | None,
+        Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*/\w[\w.-]*|folder:.+)$", description="hub:ORG/NAME/FILE"),
+        FROM_HOME,
+    ] = None
+    backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$"), FROM_HOME] = None
+    threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    proxy_for: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Quality:
+        learned = self.metric == "alignscore"
+        if learned != (self.source is not None) or learned != (self.backbone is not None):
+            fix = "give source and backbone" if learned else "remove source and backbone"
+            raise ValueError(f"metric {self.metric}: {fix}")
+        return self
+
+
+class Main(StrictModel):
+    """What the main tables are made of."""
+
+    recipe: str = "main"
+    scorer: Annotated[str, Field(description="the similarity s of the main tables, and CCP's judge")]
+    relevance: Annotated[str | None, Field(description="the cross-encoder of SAR, one of the scorers")] = None
+    sample: str = strategy_names.sample(1.0)
+    beam: str = strategy_names.beam(10)
+    num_candidates: Positive = 10
+    alpha: Annotated[float, Field(gt=0, le=2)] = 0.9
+    epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class Scoring(StrictModel):
+    """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
+
+    methods: Annotated[Distinct[str], Field(min_length=1, description="in the order of the tables' rows")]
+    every_strategy: Annotated[bool, Field(description="score each strategy of the recipe, not only the main two")] = (
+        False
+    )
+    epsilon: Distinct[Annotated[float, Field(ge=0, le=1)]] = []
+    alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
+    fixed_k: Distinct[Positive] = []
+    budgets: Distinct[Positive] = []
+
+
+class Evaluation(StrictModel):
+    """Metrics and their intervals (D13)."""
+
+    metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
+    max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
+    resamples: Annotated[int, Field(ge=100, le=100_000)] = 2000
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+
+class Study(StrictModel):
+    """A complete study; never merged with another."""
+
+    title: Annotated[str, Field(min_length=1)]
+    demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    newline_stops: Annotated[bool, Field(description="a token whose text holds a newline ends an answer (D1)")] = True
+    merge_stop_tokens: Annotated[
+        bool, Field(description="all bare stop tokens count as one ending, with their summed p")
+    ] = False
+    batch_questions: Annotated[
+        int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
+    ]
+    models: Annotated[dict[Name, Model], Field(min_length=1)]
+    datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
+    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
+    grid: Annotated[list[GridEntry], Field(min_length=1)]
+    scorers: Annotated[dict[Name, Scorer], Field(min_length=1)]
+    quality: Quality
+    main: Main
+    scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
+    answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
+    evaluation: Evaluation = Evaluation()
+    exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
+
+    @field_validator("models")
+    @classmethod
+    def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
+        seen: dict[str, str] = {}
+        for key, model in models.items():
+            if model.label in seen:
+                raise ValueError(f"{key}.label: {model.label!r} is also the label of {seen[model.label]!r}; change one")
+            seen[model.label] = key
+        return models
+
+    @model_validator(mode="after")
+    def _grid_names_exist(self) -> Study:
+        for position, entry in enumerate(self.grid):
+            where = f"grid[{position}]"
+            known(f"{where}.recipe", [entry.recipe], self.recipes)
+            known(f"{where}.models", entry.models, self.models)
+            known(f"{where}.datasets", entry.datasets, self.datasets)
+            known(f"{where}.scorers", entry.scorers, self.scorers)
+            for dataset in entry.datasets:
+                if entry.questions and entry.questions > self.datasets[dataset].questions:
+                    raise ValueError(
+                        f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
+                        f"({self.datasets[dataset].questions}); lower it or raise that one"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _main_names_exist(self) -> Study:
+        main = self.main
+        known("main.recipe", [main.recipe], self.recipes)
+        known("main.scorer", [main.scorer], self.scorers)
+        if main.relevance:
+            known("main.relevance", [main.relevance], self.scorers)
+        decoded = self.recipes[main.recipe]
+        for key, what, chosen, choices in (
+            ("sample", "sample strategy", main.sample, decoded.samples()),
+            ("beam", "search", main.beam, decoded.searches()),
+        ):
+            if chosen not in choices:
+                fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
+                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_decoded_recipe_is_scored(self) -> Study:
+        known("scoring", self.scoring, self.recipes)
+        for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
+            self._is_scored(recipe)
+        return self
+
+    @model_validator(mode="after")
+    def _budgets_are_decoded(self) -> Study:
+        for name, scoring in self.scoring.items():
+            decoded = self.recipes[name]
+            drawn = decoded.sample.size if decoded.sample else 0
+            widths = decoded.beam.widths if decoded.beam else []
+            for budget in scoring.budgets:
+                if budget > drawn or budget not in widths:
+                    raise ValueError(
+                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
+                        f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _each_cell_stands_once(self) -> Study:
+        seen: dict[tuple[str, str, str], int] = {}
+        for position, entry in enumerate(self.grid):
+            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
+                if cell in seen:
+                    raise ValueError(f"grid[{position}]: {'/'.join(cell)} is already in grid[{seen[cell]}]; drop one")
+                seen[cell] = position
+        return self
+
+    def _is_scored(self, recipe: str) -> None:
+        """Refuse what scoring a recipe of the grid would find missing after all its decoding."""
+        if recipe not in self.scoring:
+            raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        decoded = self.recipes[recipe]
+        looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
+        if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
+            raise ValueError(
+                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                f"({decoded.sample.size}); lower it or raise that one"
+            )
+        if not {strategy_of(name, self.main.beam) for name in self.answer_source} & {*decoded.strategies()}:
+            raise ValueError(
+                f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+            )
+
+
+def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
+    """Refuse, with a suggestion, the first of ``names`` that is not among ``choices``."""
+    choices = list(choices)
+    for name in names:
+        if name not in choices:
+            raise ValueError(f"{key}: unknown name {name!r}; {hint(name, choices)}")
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file.
+
+    Raises
+    ------
+    BeamUQError
+        One line: the file, the key, the value and the fix.
+    """
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise BeamUQError(f"{path}: must be a mapping of keys to values")
+    return validated(Study, content, path)
+
+
+def study_path(name: str) -> Path:
+    """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
+
+    Raises
+    ------
+    BeamUQError
+        If there is no such file, or its name would not do as a folder's in the commands of the rules.
+    """
+    own = "/" in name or name.endswith((".yaml", ".yml"))
+    path = Path(from_home(name)) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
+    if not path.is_file():
+        there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
+        fix = hint(name, there, ", or a path to your own file")
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", path.stem):
+        fix = "rename the file: letters, digits, '_', '-' and '.' only"
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: names folders of results; {fix}")
+    return path
