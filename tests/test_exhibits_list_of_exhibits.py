@@ -50,7 +50,7 @@ def test_an_exhibit_s_module_builds_it_and_not_the_others() -> None:
     modules = {label: list_of_exhibits.exhibit(label, STUDY).module for label in list_of_exhibits.labels(STUDY)}
     assert modules["prr_curves"] == "beamuq.exhibits.rejection_curves"
     code = [Path(file).stem for file in step_sources("figure", modules["prr_curves"])]
-    assert {"specifications", "rejection_curves", "figure_style"} <= set(code)
+    assert {"list_of_exhibits", "rejection_curves", "figure_style"} <= set(code)
     assert "method_tables" not in code
 
 
@@ -143,7 +143,7 @@ def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
 
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
-        "import sys; from beamuq.exhibits import specifications; from beamuq.study_config import STUDIES, load_study\n"
+        "import sys; from beamuq.exhibits import list_of_exhibits; from beamuq.study_config import STUDIES, load_study\n"
         "s = load_study(STUDIES / 'demo.yaml'); list_of_exhibits.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 TEMPLATES, READ_BY = PACKAGE / "templates", PACKAGE / "html_pages.py"
-LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "specifications.py"
+LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
 
 def step_sources(step: str, *modules: str) -> list[str]:
