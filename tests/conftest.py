@@ -37,8 +37,9 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     base = tmp_path_factory.getbasetemp().parent if parallel else tmp_path_factory.getbasetemp()
 
     def folder(name: str, fill: Callable[[Path], object]) -> Path:
-        path = base / "once" / name
-        path.parent.mkdir(exist_ok=True)
+        # as deep as a test's own folder, since a study names the project's files relative to where it lies
+        path = base / "once" / ("of_all_workers" if parallel else "") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.with_suffix(".done").exists():
@@ -78,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, helpers in MARKS.items():
             if helpers & imported:
                 item.add_marker(mark)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("slurm", "slow")])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,9 @@ def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     assert (plan.candidates_gpus, plan.gpus) == (cards, 1)
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("shards") / "place", micro_study(tiny_models))
