@@ -143,7 +143,8 @@ def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
 
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
-        "import sys; from beamuq.exhibits import list_of_exhibits; from beamuq.study_config import STUDIES, load_study\n"
+        "import sys; from beamuq.exhibits import list_of_exhibits\n"
+        "from beamuq.study_config import STUDIES, load_study\n"
         "s = load_study(STUDIES / 'demo.yaml'); list_of_exhibits.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )

@@ -11,14 +11,13 @@ from beamuq.parquet_tables import Artifact
 from beamuq.plan.study_on_machine import Plan
 from micro import CANDIDATES, Workplace, micro_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
 def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
     assert (plan.candidates_gpus, plan.gpus) == (cards, 1)
-
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
