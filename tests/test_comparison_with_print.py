@@ -25,6 +25,8 @@ from beamuq.errors import BeamUQError
 from run_job import run_job
 from simulated_paper_run import PRINTED, RESAMPLES, RULES, one_model, read, results, study, write
 
+pytestmark = pytest.mark.slow
+
 PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
 
 

@@ -21,6 +21,8 @@ from beamuq.methods.registry import METHODS
 from beamuq.study_config import ROOT
 from docs_blocks import DOCS, follow
 
+pytestmark = pytest.mark.slow
+
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
 
 

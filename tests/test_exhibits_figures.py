@@ -30,6 +30,8 @@ from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 from run_job import run_job
 
+pytestmark = pytest.mark.slow
+
 STUDY = exhibits_study.study()
 FIGURES = exhibits_study.labels("figure")
 WITHOUT_SCORES = {"redundancy", "beam_mass_threshold", "abl_prob_mass"}
