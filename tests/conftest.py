@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from beamuq.models.offline_and_secrets import FETCHING, SWITCHES, TELEMETRY
 from micro import Workplace, build_models, micro_study
@@ -61,6 +62,18 @@ def tiny_models(once: Once) -> Path:
 def finished(once: Once, tiny_models: Path) -> Workplace:
     """The micro study, run; a test that changes anything takes a copy."""
     return Workplace(once("finished", lambda folder: Workplace(folder, micro_study(tiny_models)).run()))
+
+
+@pytest.fixture
+def nli_from_hub(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty folder of the NLI model that the study own.yaml, in the working directory, takes from the hub."""
+    monkeypatch.chdir(tmp_path)
+    study = micro_study(tiny_models)
+    study["scorers"]["nli"] |= {"source": "hub:org/nli"}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    folder = tmp_path / "resources/models/org--nli"
+    folder.mkdir(parents=True)
+    return folder
 
 
 MARKS = {

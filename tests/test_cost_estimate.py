@@ -14,7 +14,7 @@ from beamuq.cost.download_sizes import Downloads, downloads, fetched_sources
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import ROOT
-from micro import build_models, micro_study
+from micro import micro_study
 from run_job import run_job
 from test_cost_measured_jobs import benchmark
 
@@ -80,9 +80,11 @@ def test_the_estimate_says_that_it_is_none_of_the_measurements(plan: Plan, capsy
     assert "not measured yet: " in told
 
 
-def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_are_summed_from_pins_and_lock(
+    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    study = micro_study(build_models(tmp_path / "models"))
+    study = micro_study(tiny_models)
     study["scorers"]["nli"] |= {"source": "hub:org/nli"}
     study["scorers"]["minilm"] = {
         "kind": "embedding",
@@ -104,18 +106,10 @@ def test_downloads_are_summed_from_pins_and_lock(tmp_path: Path, monkeypatch: py
     assert downloads(plan) == Downloads(4, pinned + 321, ())
 
 
-def test_the_page_of_what_was_fetched_says_unknown_and_invents_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    study = micro_study(build_models(tmp_path / "models"))
-    study["scorers"]["nli"] |= {"source": "hub:org/nli"}
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
-    folder = tmp_path / "resources/models/org--nli"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
+def test_the_page_of_what_was_fetched_says_unknown_and_invents_nothing(tmp_path: Path, nli_from_hub: Path) -> None:
+    (nli_from_hub / "config.json").write_text("{}")
     manifest = {"revision": "a" * 40, "licence": "unknown", "files": {"config.json": {"sha256": "0", "size": 2}}}
-    (folder / "fetched.json").write_text(json.dumps(manifest))
+    (nli_from_hub / "fetched.json").write_text(json.dumps(manifest))
     facts = {"commit": "a" * 40, "licence": "unknown", "gated": "manual", "sizes": {}}
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": facts}}))
     machine = {"study": "own.yaml", "device": "cpu"}

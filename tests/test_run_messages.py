@@ -20,7 +20,7 @@ from beamuq.cost import estimate
 from beamuq.errors import BeamUQError
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import ROOT
-from micro import Workplace, build_models, micro_study
+from micro import Workplace, micro_study
 from run_snakemake import ENVIRONMENT
 
 MINILM = "models/all-minilm-l6-v2/fetched.json"
@@ -70,9 +70,9 @@ def test_files_stamped_in_the_future_are_told_with_the_fix(tmp_path: Path) -> No
     assert f"find {tmp_path} -newermt now" in line
 
 
-def test_a_study_called_like_one_of_the_projects_is_refused(tmp_path: Path) -> None:
+def test_a_study_called_like_one_of_the_projects_is_refused(tiny_models: Path, tmp_path: Path) -> None:
     path = tmp_path / "demo.yaml"
-    path.write_text(yaml.safe_dump(micro_study(build_models(tmp_path / "models"))))
+    path.write_text(yaml.safe_dump(micro_study(tiny_models)))
     with pytest.raises(BeamUQError, match=r"demo\.yaml.*writes results/demo too; rename your file"):
         Plan.load({"study": str(path), "device": "cpu"})
     path.rename(tmp_path / "mine.yaml")
@@ -108,18 +108,6 @@ def test_the_page_of_what_was_fetched_follows_study_and_lock(tmp_path: Path, nli
     assert "Nothing to be done" in snakemake(tmp_path, *asked).stderr
 
 
-@pytest.fixture
-def nli_from_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The empty folder of the NLI model that the study own.yaml, in the working directory, takes from the hub."""
-    monkeypatch.chdir(tmp_path)
-    study = micro_study(build_models(tmp_path / "models"))
-    study["scorers"]["nli"] |= {"source": "hub:org/nli"}
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
-    folder = tmp_path / "resources/models/org--nli"
-    folder.mkdir(parents=True)
-    return folder
-
-
 def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path, nli_from_hub: Path) -> None:
     (nli_from_hub / "fetched.json").write_text(json.dumps({"revision": "a" * 40, "files": {}}))
     (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
@@ -133,12 +121,12 @@ def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path,
 
 @pytest.mark.packaged
 def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_is_offline(
-    tmp_path: Path, root: Path
+    tiny_models: Path, tmp_path: Path, root: Path
 ) -> None:
     model = root / "resources/models/all-minilm-l6-v2"
     if not model.is_dir():
         pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
-    study = micro_study(build_models(tmp_path / "tiny"))
+    study = micro_study(tiny_models)
     source = {"kind": "embedding", "title": "e", "source": "packaged:all-minilm-l6-v2", "equivalence_threshold": 0.8}
     folder = tmp_path / "place"
     folder.mkdir()
