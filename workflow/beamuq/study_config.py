@@ -95,7 +95,7 @@ class SampleStrategy(StrictModel):
 
 
 class BeamStrategy(StrictModel):
-    """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3)."""
+    """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3, beam search)."""
 
     widths: Annotated[Distinct[Positive], Field(min_length=1)]
     length_penalty: float = 0.0
@@ -165,7 +165,9 @@ class Recipe(StrictModel):
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
     custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
-    shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5)")] = False
+    shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
@@ -222,7 +224,7 @@ class Scorer(StrictModel):
     ] = None
     equivalence_threshold: Annotated[
         float | None,
-        Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18)"),
+        Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18, no classes)"),
     ] = None
     proxy_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
 
@@ -296,7 +298,7 @@ class Scoring(StrictModel):
 
 
 class Evaluation(StrictModel):
-    """Metrics and their intervals (D13)."""
+    """Metrics and their intervals (D13, metrics)."""
 
     metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
     max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -310,7 +312,9 @@ class Study(StrictModel):
     title: Annotated[str, Field(min_length=1)]
     demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
-    newline_stops: Annotated[bool, Field(description="a token whose text holds a newline ends an answer (D1)")] = True
+    newline_stops: Annotated[
+        bool, Field(description="a token whose text holds a newline ends an answer (D1, ending)")
+    ] = True
     merge_stop_tokens: Annotated[
         bool, Field(description="all bare stop tokens count as one ending, with their summed p")
     ] = False

@@ -191,7 +191,7 @@ def undefined_sentence(data: pd.DataFrame) -> str:
 
 
 def band_sentence(study: Study, data: pd.DataFrame) -> str:
-    """What the bands are, and where points have none (D13)."""
+    """What the bands are, and where points have none (D13, intervals)."""
     places = []
     for (model, dataset), part in data.groupby(["model", "dataset"], sort=False):
         without = sorted(set(part[part["value"].notna() & part["low"].isna()]["M"]))

@@ -75,7 +75,7 @@ class RedundantSamples(CandidateFigure):
 
 
 class MassAboveThreshold(CandidateFigure):
-    """How often the beams' mass passes the theorem's thresholds, by length of the greedy answer (D20)."""
+    """How often the beams' mass passes the theorem's thresholds, by length of the greedy answer (D20, theorem)."""
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """Share of questions with m_B above each threshold, strictly; Wilson intervals."""

@@ -283,7 +283,7 @@ class QualityJob(Job):
 
 
 class CcpJudge(StrictModel):
-    """CCP's judge: a kind of scorer, and for one without classes the threshold of "same meaning" (D18)."""
+    """CCP's judge: a kind of scorer, and for one without classes the threshold of "same meaning" (D18, no classes)."""
 
     kind: str
     equivalence_threshold: Annotated[float, Field(gt=0, le=1)] | None
