@@ -95,7 +95,7 @@ class SampleStrategy(StrictModel):
 
 
 class BeamStrategy(StrictModel):
-    """One beam search a width, ranked by log p and stopped exactly unless the options say otherwise (D3, beam search)."""
+    """One beam search a width, ranked by log p and stopped exactly unless options say otherwise (D3, beam search)."""
 
     widths: Annotated[Distinct[Positive], Field(min_length=1)]
     length_penalty: float = 0.0
