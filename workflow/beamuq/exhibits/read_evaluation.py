@@ -101,7 +101,7 @@ def stored_setting(study: Study, printed: str) -> str:
 
 
 def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key: Key, confidence: float) -> Measured:
-    """Mean of the cells' values; its interval from their stored replicates, each dataset resampled alone (D13, intervals).
+    """Mean of the cells' values; its interval from their replicates, each dataset resampled alone (D13, intervals).
 
     A value undefined in any cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
     """
