@@ -8,8 +8,9 @@ STAMP := $(ENV)/.installed
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# one test on each core
-PYTEST := OMP_NUM_THREADS=1 pytest -n logical --dist worksteal
+# a test on each core, and one more, since some wait for other processes
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo quick test lint unit models env docs bench clean
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import forked_jobs
 from beamuq.study_config import ROOT
 
 DOCS = ROOT / "docs"
@@ -36,7 +37,7 @@ def follow(page: str, folder: Path) -> list[str]:
     printed = []
     environment = os.environ | {
         "BEAMUQ": str(ROOT),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": forked_jobs.path(),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
     }

@@ -1,6 +1,7 @@
 """Snakemake as its command line starts it, but forked from a process that has imported it once, which halves a start.
 
-The process is the standard library's fork server, of one thread: what one run leaves behind, no other one sees.
+The process is the standard library's fork server, of one thread: what one run leaves behind, no other one sees. Its
+jobs are forked likewise (forked_jobs.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import forked_jobs
 from beamuq.study_config import ROOT
 
 SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
@@ -31,9 +33,10 @@ def snakemake(
 ) -> subprocess.CompletedProcess[str]:
     """Run the project's Snakefile in ``folder``: status and both streams, as of ``subprocess.run``."""
     words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), *arguments]
+    environment = ENVIRONMENT | {"PATH": forked_jobs.path()} | environment
     with tempfile.TemporaryDirectory() as streams:
         told = [Path(streams, name) for name in ("out", "error")]
-        process = _server.Process(target=_run, args=(words, folder, ENVIRONMENT | environment, told))
+        process = _server.Process(target=_run, args=(words, folder, environment, told))
         process.start()
         process.join(seconds)
         late = process.exitcode is None

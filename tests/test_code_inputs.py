@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beamuq.plan.code_inputs import step_sources
 
 
 def names(step: str) -> set[str]:
-    return {Path(path).name for path in step_sources(step)}
+    return {path.name for path in step_sources(step)}
 
 
 def test_direct_and_indirect_imports_are_found() -> None:
@@ -22,6 +20,6 @@ def test_direct_and_indirect_imports_are_found() -> None:
     ("step", "stage"), [("scores", "methods"), ("evaluation", "evaluation"), ("table", "exhibits")]
 )
 def test_code_of_other_stages_is_not_an_input(step: str, stage: str) -> None:
-    folders = {Path(path).parent.name for path in step_sources(step)}
+    folders = {path.parent.name for path in step_sources(step)}
     assert stage in folders
     assert folders <= {stage, "beamuq", "models", "plan", "steps", "templates"}

@@ -1,4 +1,4 @@
-"""A micro study on tiny random checkpoints of the paper's model classes, from questions to tables and figures."""
+"""A study of a tiny random Qwen 3 that is asked as a chat, from questions to tables, figures and the report."""
 
 from __future__ import annotations
 
@@ -21,26 +21,16 @@ from micro import Workplace
 from tiny import build_tiny_model
 from tiny_scorers import build_nli
 
-KINDS = {"gemma3": "base", "qwen3": "instruct"}
-
 pytestmark = pytest.mark.slow
 
 
 def end_to_end_study(folder: Path) -> dict[str, Any]:
-    """The demo study cut to two tiny models, which are built, two datasets, six questions and an NLI classifier."""
-    for kind in KINDS:
-        config = build_tiny_model(kind, folder / kind) / "config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+    """The demo study cut to a tiny model, which is built, two datasets, six questions and an NLI classifier."""
+    config = build_tiny_model("qwen3", folder / "qwen3") / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-    study["models"] = {
-        f"tiny-{kind}": {
-            "label": kind,
-            "title": f"Tiny {kind}",
-            "source": f"folder:{folder / kind}",
-            "style": style,
-        }
-        for kind, style in KINDS.items()
-    }
+    model = {"label": "qwen3", "title": "Tiny Qwen 3", "source": f"folder:{folder / 'qwen3'}", "style": "instruct"}
+    study["models"] = {"tiny-qwen3": model}
     study["datasets"] = {key: study["datasets"][key] | {"questions": 6} for key in ("triviaqa", "coqa")}
     nli = {"kind": "nli", "title": "tiny NLI", "source": f"folder:{build_nli(folder / 'nli')}"}
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
@@ -49,9 +39,9 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
     everything = {"models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
-    one_cell = {"models": ["tiny-gemma3"], "datasets": ["triviaqa"], "questions": 4, "scorers": ["nli"]}
+    one_cell = {"models": ["tiny-qwen3"], "datasets": ["triviaqa"], "questions": 4, "scorers": ["nli"]}
     study["grid"] = [{"recipe": "main"} | everything, {"recipe": "strategies"} | one_cell]
-    study["exhibits"] = ["qa_mean_prr", "qa_gemma3", "base_accs", "redundancy"]
+    study["exhibits"] = ["qa_mean_prr", "qa_qwen3", "base_accs", "redundancy"]
     return study
 
 
@@ -69,7 +59,7 @@ def place(workplace: Workplace, tmp_path: Path) -> Workplace:
 
 
 def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
-    for name in ("qa_mean_prr", "qa_gemma3", "base_accs"):
+    for name in ("qa_mean_prr", "qa_qwen3", "base_accs"):
         for suffix in ("csv", "tex", "md", "html"):
             assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
         for suffix in ("tex", "md", "html"):
@@ -78,9 +68,8 @@ def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
         assert (workplace.folder / f"figures/micro/redundancy.{suffix}").stat().st_size > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_model_class_yields_whole_candidate_sets(kind: str, workplace: Workplace) -> None:
-    frame = workplace.frame(f"results/micro/candidates/tiny-{kind}/triviaqa/main.parquet")
+def test_candidate_sets_are_whole(workplace: Workplace) -> None:
+    frame = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/main.parquet")
     sizes = frame.groupby(["id", "strategy"]).size().unstack()
     assert len(sizes) == 6
     assert (sizes["greedy"] == 1).all()
@@ -90,23 +79,22 @@ def test_each_model_class_yields_whole_candidate_sets(kind: str, workplace: Work
 
 
 def test_every_strategy_of_a_recipe_is_decoded_and_scored(workplace: Workplace) -> None:
-    strategies = workplace.frame("results/micro/candidates/tiny-gemma3/triviaqa/strategies.parquet")["strategy"]
-    settings = workplace.frame("results/micro/scores/nli/tiny-gemma3/triviaqa/strategies.parquet")["setting"]
+    strategies = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/strategies.parquet")["strategy"]
+    settings = workplace.frame("results/micro/scores/nli/tiny-qwen3/triviaqa/strategies.parquet")["setting"]
     assert strategies.nunique() == 1 + 6 + 1 + 8 + 9
     assert set(strategies) - {"greedy"} <= set(settings)
     assert {"epsilon=0.00001", "alpha=0.3", "K=10"} <= set(settings)
 
 
 def test_methods_that_ask_further_models_have_their_scores(workplace: Workplace) -> None:
-    for kind in KINDS:
-        scores = workplace.frame(f"results/micro/scores/nli/tiny-{kind}/coqa/main.parquet")
-        assert {"PTrue", "CCP", "SAR"} <= set(scores["method"])
-        assert scores["value"].map(math.isfinite).all()
+    scores = workplace.frame("results/micro/scores/nli/tiny-qwen3/coqa/main.parquet")
+    assert {"PTrue", "CCP", "SAR"} <= set(scores["method"])
+    assert scores["value"].map(math.isfinite).all()
 
 
 def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
-    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_gemma3.csv", keep_default_na=False)
-    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-gemma3/triviaqa/main.parquet")
+    table = pd.read_csv(workplace.folder / "results/micro/tables/qa_qwen3.csv", keep_default_na=False)
+    evaluation = workplace.frame("results/micro/evaluation/nli/tiny-qwen3/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
     stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.answer_source == "greedy")]
@@ -119,8 +107,8 @@ def test_the_mean_table_is_the_mean_of_the_models_tables(workplace: Workplace) -
     tables = workplace.folder / "results/micro/tables"
     keys = ["method", "variant"]
     mean = pd.read_csv(tables / "qa_mean_prr.csv", keep_default_na=False)
-    mean = mean[mean.model == "tiny-gemma3"].set_index(keys)["value"]
-    own = pd.read_csv(tables / "qa_gemma3.csv", keep_default_na=False)
+    mean = mean[mean.model == "tiny-qwen3"].set_index(keys)["value"]
+    own = pd.read_csv(tables / "qa_qwen3.csv", keep_default_na=False)
     parts = own[own.dataset != "mean"]
     assert set(parts.dataset) == {"triviaqa", "coqa"}
     for key, value in own[own.dataset == "mean"].set_index(keys)["value"].items():
@@ -131,16 +119,16 @@ def test_the_mean_table_is_the_mean_of_the_models_tables(workplace: Workplace) -
 
 def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workplace) -> None:
     printed = pd.read_csv(workplace.folder / "results/micro/tables/base_accs.csv")
-    for kind in KINDS:
-        quality = workplace.frame(f"results/micro/quality/answer_f1/tiny-{kind}/coqa/main.parquet")
+    for dataset in ("triviaqa", "coqa"):
+        quality = workplace.frame(f"results/micro/quality/answer_f1/tiny-qwen3/{dataset}/main.parquet")
         share = (quality[quality.answer_source == "greedy"]["value"] > 0.5).mean()
-        row = printed[(printed.model == f"tiny-{kind}") & (printed.dataset == "coqa")]
+        row = printed[(printed.model == "tiny-qwen3") & (printed.dataset == dataset)]
         assert row["value"].item() == pytest.approx(share)
 
 
 def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> None:
     drawn = pd.read_csv(workplace.folder / "figures/micro/redundancy.csv")
-    candidates = workplace.frame("results/micro/candidates/tiny-gemma3/triviaqa/main.parquet")
+    candidates = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/main.parquet")
     samples = candidates[candidates.strategy == "sample T=1.0"]
     redundant = 1 - samples.groupby("id")["text"].nunique() / 10
     everything = drawn.set_index("length").loc["All"]
@@ -149,7 +137,7 @@ def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> No
 
 
 def test_the_ledger_follows_the_last_run_of_a_job_alone(place: Workplace) -> None:
-    quality = place.folder / "results/micro/quality/answer_f1/tiny-gemma3/triviaqa/main.parquet"
+    quality = place.folder / "results/micro/quality/answer_f1/tiny-qwen3/triviaqa/main.parquet"
     before = quality.read_bytes()
     assert "Nothing to be done" in place.run()
     place.run("--force", str(quality.relative_to(place.folder)))
@@ -162,7 +150,7 @@ def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(plac
     shutil.rmtree(place.folder / "results/micro/benchmarks")
     assert re.findall(r"\(Rule: (\w+)\)", place.run()) == ["ledger", "all"]
     page = (place.folder / "results/micro/ledger.html").read_text()
-    assert "No benchmark is beside the tables of: candidates (5 of 5 jobs), " in page
+    assert "No benchmark is beside the tables of: candidates (3 of 3 jobs), " in page
 
 
 def test_redrawing_a_figure_runs_its_rule_alone(place: Workplace) -> None:
@@ -172,7 +160,7 @@ def test_redrawing_a_figure_runs_its_rule_alone(place: Workplace) -> None:
 
 
 def test_the_same_study_gives_the_same_bytes(place: Workplace) -> None:
-    path = place.folder / "results/micro/candidates/tiny-gemma3/coqa/main.parquet"
+    path = place.folder / "results/micro/candidates/tiny-qwen3/coqa/main.parquet"
     first = path.read_bytes()
     path.unlink()
     place.run(str(path.relative_to(place.folder)))

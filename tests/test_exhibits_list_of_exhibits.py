@@ -49,7 +49,7 @@ def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
 def test_an_exhibit_s_module_builds_it_and_not_the_others() -> None:
     modules = {label: list_of_exhibits.exhibit(label, STUDY).module for label in list_of_exhibits.labels(STUDY)}
     assert modules["prr_curves"] == "beamuq.exhibits.rejection_curves"
-    code = [Path(file).stem for file in step_sources("figure", modules["prr_curves"])]
+    code = [file.stem for file in step_sources("figure", modules["prr_curves"])]
     assert {"list_of_exhibits", "rejection_curves", "figure_style"} <= set(code)
     assert "method_tables" not in code
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 import yaml
 
+import forked_jobs
 from beamuq import decoding
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.read_dataset_file import read_questions
@@ -108,7 +109,7 @@ def rules(folder: Path, *arguments: str, config: tuple[str, ...] = ("study=study
     done = subprocess.run(
         [*start, *arguments, "--config", *config],
         cwd=folder,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PATH": forked_jobs.path(), "OMP_NUM_THREADS": "1"},
         text=True,
         capture_output=True,
         timeout=120,

@@ -1,9 +1,9 @@
-"""Which package files a step imports: the inputs that make a rule run again when its code changes."""
+"""Which package files a step imports, and their hash, which makes a rule run again when its code changes."""
 
 from __future__ import annotations
 
 import ast
-import os
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -12,13 +12,23 @@ TEMPLATES, READ_BY = PACKAGE / "templates", PACKAGE / "html_pages.py"
 LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
 
-def step_sources(step: str, *modules: str) -> list[str]:
+@cache
+def code_hash(step: str, *modules: str) -> str:
+    """A hash of the names and contents of :func:`step_sources`: 16 hexadecimal digits.
+
+    As a parameter of a job it reruns exactly the rules whose code changed, and nothing after a touch or in a fresh
+    checkout. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
+    """
+    digest = hashlib.sha256()
+    for path in step_sources(step, *modules):
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\n{_content_hash(path)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def step_sources(step: str, *modules: str) -> list[Path]:
     """Every package file that ``beamuq.steps.<step>``, what starts it, and ``modules`` import, directly or not, sorted.
 
-    Paths are relative to the working directory, so that two checkouts name the same inputs.
-    Imports inside functions count, and with the module of HTML pages come its templates. Snakemake compares these
-    files by content, so a touch or a fresh checkout reruns nothing and a change of meaning reruns exactly the rules
-    that use it.
+    Imports inside functions count, and with the module of HTML pages come its templates.
     """
     found: set[Path] = set()
     pending = [_file(module) for module in ("beamuq.steps.__main__", f"beamuq.steps.{step}", *modules)]
@@ -30,7 +40,12 @@ def step_sources(step: str, *modules: str) -> list[str]:
                 pending += _imported(path)
     if READ_BY in found:
         found.update(TEMPLATES.iterdir())
-    return [os.path.relpath(path) for path in sorted(found)]
+    return sorted(found)
+
+
+@cache
+def _content_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

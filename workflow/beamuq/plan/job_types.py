@@ -63,10 +63,12 @@ class Job(StrictModel):
 
     The class is called like its rule: the job of ``fetch_model`` is a FetchModelJob.
 
-    ``rerun_on``: files whose change reruns the job beside its inputs (code, plug-ins, what an exhibit reads); the step
-    is not told of them.
+    ``rerun_on``: files whose change reruns the job beside its inputs (plug-ins, what an exhibit reads); the step is not
+    told of them. ``code``: a hash of the package files that the step imports, "" for the expensive rules, which code
+    does not rerun; the step ignores it.
     """
 
+    code: str = ""
     rerun_on: Annotated[tuple[Path, ...], Field(exclude=True)] = ()
 
     def inputs(self) -> dict[str, Path | tuple[Path, ...]]:
@@ -89,7 +91,7 @@ class Job(StrictModel):
 
     def text(self) -> str:
         """The job as one line of JSON with sorted keys, for the rule to pass."""
-        content = self.model_dump(mode="json")
+        content = self.model_dump(mode="json", exclude=None if self.code else {"code"})
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

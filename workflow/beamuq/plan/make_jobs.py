@@ -26,7 +26,7 @@ from beamuq.models import devices
 from beamuq.parquet_tables import Artifact
 from beamuq.plan import job_types as types
 from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
-from beamuq.plan.code_inputs import step_sources
+from beamuq.plan.code_inputs import code_hash
 from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
 from beamuq.study_config import PROMPTS
 
@@ -77,7 +77,7 @@ class Jobs:
             lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
             machine=self.machine.model_dump(include={"study", "data_root", "models_root", "datasets_root"}),
             told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
-            rerun_on=_code("fetched_page"),
+            code=code_hash("fetched_page"),
             **self.paths.outputs("fetched_page", wildcards),
         )
 
@@ -265,7 +265,8 @@ class Jobs:
             statistics=self.paths.table(cell.table("statistics")) if asked else None,
             cross_similarity=self.paths.table(cell.table("similarity", scorer=relevance)) if relevance else None,
             settings=ScoringSettings.model_validate(settings, strict=False),
-            rerun_on=_code("scores") + _plugin_files(scoring.methods),
+            code=code_hash("scores"),
+            rerun_on=_plugin_files(scoring.methods),
             **self.paths.outputs("scores", wildcards),
         )
 
@@ -277,7 +278,7 @@ class Jobs:
             scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
             quality=self.paths.table(cell.table("quality", metric=quality.metric)),
             settings=EvaluationSettings.model_validate(self.grid.study.evaluation.model_dump() | further, strict=False),
-            rerun_on=_code("evaluation"),
+            code=code_hash("evaluation"),
             **self.paths.outputs("evaluation", wildcards),
         )
 
@@ -299,14 +300,14 @@ class Jobs:
         """The job reruns on the tables that the exhibit reads, its own code, and what else it reads (templates)."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
         read = tuple(self.paths.table(artifact) for artifact in exhibit.artifacts(self.grid.study))
-        code = _code(rule, exhibit.module) + tuple(_relative(file) for file in exhibit.files(self.grid.study))
-        return {"name": wildcards.name, **self._page(rule, wildcards), "rerun_on": read + code}
+        code, files = code_hash(rule, exhibit.module), tuple(map(_relative, exhibit.files(self.grid.study)))
+        return {"name": wildcards.name, **self._page(rule, wildcards), "code": code, "rerun_on": read + files}
 
     def comparison(self, wildcards: SnakemakeWildcards) -> types.ComparisonJob:
         """The job reruns on the tables it reads, and on printed values, errata, claims and tolerances."""
         read = tuple(self.paths.table(artifact) for artifact in needed_files(self.grid.study))
-        code = _code("comparison") + tuple(map(_relative, DECLARED_FILES))
-        return types.ComparisonJob(**self._page("comparison", wildcards), rerun_on=read + code)
+        files, code = tuple(map(_relative, DECLARED_FILES)), code_hash("comparison")
+        return types.ComparisonJob(**self._page("comparison", wildcards), code=code, rerun_on=read + files)
 
     def overview(self, wildcards: SnakemakeWildcards) -> types.OverviewJob:
         """The job reruns on every table of the grid up to its evaluations."""
@@ -314,7 +315,8 @@ class Jobs:
         read = (*self.grid.questions, *self.grid.prompts, *self.grid.measured)
         return types.OverviewJob(
             manifests=tuple(sorted(manifests)),
-            rerun_on=tuple(map(self.paths.table, read)) + _code("overview"),
+            code=code_hash("overview"),
+            rerun_on=tuple(map(self.paths.table, read)),
             **self._page("overview", wildcards),
         )
 
@@ -326,7 +328,9 @@ class Jobs:
         """
         files = {self.paths.table(artifact): self.paths.benchmark(artifact) for artifact in self.grid.measured}
         benchmarks = (benchmark for table, benchmark in files.items() if benchmark.exists() or not table.exists())
-        return types.LedgerJob(**self._page("ledger", wildcards), rerun_on=(*files, *benchmarks, *_code("ledger")))
+        return types.LedgerJob(
+            **self._page("ledger", wildcards), code=code_hash("ledger"), rerun_on=(*files, *benchmarks)
+        )
 
     def estimate(self, wildcards: SnakemakeWildcards) -> types.EstimateJob:  # noqa: ARG002  (as every rule's)
         return types.EstimateJob(machine=self.machine.model_dump())
@@ -359,10 +363,6 @@ class Jobs:
 
     def _model(self, source: str | None) -> Path | None:
         return self.paths.model_manifest(source) if source else None
-
-
-def _code(rule: str, *modules: str) -> tuple[Path, ...]:
-    return tuple(map(Path, step_sources(rule, *modules)))
 
 
 def _plugin_files(names: Iterable[str]) -> tuple[Path, ...]:
