@@ -26,7 +26,7 @@ MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 ROUNDING = 0.001  # a mean of rounded numbers, rounded again, lies within this of the rounded mean
 CLEAR = 2.0  # a fall is clear beyond this many times its unpaired ±
-LAWS, LAWS_SEED = 20_000, 1
+BEAM_SETS, SEED = 20_000, 1
 
 
 @dataclass(frozen=True)
@@ -70,45 +70,75 @@ def _of(rows: Rows, table: str) -> list[PrintedNumber]:
 
 def _condition(stated: StatedInPrint) -> Iterator[Regenerated]:
     """The printed sufficient condition holds at the counterexample, and yet the beam errs more."""
-    law, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
-    beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
-    printed, corrected = random_failures(LAWS, LAWS_SEED)
-    if law.mass > beam_mass_theorem.printed_threshold(M) and beam > monte_carlo:
+    beam_set, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
+    beam, monte_carlo = beam_mass_theorem.squared_errors(beam_set, M)
+    drawn, directed = (failures(draw(BEAM_SETS, SEED), M) for draw in (drawn_beam_sets, directed_beam_sets))
+    if beam_set.mass > beam_mass_theorem.printed_threshold(M) and beam > monte_carlo:
         yield _found(
             "distribution-free-condition",
             "theorem",
             (),
             stated=stated.condition,
             M=M,
-            mass=law.mass,
+            mass=beam_set.mass,
             printed_threshold=beam_mass_theorem.printed_threshold(M),
             corrected_threshold=beam_mass_theorem.corrected_threshold(M),
             squared_error_of_beams=beam,
             squared_error_of_samples=monte_carlo,
-            random_laws=LAWS,
-            printed_fails="yes" if printed else "no",
-            corrected_fails="yes" if corrected else "no",
+            drawn=BEAM_SETS,
+            drawn_meet_printed=drawn["printed"][0],
+            drawn_meet_printed_and_lose=drawn["printed"][1],
+            drawn_meet_corrected_and_lose=drawn["corrected"][1],
+            directed=BEAM_SETS,
+            directed_meet_printed=directed["printed"][0],
+            directed_meet_printed_and_lose=directed["printed"][1],
+            directed_meet_corrected=directed["corrected"][0],
+            directed_meet_corrected_and_lose=directed["corrected"][1],
         )
 
 
-def random_failures(count: int, seed: int) -> tuple[int, int]:
-    """Of ``count`` random laws, how many meet the printed, and the corrected, condition while the beam errs more.
+def drawn_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass_theorem.Outcomes]:
+    """M + 1 to 5M − 1 outcomes of a symmetric Dirichlet distribution; B: the M most probable, as in the theorem.
 
-    Two to eleven outcomes in descending probability from a symmetric Dirichlet law, dissimilarities 0 or 1 or uniform,
-    M = 10, the beam set the most probable outcomes, at most M.
+    Dissimilarities are uniform, or 0 or 1, whatever the probability of their outcome.
     """
-    random, M = np.random.Generator(np.random.Philox(seed)), 10
-    failures = [0, 0]
+    random = np.random.Generator(np.random.Philox(seed))
     for _ in range(count):
-        size = int(random.integers(2, 12))
-        p = np.sort(random.dirichlet(np.full(size, random.choice([0.1, 0.5, 2.0]))))[::-1]
+        size = int(random.integers(M + 1, 5 * M))
+        p = np.sort(random.dirichlet(np.full(size, random.choice([0.05, 0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = random.random(size) if random.random() < 0.5 else random.integers(0, 2, size).astype(float)
-        law = beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(size) < random.integers(1, size))
-        beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
-        if beam > monte_carlo + 1e-12:
-            failures[0] += law.mass > beam_mass_theorem.printed_threshold(M)
-            failures[1] += law.mass > beam_mass_theorem.corrected_threshold(M)
-    return failures[0], failures[1]
+        yield beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(size) < M)
+
+
+def directed_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass_theorem.Outcomes]:
+    """B: M outcomes of equal probability near the produced answer; outside, less probable ones, all far from it.
+
+    The mass of B is uniform from just below the printed threshold to 1, and what is near, or far, lies within at most
+    a half.
+    """
+    random = np.random.Generator(np.random.Philox(seed))
+    for _ in range(count):
+        mass = random.uniform(beam_mass_theorem.printed_threshold(M) - 0.02, 1.0)
+        outside = int(random.integers(int((1 - mass) * M / mass) + 2, 5 * M))
+        p = np.repeat([mass / M, (1 - mass) / outside], [M, outside])
+        within = random.uniform(0.0, 0.5)
+        dissimilarity = np.concatenate([within * random.random(M), 1 - within * random.random(outside)])
+        yield beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(M + outside) < M)
+
+
+def failures(beam_sets: Iterable[beam_mass_theorem.Outcomes], M: int) -> dict[str, tuple[int, int]]:
+    """For the printed and the corrected condition: how many beam sets meet it; at how many of these beams err more."""
+    thresholds = {
+        "printed": beam_mass_theorem.printed_threshold(M),
+        "corrected": beam_mass_theorem.corrected_threshold(M),
+    }
+    met, lost = dict.fromkeys(thresholds, 0), dict.fromkeys(thresholds, 0)
+    for beam_set in beam_sets:
+        beam, monte_carlo = beam_mass_theorem.squared_errors(beam_set, M)
+        for name, threshold in thresholds.items():
+            met[name] += beam_set.mass > threshold
+            lost[name] += beam_set.mass > threshold and beam > monte_carlo + 1e-12
+    return {name: (met[name], lost[name]) for name in thresholds}
 
 
 def _other_methods(rows: Rows, stated: StatedInPrint) -> Iterator[Regenerated]:

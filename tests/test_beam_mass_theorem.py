@@ -21,16 +21,24 @@ def random_outcomes(count: int) -> list[tuple[Outcomes, int]]:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(count):
-        Y, M = int(rng.integers(2, 12)), int(rng.integers(1, 16))
+        M = int(rng.integers(1, 8))
+        Y = int(rng.integers(M + 1, 3 * M + 2))
         p = np.sort(rng.dirichlet(np.full(Y, rng.choice([0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = rng.random(Y) if rng.random() < 0.5 else rng.integers(0, 2, Y).astype(float)
-        found.append((Outcomes(p, dissimilarity, np.arange(Y) < min(M, int(rng.integers(1, Y + 1)))), M))
+        found.append((Outcomes(p, dissimilarity, np.arange(Y) < M), M))
     return found
 
 
 def test_the_printed_threshold_of_ten_candidates_is_that_of_the_paper() -> None:
     assert printed_threshold(10) == pytest.approx(0.842, abs=5e-4)
     assert corrected_threshold(10) == pytest.approx(10 / 11)
+
+
+def test_the_counterexample_s_beam_set_is_the_theorem_s() -> None:
+    p, inside = COUNTEREXAMPLE.probability, COUNTEREXAMPLE.inside
+    assert p.sum() == pytest.approx(1.0)
+    assert inside.sum() == COUNTEREXAMPLE_M
+    assert p[inside].min() > p[~inside].max()
 
 
 def test_the_counterexample_passes_the_printed_condition_and_loses() -> None:
@@ -61,9 +69,8 @@ def test_mass_above_the_corrected_threshold_suffices() -> None:
 def test_no_smaller_threshold_suffices() -> None:
     for M in (2, 10):
         mass = corrected_threshold(M) - 1e-6
-        assert not general_condition(
-            Outcomes(np.array([mass, 1 - mass]), np.array([0.0, 1.0]), np.array([True, False])), M
-        )
+        p = np.repeat([mass, 1 - mass], M) / M
+        assert not general_condition(Outcomes(p, np.repeat([0.0, 1.0], M), np.arange(2 * M) < M), M)
 
 
 def test_the_squared_error_of_monte_carlo_is_what_drawing_shows() -> None:

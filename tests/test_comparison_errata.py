@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 
 import pytest
 
+from beamuq.beam_mass_theorem import Outcomes
 from beamuq.comparison.errata import Erratum, errata_of, ledger_table, read_ledger
 from beamuq.comparison.printed_numbers import RowKey
 from beamuq.errors import BeamUQError
-from errata_from_print import Regenerated, random_failures, read_arrows, regenerate
+from errata_from_print import (
+    Regenerated,
+    directed_beam_sets,
+    drawn_beam_sets,
+    failures,
+    read_arrows,
+    regenerate,
+)
 from simulated_paper_run import PRINTED
 
 LEDGER = read_ledger()
@@ -54,10 +63,21 @@ def test_what_print_states_rightly_is_no_erratum() -> None:
     assert not {"arrow-at-equal", "other-methods-metric", "mean-columns"} & set(found)
 
 
+@pytest.mark.parametrize("draw", [drawn_beam_sets, directed_beam_sets])
+def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(draw: Callable[..., Iterable[Outcomes]]) -> None:
+    for beam_set in draw(200, 3):
+        p, inside = beam_set.probability, beam_set.inside
+        assert inside.sum() == 10 < len(p)
+        assert p.sum() == pytest.approx(1.0)
+        assert p[inside].min() >= p[~inside].max()
+        assert ((beam_set.dissimilarity >= 0) & (beam_set.dissimilarity <= 1)).all()
+
+
 def test_the_corrected_condition_holds_where_the_printed_one_fails() -> None:
-    printed, corrected = random_failures(2000, 7)
-    assert printed > 0
-    assert corrected == 0
+    found = failures(directed_beam_sets(2000, 7), 10)
+    assert found["printed"][1] > 100
+    assert found["corrected"][0] > 100
+    assert found["corrected"][1] == 0
 
 
 def test_errata_say_what_they_touch() -> None:

@@ -1,10 +1,11 @@
 """When the beam-weighted estimator beats Monte Carlo: Theorem 1, its condition on the mass put right (D20, theorem).
 
-Notation: outcomes of probability p, the dissimilarity 1 − s in [0, 1] of each to the produced answer, a beam set B of
-covered mass m_B, and M samples. The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is an equivalence.
-The printed distribution-free one, m_B > 1 − 1/(2√M), rests on σ² ≤ 1/4 where a lower bound on σ is needed. By the law
-of total variance σ² ≥ m_B(1 − m_B)(μ_B − μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators
-are exact), and nothing smaller does.
+Notation: outcomes of probability p, more than M of them, the dissimilarity 1 − s in [0, 1] of each to the produced
+answer, a beam set B of M outcomes (those of highest probability, for an exact search) of covered mass m_B, M samples.
+The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is an equivalence. The printed distribution-free
+one, m_B > 1 − 1/(2√M), rests on σ² ≤ 1/4 where a lower bound on σ is needed. By the law of total variance
+σ² ≥ m_B(1 − m_B)(μ_B − μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators are exact), and
+nothing smaller does.
 """
 
 from __future__ import annotations
@@ -79,5 +80,5 @@ def general_condition(outcomes: Outcomes, M: int) -> bool:
 
 
 COUNTEREXAMPLE_M = 10
-COUNTEREXAMPLE = Outcomes(np.array([0.86, 0.14]), np.array([0.0, 1.0]), np.array([True, False]))
-"""Covered mass 0.86 > 0.842 and yet the beam's squared error is 0.0196 against 0.0120."""
+COUNTEREXAMPLE = Outcomes(np.repeat([0.086, 0.01], [10, 14]), np.repeat([0.0, 1.0], [10, 14]), np.arange(24) < 10)
+"""Ten beams of covered mass 0.86 > 0.842, and yet their squared error is 0.0196 against 0.0120 of ten samples."""
