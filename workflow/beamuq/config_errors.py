@@ -15,8 +15,7 @@ from typing import Any, TypeVar, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from beamuq.errors import BeamUQError, hint
-from beamuq.models.offline_and_secrets import masked
+from beamuq.errors import BeamUQError, hint, reading, reason
 
 SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
 RENAMED_KEYS = {
@@ -30,6 +29,8 @@ RENAMED_KEYS = {
     "memo_root": "cache_root",
 }
 """Keys of version 1, each told only where its new name is allowed and the old one is not."""
+
+LARGEST_YAML = 1_000_000  # bytes, in which a study fits two hundred times
 
 T = TypeVar("T")
 
@@ -65,32 +66,71 @@ def validated_json(kind: type[T] | Any, text: str, place: str | Path) -> T:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; no tags, and no key twice.
+    """What a YAML file holds; no tags, no key twice, and every key a scalar.
 
     Raises
     ------
     BeamUQError
         In one line: the file, and why it cannot be read.
     """
-    try:
+    with reading(path, "valid YAML", "correct the file"):
+        if path.stat().st_size > LARGEST_YAML:
+            raise ValueError(f"larger than {LARGEST_YAML:,} bytes")
         return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except FileNotFoundError as error:
-        raise BeamUQError(f"{path}: no such file") from error
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BeamUQError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key that stands twice is an error, not a silent override."""
+    """Safe YAML in which a key that stands twice is an error, not a silent override; errors name the line."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _wrong("a key must be a text", key_node)
             key = self.construct_object(key_node, deep=True)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+                raise _wrong(f"key {key!r} stands twice", key_node)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (yaml.YAMLError, RecursionError):
+            raise
+        except Exception as error:  # the 31st of June, a number of 5,000 digits
+            raise _wrong(reason(error), node) from error
+
+
+def _wrong(what: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+
+
+def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
+    """What a JSON text in UTF-8 holds; no key twice, no half of a surrogate pair.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: the ``place``, why it cannot be read, and the ``fix``.
+    """
+    with reading(place, "valid JSON in UTF-8", fix):
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        content = json.loads(text, object_pairs_hook=_unique_keys)
+        if "\\u" in text:
+            json.dumps(content, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+        return content
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice")
+    return content
 
 
 def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapter[Any]) -> str:
@@ -100,7 +140,7 @@ def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapt
     location, value = first["loc"], first["input"]
     key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
     message = first["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(value, dict | list | BaseModel) else f"{json.dumps(value, default=str)}: "
+    shown = "" if isinstance(value, dict | list | BaseModel) else f"{_as_json(value)}: "
     if first["type"] == "missing":
         shown, message = "", "this key is missing; add it"
     elif first["type"] == "extra_forbidden":
@@ -111,7 +151,14 @@ def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapt
         else:
             message = _unknown_key(name, _keys_beside(adapter.json_schema(), location))
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return masked(f"{place}: {key + ': ' if key else ''}{shown}{message}") + more
+    return f"{place}: {key + ': ' if key else ''}{shown}{message}{more}"
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def _unknown_key(name: str, allowed: list[str]) -> str:

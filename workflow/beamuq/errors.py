@@ -3,15 +3,65 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beamuq.models.offline_and_secrets import masked
+
+SHOWN = 900, 300  # characters of a message, from its beginning and from its end: the place, and the fix
 
 
 class BeamUQError(Exception):
     """Bad configuration, data or environment, told in one line: file, key, value and the fix.
 
-    Steps print the message and exit with status 2; no traceback is shown for it.
+    Steps print the message and exit with status 2; no traceback is shown for it. Whatever the message quotes, it shows
+    no secret, is short, and has its line breaks and invisible characters escaped.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_one_short_line(masked(message)))
+
+
+def _one_short_line(text: str) -> str:
+    head, tail = SHOWN
+    if len(text) > head + tail:
+        text = f"{text[:head]} […] {text[-tail:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def reason(error: BaseException) -> str:
+    """What an error of someone else's code says, in a line; its kind where it says nothing."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
+    """Around a parser of someone else's text or file: whatever it raises becomes one line that names the place.
+
+    Parsers raise more kinds of errors on hostile input than their manuals name: on a wrong date, a thousand brackets,
+    5,000 digits. Only a parser's call stands in the body, so that no fault of ours is taken for the file's.
+
+    Raises
+    ------
+    BeamUQError
+        Naming ``place``, ``what`` it is not, why, and the ``fix``.
+    """
+    try:
+        yield
+    except BeamUQError:
+        raise
+    except FileNotFoundError as error:
+        raise BeamUQError(f"{place}: no such file") from error
+    except RecursionError as error:
+        raise BeamUQError(f"{place}: not {what} (nested too deeply); {fix}") from error
+    except Exception as error:
+        raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
@@ -29,9 +79,33 @@ def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Run a program. Exit status 0: done; 2: bad input, told in one line on stderr."""
+    """Run a program. Exit status 0: done; 2: told in one line on stderr why not; 1: a fault of the program.
+
+    What is no fault of the program: bad input, a file that cannot be read or written, too little memory, a reader of
+    the output that has gone, Ctrl-C. Only a fault shows its traceback; in a step, stderr is the job's log.
+    """
     try:
         main()
-    except BeamUQError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tells of it once more at its end
+        raise SystemExit(141) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except (BeamUQError, OSError, MemoryError) as error:
+        print(f"error: {line_of(error)}", file=sys.stderr)
         raise SystemExit(2) from None
+    except Exception as error:
+        traceback.print_exc()
+        told = _one_short_line(masked(f"{type(error).__name__}: {reason(error)}"))
+        print(f"error: a fault of beamuq ({told}); please report it with the traceback above", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def line_of(error: BaseException) -> str:
+    """What a person is told of bad input, a file that cannot be read or written, or too little memory."""
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return str(BeamUQError(f"{place}cannot be read or written ({reason(error)}); mend that and run again"))
+    if isinstance(error, MemoryError):
+        return str(BeamUQError(f"not enough memory ({reason(error)}); give it more, or less to do at once"))
+    return str(error)

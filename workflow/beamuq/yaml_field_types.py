@@ -40,9 +40,11 @@ def shaped(pattern: str, meaning: str) -> Any:
 
 def each_once(items: list[Any]) -> list[Any]:
     """The same list. Raises ValueError naming the first item that stands twice."""
-    twice = next((item for position, item in enumerate(items) if item in items[:position]), None)
-    if twice is not None:
-        raise ValueError(f"{json.dumps(twice)} stands twice; drop one")
+    seen = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"{json.dumps(item)} stands twice; drop one")
+        seen.add(item)
     return items
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from beamuq import run_messages
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, line_of
 from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
 
@@ -18,8 +18,8 @@ profile_folders = [Path.cwd(), Path(workflow.basedir)]
 try:
     plan = Plan.load(config)
     snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
-except BeamUQError as error:
-    print(f"error: {error}", file=sys.stderr, flush=True)
+except (BeamUQError, OSError, MemoryError) as error:
+    print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
     os._exit(2)
 
 paths = plan.paths

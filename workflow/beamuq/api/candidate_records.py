@@ -13,12 +13,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from beamuq.config_errors import StrictModel, validated
-from beamuq.data.read_dataset_file import SUFFIXES, json_lines, unreadable_parquet
+from beamuq.data.read_dataset_file import rows_of
 from beamuq.errors import BeamUQError, nearest
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
@@ -190,16 +188,14 @@ def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecor
 def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place: file and line or row, or its number, from 1."""
     if isinstance(rows, str | Path):
-        path = Path(rows)
-        if path.suffix not in SUFFIXES:
-            raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
-        if not path.is_file():
-            raise BeamUQError(f"{path}: no such file")
-        yield from json_lines(path) if path.suffix == ".jsonl" else _parquet_rows(path)
+        yield from rows_of(Path(rows), first=1)
         return
     if isinstance(rows, Mapping):
         raise BeamUQError("rows: a single mapping; give a list of them, one a question")
     if isinstance(rows, pd.DataFrame):
+        twice = rows.columns[rows.columns.map(str).duplicated()]
+        if len(twice):
+            raise BeamUQError(f"rows: column {str(twice[0])!r} stands twice; keep one")
         rows = [
             {str(key): value for key, value in row.items() if not _absent(value)} for row in rows.to_dict("records")
         ]
@@ -207,15 +203,6 @@ def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not isinstance(row, Mapping):
             raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
         yield f"row {number}", _plain(row)
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        rows = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable_parquet(path, error) from error
-    for number, row in enumerate(rows, start=1):
-        yield f"{path}: row {number}", row
 
 
 def _absent(value: Any) -> bool:

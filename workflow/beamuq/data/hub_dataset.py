@@ -21,7 +21,6 @@ from beamuq.data.question import Adapter, questions_of
 from beamuq.data.read_dataset_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
-from beamuq.models.offline_and_secrets import masked
 from beamuq.models.revision_lock import record, verify_files
 from beamuq.parquet_tables import atomic
 
@@ -81,7 +80,7 @@ def _load(repo_id: str, config: str | None, split: str, commit: str, where: str)
     except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
-        raise BeamUQError(masked(told)) from error
+        raise BeamUQError(told) from error
     except (OSError, datasets.exceptions.DatasetsError) as error:
         raise BeamUQError(hub_download.explain(repo_id, error, "datasets")) from error
 

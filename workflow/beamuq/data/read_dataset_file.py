@@ -7,19 +7,23 @@ records. A missing column, a null, or a value of another type is refused with fi
 
 from __future__ import annotations
 
+import codecs
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beamuq.config_errors import parse_json
 from beamuq.data.question import Adapter, Question, Row, questions_of
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reading
 
 _FIX = "use a file in the hub's schema of this dataset"
 SUFFIXES = (".parquet", ".jsonl")
+LONGEST_LINE = 2**26  # bytes of a row in JSON Lines
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
@@ -36,16 +40,31 @@ def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = No
 
 def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
     """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON)."""
-    if not path.is_file():
+    if not path.exists():
         raise BeamUQError(f"{path}: no such file; put the split there, in the hub's schema")
-    if path.suffix not in SUFFIXES:
-        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
     empty = True
-    for place, row in json_lines(path) if path.suffix == ".jsonl" else _parquet(path, columns):
+    for place, row in rows_of(path, columns.names):
         empty = False
         yield place, conform(row, columns, place)
     if empty:
         raise BeamUQError(f"{path}: holds no rows; put the whole split there")
+
+
+def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON Lines.
+
+    Rows of Parquet are numbered from ``first`` on.
+
+    Raises
+    ------
+    BeamUQError
+        If it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as :func:`json_lines`.
+    """
+    if path.suffix not in SUFFIXES:
+        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise BeamUQError(f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}")
+    return json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
 
 
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
@@ -66,27 +85,24 @@ def source_of(path: Path) -> dict[str, Any] | None:
     """What the fetch step wrote of a split: source, config, split, revision, content; None for any other file."""
     if path.suffix != ".parquet":
         return None
-    try:
+    with reading(path, "a readable Parquet file", "fetch or copy it again"):
         encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable_parquet(path, error) from error
-    return None if encoded is None else dict(json.loads(encoded))
+        return None if encoded is None else dict(json.loads(encoded))
 
 
-def _parquet(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            present = file.schema_arrow.names
-            for name in columns.names:
-                if name not in present:
-                    raise BeamUQError(f"{path}: column '{name}' is missing (it has {', '.join(present)}); {_FIX}")
-            first = 0
-            for batch in file.iter_batches(batch_size=1000, columns=columns.names):
-                for index, row in enumerate(batch.to_pylist(), start=first):
-                    yield f"{path}: row {index}", row
-                first += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable_parquet(path, error) from error
+def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tuple[str, Row]]:
+    with reading(path, "a readable Parquet file", "fetch or copy it again"), pq.ParquetFile(path) as file:
+        present = file.schema_arrow.names
+        for name in names or ():
+            if name not in present:
+                raise BeamUQError(f"{path}: column '{name}' is missing (it has {', '.join(present)}); {_FIX}")
+        twice = next((name for name in present if present.count(name) > 1), None)
+        if twice is not None:
+            raise BeamUQError(f"{path}: column '{twice}' stands twice; keep one")
+        for batch in file.iter_batches(batch_size=1000, columns=names):
+            for index, row in enumerate(batch.to_pylist(), start=first):
+                yield f"{path}: row {index}", row
+            first += batch.num_rows
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
@@ -95,27 +111,24 @@ def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
     Raises
     ------
     BeamUQError
-        If a line is not a JSON object in UTF-8.
+        If a line is not a JSON object in UTF-8, or is longer than any row may be.
     """
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{path}: line {number}"
-        try:
-            row = json.loads(line.decode("utf-8"))
-            if b"\\u" in line:
-                json.dumps(row, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
-        except ValueError as error:
-            raise BeamUQError(f"{place}: not valid JSON in UTF-8 ({error}); write one object a line") from error
-        if not isinstance(row, dict):
-            raise BeamUQError(f"{place}: not a JSON object; write one object a line")
-        yield place, row
-
-
-def unreadable_parquet(path: Path, error: Exception) -> BeamUQError:
-    """One line on a Parquet file that Arrow cannot read."""
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return BeamUQError(f"{path}: not a readable Parquet file ({reason}); fetch or copy it again")
+    with path.open("rb") as file:
+        for number in itertools.count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            place = f"{path}: line {number}"
+            if len(line) > LONGEST_LINE:
+                raise BeamUQError(f"{place}: longer than {LONGEST_LINE:,} bytes; write one object a line")
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if not line.strip():
+                continue
+            row = parse_json(line, place, "write one object a line")
+            if not isinstance(row, dict):
+                raise BeamUQError(f"{place}: not a JSON object; write one object a line")
+            yield place, row
 
 
 def _conform(value: Any, kind: pa.DataType, where: str) -> Any:

@@ -16,7 +16,6 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.models.model_folder import FileFacts, check_folder, describe, fill_folder, wanted_files
-from beamuq.models.offline_and_secrets import masked
 from beamuq.models.revision_lock import Kind, locked_commit, record, verify_files
 
 UNKNOWN = "unknown"
@@ -123,7 +122,7 @@ def explain(repo_id: str, error: BaseException, kind: Kind = "models") -> str:
     else:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         fix = f"the hub did not answer ({first}); check the network and run again, what is there is kept"
-    return masked(f"source hub:{repo_id}: {fix}")
+    return f"source hub:{repo_id}: {fix}"
 
 
 def announce_download(what: str, size: int | None, facts: Mapping[str, Any]) -> None:
