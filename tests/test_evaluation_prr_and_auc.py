@@ -28,6 +28,17 @@ def plain_prr(uncertainty: Array, quality: Array, max_rejection: float = 0.5) ->
     return (unc - random) / (oracle - random)
 
 
+def plain_average_precision(uncertainty: Array, quality: Array) -> float:
+    """Its expectation over the orders of equal scores, position by position, most uncertain first."""
+    incorrect, called, right, total = quality <= 0.5, 0, 0, 0.0
+    for value in np.unique(uncertainty)[::-1]:
+        n, p = int((uncertainty == value).sum()), int(incorrect[uncertainty == value].sum())
+        for j in range(1, n + 1):
+            total += p / n * (right + 1 + (j - 1) * (p - 1) / max(n - 1, 1)) / (called + j)
+        called, right = called + n, right + p
+    return total / right
+
+
 def test_prr_by_hand() -> None:
     # N = 4, k = 2. By score: quality 1, 0, 1, 0 → (2/4 + 2/3)/2 = 7/12; oracle 1, 1, 0, 0: the same 2/4, 2/3
     assert measure("PRR", np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 0.0, 1.0, 0.0]))[0] == pytest.approx(1.0)
@@ -69,7 +80,7 @@ def test_every_resample_is_measured_as_if_it_were_written_out(
         u, q = np.repeat(uncertainty, counts[:, r]), np.repeat(quality, counts[:, r])
         assert found["PRR"][r] == pytest.approx(plain_prr(u, q, max_rejection))
         assert found["ROC-AUC"][r] == pytest.approx(roc_auc_score(q <= 0.5, u))
-        assert found["PR-AUC"][r] == pytest.approx(average_precision_score(q <= 0.5, u))
+        assert found["PR-AUC"][r] == pytest.approx(plain_average_precision(u, q))
 
 
 def test_a_quality_of_exactly_one_half_is_incorrect() -> None:
@@ -82,10 +93,22 @@ def test_tied_pairs_count_one_half() -> None:
     assert measure("ROC-AUC", np.array([1.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0]))[0] == 0.875
 
 
-def test_average_precision_has_one_threshold_a_score() -> None:
-    # one threshold for all: precision 1/4 at recall 1, whatever the order in the file
-    for quality in ([0.0, 1, 1, 1], [1.0, 1, 1, 0]):
-        assert measure("PR-AUC", np.zeros(4), np.array(quality))[0] == 0.25
+@pytest.mark.parametrize("seed", range(8))
+def test_average_precision_of_ties_is_the_mean_over_all_their_orders(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    uncertainty, quality = rng.integers(0, 1 + seed % 4, 7).astype(float), rng.random(7)
+    quality[0] = 0.1
+    orders = [np.array(order) for order in permutations(range(7)) if (np.diff(uncertainty[[*order]]) <= 0).all()]
+    expected = np.mean([average_precision_score(quality[order] <= 0.5, np.arange(7)[::-1]) for order in orders])
+    assert measure("PR-AUC", uncertainty, quality)[0] == pytest.approx(expected, abs=1e-12)
+    assert plain_average_precision(uncertainty, quality) == pytest.approx(expected, abs=1e-12)
+
+
+def test_average_precision_is_scikit_learns_where_no_scores_are_equal() -> None:
+    rng = np.random.default_rng(1)
+    uncertainty, quality = rng.normal(size=200), rng.random(200)
+    expected = average_precision_score(quality <= 0.5, uncertainty)
+    assert measure("PR-AUC", uncertainty, quality)[0] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from beamuq.evaluation.prr_and_auc import Evaluator, measure, prediction_rejecti
 GOLDEN = Path(os.environ.get("BEAMUQ_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
 UNSTABLE = "raw area under ties: the reference depends on an unstable sort; its tie-averaged area is compared instead"
 DEGENERATE = "PRR where oracle equals random: the reference returns the raw area, ours is undefined"
+GROUPED = "PR-AUC under ties: the reference takes one threshold a score, ours is expected over the orders"
 NO_POSITIVE = "PR-AUC without an incorrect answer: the reference says 0, ours is undefined"
 
 pytestmark = pytest.mark.golden
@@ -60,6 +61,8 @@ def compared(case: dict[str, Any], left_out: Counter[str]) -> list[tuple[str, fl
         theirs = case["outputs"][key]
         if metric == "PR-AUC" and (quality > 0.5).all():
             left_out[NO_POSITIVE] += 1
+        elif metric == "PR-AUC" and case["outputs"]["has_ue_ties"]:
+            left_out[GROUPED] += 1
         elif isinstance(theirs, int | float):
             pairs.append((metric, measure(metric, uncertainty, quality)[0], theirs))
     return pairs

@@ -1,8 +1,9 @@
 """PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every resample of them (D13, metrics).
 
 A resample is a column of counts: how often each question was drawn. Sorting a score once serves all resamples, since a
-question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is what is
-expected of it: retained quality grows linearly through the group, and pairs within it count one half.
+question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is its exact
+expectation over the orders: retained quality grows linearly through the group, pairs within it count one half, and
+precision is averaged position by position. A question drawn twice is such a group, whatever its score.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ class Evaluator:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
         PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality. ROC-AUC in
-        [0, 1]: undefined without both correct and incorrect answers. PR-AUC in [0, 1], average precision with one
-        threshold per distinct score: undefined without an incorrect answer. All higher = better.
+        [0, 1]: undefined without both correct and incorrect answers. PR-AUC in [0, 1], average precision with the most
+        uncertain first: undefined without an incorrect answer. It is scikit-learn's where no scores are equal; of equal
+        ones that takes one threshold, which is not what is expected of an order. All higher = better.
 
         Raises
         ------
@@ -157,6 +159,11 @@ class Evaluator:
         ends = np.cumsum([counts.shape[1] for counts in self._counts])[:-1]
         return np.concatenate(tables), np.split(starts, ends)
 
+    @cached_property
+    def _harmonic(self) -> Array:
+        """Σ_{p ≤ P} 1/p for P = 0 … the most drawn."""
+        return np.append(0.0, np.cumsum(1.0 / np.arange(1, self._total.max() + 1)))
+
     def _sums(self, uncertainty: Array, metrics: Sequence[str]) -> dict[str, Array]:
         """What each metric sums over the sorted questions, [R]."""
         order, starts = _groups(uncertainty)
@@ -185,10 +192,13 @@ class Evaluator:
                 if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
                     below = (total - found) - 0.5 * (within - positive)
                     sums["ROC-AUC"].append(np.einsum("gr,gr->r", positive, below))
-                if "PR-AUC" in metrics:  # precision when everything from this group upwards is called incorrect
-                    called = self._total[here] - total + within
-                    right = self._positives[here] - found + positive
-                    sums["PR-AUC"].append(np.einsum("gr,gr->r", positive, right / np.maximum(called, 1)))
+                if "PR-AUC" in metrics:
+                    called = (
+                        self._total[here] - total
+                    )  # those more uncertain than the group, and the correct among them
+                    wrongly = called - (self._positives[here] - found)
+                    reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
+                    sums["PR-AUC"].append(_expected_precisions(called, wrongly, within, positive, reciprocals, tied))
         return {metric: np.concatenate(blocks) for metric, blocks in sums.items()}
 
 
@@ -230,6 +240,25 @@ def _groups(values: Array) -> tuple[Counts, Counts]:
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def _expected_precisions(
+    called: Counts, wrongly: Counts, within: Counts, positive: Counts, reciprocals: Array, tied: bool
+) -> Array:
+    """Σ over incorrect answers of the expected precision at their position, each array [G, R] → [R].
+
+    Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more uncertain, of them
+    w = ``wrongly`` correct. The answer at position c + j is incorrect with probability p/n, and then the first c + j
+    hold c − w + 1 + (j − 1) r incorrect ones, r = (p − 1)/(n − 1). Summed over j, with
+    h = ``reciprocals`` = Σ_j 1/(c + j), it is p r + (p/n) ((1 − r)(c + 1) − w) h.
+    Without ties p is n or 0 (copies of one question): p − w h.
+    """
+    if not tied:
+        return np.asarray(positive.sum(axis=0) - np.einsum("gr,gr->r", wrongly, reciprocals))
+    share = (positive - 1) / np.maximum(within - 1, 1)
+    share[within == positive] = 1.0
+    before = (1.0 - share) * (called + 1) - wrongly
+    return np.asarray((positive * (share + before * reciprocals / np.maximum(within, 1))).sum(axis=0))
 
 
 def _cumulated(rows: npt.NDArray[Number]) -> npt.NDArray[Number]:
