@@ -16,8 +16,7 @@ from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError
 from beamuq.overview import empty_and_cut_answers as answers
 from beamuq.overview import overview_tables as tables
-from beamuq.overview.table_footers import Footer, footers
-from beamuq.parquet_tables import Loaded
+from beamuq.parquet_tables import Footer, Loaded, read_footer
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import Study
 
@@ -44,7 +43,7 @@ def candidates(texts: dict[str, list[tuple[str, bool]]], strategy: str = "greedy
         "device": "cpu",
         "dtype": "float32",
     }
-    return Loaded(pa.Table.from_pylist(rows), CELL, made | provenance)
+    return Loaded(Path(), "candidates", CELL, made | provenance, pa.Table.from_pylist(rows))
 
 
 SOME = candidates({"q1": [("Rome", True)], "q2": [("", True)], "q3": [("", False)], "q5": [("in the", False)]})
@@ -106,9 +105,9 @@ def test_licences_come_from_the_manifest_and_hashes_from_the_tables(study: Study
 
 def test_a_scorer_tells_what_it_is_a_proxy_for(study: Study) -> None:
     made = [
-        Footer("similarity", CELL | {"scorer": "embedding"}, {"models": {"model": MODEL}, "device": "cpu"}),
-        Footer("quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
-        Footer("scores", CELL, {}),
+        Footer(Path(), "similarity", CELL | {"scorer": "embedding"}, {"models": {"model": MODEL}, "device": "cpu"}),
+        Footer(Path(), "quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
+        Footer(Path(), "scores", CELL, {}),
     ]
     found = tables.scorers(study, made, {})
     assert found["proxy for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
@@ -121,7 +120,9 @@ def test_the_wave_is_that_of_the_tables(study: Study) -> None:
 
 
 def test_two_versions_of_a_package_are_two_rows() -> None:
-    made = [Footer("candidates", CELL, {"versions": {"torch": version}}) for version in ("2.12", "2.13", "2.13")]
+    made = [
+        Footer(Path(), "candidates", CELL, {"versions": {"torch": version}}) for version in ("2.12", "2.13", "2.13")
+    ]
     rows = tables.versions(made).values.tolist()
     assert rows == [["torch", "2.12", 1, "candidates"], ["torch", "2.13", 2, "candidates"]]
 
@@ -129,7 +130,8 @@ def test_two_versions_of_a_package_are_two_rows() -> None:
 def questions(read: dict[str, int] | None) -> Loaded:
     provenance = {"files": {"split": {"name": "x.jsonl", "sha256": "d" * 64, "fetched": None}}}
     table = pa.table({"id": ["q1", "q2"], "group": ["s", "s"]})
-    return Loaded(table, {"dataset": "coqa"}, provenance | ({"read": read} if read else {}))
+    made = provenance | ({"read": read} if read else {})
+    return Loaded(Path(), "questions", {"dataset": "coqa"}, made, table)
 
 
 def test_what_was_left_out_at_reading_is_told(study: Study) -> None:
@@ -151,9 +153,9 @@ def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
 def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     parquet_tables.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
-    assert footers([path]) == [Footer("prompts", {"style": "base"}, {"seed": 1})]
+    assert read_footer(path) == Footer(path, "prompts", {"style": "base"}, {"seed": 1})
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):
-        footers([path])
+        read_footer(path)
     with pytest.raises(BeamUQError, match=r"none\.parquet: no such file"):
-        footers([tmp_path / "none.parquet"])
+        read_footer(tmp_path / "none.parquet")

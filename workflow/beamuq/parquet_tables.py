@@ -8,11 +8,13 @@ checksums, without which most flipped bits would go unnoticed.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,12 +177,20 @@ def file_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Footer:
+    """What the footer of the table at ``path`` says of it."""
+
+    path: Path
+    kind: str
+    cell: dict[str, str]
+    provenance: dict[str, Json]
+
+
+@dataclass(frozen=True)
+class Loaded(Footer):
     """A table with what its footer says of it."""
 
     table: pa.Table
-    cell: dict[str, str]
-    provenance: dict[str, Json]
 
 
 def write(
@@ -222,20 +232,86 @@ def read(path: Path, kind: str) -> Loaded:
     BeamUQError
         If the file is missing, corrupt, of another kind, or lacks a column: the message names it.
     """
+    schema = SCHEMAS[kind]
+    with _opened(path) as file:
+        footer = _footer(path, file)
+        if footer.kind != kind:
+            found = footer.kind or "a foreign file"
+            raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
+        table = file.read()
+        if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
+            raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
+        table.validate(full=True)  # texts that are no UTF-8, among others
+        _refuse_nulls(table, schema)
+    return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
+
+
+def read_footer(path: Path) -> Footer:
+    """What a table's footer says of how it was made, without reading its rows.
+
+    Raises
+    ------
+    BeamUQError
+        If the file is missing or corrupt, or no table of the workflow.
+    """
+    with _opened(path) as file:
+        footer = _footer(path, file)
+    if footer.kind not in SCHEMAS:
+        raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
+    return footer
+
+
+@contextmanager
+def reading(path: Path, fix: str = "delete it and run again") -> Iterator[None]:
+    """Around all that reads a Parquet file and its footer: whatever a damaged one raises becomes one line.
+
+    A flipped bit may reach Arrow, Thrift, JSON or a text, and each has errors of its own.
+
+    Raises
+    ------
+    BeamUQError
+        If the file is missing or cannot be read; ``fix`` ends the line.
+    """
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        yield
     except FileNotFoundError as error:
         raise BeamUQError(f"{path}: no such file; run the rule that writes it") from error
-    except (pa.ArrowException, OSError) as error:
-        raise BeamUQError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
-    footer = json.loads((table.schema.metadata or {}).get(b"beamuq", b"{}"))
-    if footer.get("kind") != kind:
-        found = footer.get("kind", "a foreign file")
-        raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
-    schema = SCHEMAS[kind]
-    if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
-        raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
-    return Loaded(table.cast(schema), footer["cell"], footer["provenance"])
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BeamUQError(f"{path}: not a readable Parquet file ({reason}); {fix}") from error
+
+
+_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    with (
+        reading(path),
+        pa.OSFile(str(path)) as source,
+        pq.ParquetFile(source, page_checksum_verification=True) as file,
+    ):
+        yield file
+
+
+def _footer(path: Path, file: pq.ParquetFile) -> Footer:
+    """The footer's facts; kind "" for a foreign file.
+
+    Footers have no checksum, but hold these facts twice: as such, and in the schema that Arrow writes there.
+
+    Raises
+    ------
+    ValueError
+        If the two differ, or are no JSON.
+    """
+    facts = file.metadata.metadata or {}
+    if b"beamuq" not in facts:
+        return Footer(path, "", {}, {})
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(facts[b"ARROW:schema"])))
+    if (schema.metadata or {}).get(b"beamuq") != facts[b"beamuq"]:
+        raise ValueError("its footer is damaged")
+    told = json.loads(facts[b"beamuq"])
+    return Footer(path, told["kind"], dict(told["cell"]), dict(told["provenance"]))
 
 
 def read_cell(files: Mapping[str, tuple[str, Path | None]]) -> dict[str, Loaded]:
@@ -271,32 +347,41 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class atomic:  # noqa: N801  (reads as a verb at its use: `with atomic(path) as temporary`)
-    """Write to a temporary name beside ``path`` and rename on success; remove it on failure."""
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> Path:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".tmp")
+    Raises
+    ------
+    BeamUQError
+        If the disk is full or read-only, or the folder may not be written; nothing half-written is left.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)
-        self.temporary = Path(name)
-        return self.temporary
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        temporary = Path(name)
         try:
-            if error is None:
-                with self.temporary.open("rb+") as file:
-                    os.fsync(file.fileno())
-                self.temporary.chmod(0o644)
-                self.temporary.replace(self.path)
-            elif isinstance(error, OSError):
-                raise BeamUQError(
-                    f"{self.path}: cannot be written ({error.strerror}); nothing was left behind"
-                ) from error
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
         finally:
-            self.temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around all that writes ``path`` and makes its folders: what the file system refuses becomes one line."""
+    try:
+        yield
+    except OSError as error:
+        raise BeamUQError(
+            f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
+            "make room or give write access there, and run again"
+        ) from error
 
 
 def _refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from beamuq.cost.download_sizes import downloads
 from beamuq.cost.measured_jobs import RULES, Benchmark, benchmark_of
 from beamuq.models.hub_download import readable
-from beamuq.overview.table_footers import footers
-from beamuq.parquet_tables import Artifact
+from beamuq.parquet_tables import Artifact, read_footer
 from beamuq.plan.study_on_machine import Plan
 
 # Jobs of a rule are alike where these are equal: what a question costs depends on them more than on the rest.
@@ -87,7 +86,7 @@ def _questions(plan: Plan, artifact: Artifact) -> int:
 def measured_on(plan: Plan) -> str:
     """The device that the study's candidates so far were decoded on; "" where there are none."""
     there = [table for table in plan.generations if table.is_file()]
-    return "/".join(sorted({str(footer.provenance.get("device") or "") for footer in footers(there)}))
+    return "/".join(sorted({str(read_footer(table).provenance.get("device") or "") for table in there}))
 
 
 def summary(plan: Plan) -> list[str]:

@@ -22,7 +22,7 @@ from beamuq.data.read_dataset_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError
 from beamuq.models import hub_download
 from beamuq.models.revision_lock import record, verify_files
-from beamuq.parquet_tables import atomic
+from beamuq.parquet_tables import atomic, reading
 
 
 def fetch_split(
@@ -66,8 +66,9 @@ def _is_whole(hidden: Path, wanted: dict[str, Any]) -> bool:
         source = source_of(hidden)
         if source is None or {key: source.get(key) for key in wanted} != wanted:
             return False
-        return bool(_content(pq.read_table(hidden)) == source["content"])
-    except (BeamUQError, pa.ArrowException, OSError):
+        with reading(hidden):
+            return bool(_content(pq.read_table(hidden)) == source["content"])
+    except BeamUQError:
         return False  # a damaged copy is fetched again
 
 

@@ -61,7 +61,8 @@ class FinishedBatches:
         BeamUQError
             If another process is at work on this share or, with the whole, on any.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with parquet_tables.writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as locks:
             if share == WHOLE:
                 locks.enter_context(_lock(self.folder / ".lock", fcntl.LOCK_EX))
@@ -175,11 +176,13 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
 
 @contextmanager
 def _lock(path: Path, how: int) -> Iterator[None]:
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BeamUQError(
-                f"{path.parent}: another process is decoding batches here; wait for it or stop it"
-            ) from error
+    with ExitStack() as opened:
+        with parquet_tables.writing(path):
+            file = opened.enter_context(path.open("a"))
+            try:
+                fcntl.flock(file, how | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BeamUQError(
+                    f"{path.parent}: another process is decoding batches here; wait for it or stop it"
+                ) from error
         yield

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from beamuq.html_pages import DASH
-from beamuq.overview.table_footers import Footer, Json
-from beamuq.parquet_tables import Loaded
+from beamuq.parquet_tables import Footer, Json, Loaded
 from beamuq.study_config import Study
 
 UNKNOWN = "not known here"

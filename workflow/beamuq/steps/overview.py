@@ -11,7 +11,6 @@ from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
-from beamuq.overview.table_footers import footers
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import MachineOptions, OverviewJob
 
@@ -35,7 +34,8 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
     questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
     candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
-    made = footers(results / artifact.path for artifact in (*grid.questions, *grid.generations, *grid.prompts, *others))
+    others_made = (parquet_tables.read_footer(results / artifact.path) for artifact in (*grid.prompts, *others))
+    made = [*questions, *candidates, *others_made]
     manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts, listed = (
