@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError
@@ -243,6 +244,7 @@ def read(path: Path, kind: str) -> Loaded:
             raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
         table.validate(full=True)  # texts that are no UTF-8, among others
         _refuse_nulls(table, schema)
+        _refuse_missing_values(table, file)
     return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
 
 
@@ -382,6 +384,24 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
             "make room or give write access there, and run again"
         ) from error
+
+
+def _refuse_missing_values(table: pa.Table, file: pq.ParquetFile) -> None:
+    """Refuse fewer values than the footer counts: the header of a page, which has no checksum, says how many it has."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    held = {name: _slots(table.column(name)) for name in table.schema.names}
+    for number in range(file.metadata.num_columns):
+        name = file.metadata.schema.column(number).path.partition(".")[0]
+        if sum(group.column(number).num_values for group in groups) != held[name]:
+            raise ValueError(f"column '{name}' lacks values")
+
+
+def _slots(column: pa.ChunkedArray) -> int:
+    """How many values Parquet counts: those of the innermost lists, where an empty list and a null are one each."""
+    if not pa.types.is_list(column.type):
+        return len(column)
+    empty = pc.sum(pc.equal(pc.fill_null(pc.list_value_length(column), 0), 0)).as_py() or 0
+    return int(empty) + _slots(pc.list_flatten(column))
 
 
 def _refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
