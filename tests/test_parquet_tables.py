@@ -13,8 +13,7 @@ import pytest
 
 import synthetic
 from beamuq import parquet_tables
-from beamuq.api.candidate_records import _parquet_rows
-from beamuq.data.read_dataset_file import read_rows, source_of
+from beamuq.data.read_dataset_file import read_rows, rows_of, source_of
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 TABLES = synthetic.cell(N=3, M=3)
@@ -52,7 +51,7 @@ def test_a_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
         parquet_tables.read(path, "prompts")
 
 
-@pytest.mark.parametrize("read", [lambda path: read_rows(path, pa.schema([("text", pa.string())])), _parquet_rows])
+@pytest.mark.parametrize("read", [lambda path: read_rows(path, pa.schema([("text", pa.string())])), rows_of])
 def test_a_users_file_whose_text_is_no_utf8_is_refused(read: object, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"text": no_text()}), path)
@@ -87,4 +86,4 @@ def test_a_disk_that_refuses_anything_else_ends_a_step_with_status_2(capsys: pyt
 
     with pytest.raises(SystemExit, match="2"):
         exit_with_one_line(make_folder)
-    assert capsys.readouterr().err.startswith("error: some/folder: Read-only file system; ")
+    assert capsys.readouterr().err.startswith("error: some/folder: cannot be read or written (Read-only file system)")

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reading
 
 Json = Any
 
@@ -264,32 +264,11 @@ def read_footer(path: Path) -> Footer:
 
 
 @contextmanager
-def reading(path: Path, fix: str = "delete it and run again") -> Iterator[None]:
-    """Around all that reads a Parquet file and its footer: whatever a damaged one raises becomes one line.
-
-    A flipped bit may reach Arrow, Thrift, JSON or a text, and each has errors of its own.
-
-    Raises
-    ------
-    BeamUQError
-        If the file is missing or cannot be read; ``fix`` ends the line.
-    """
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise BeamUQError(f"{path}: no such file; run the rule that writes it") from error
-    except _DAMAGE as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise BeamUQError(f"{path}: not a readable Parquet file ({reason}); {fix}") from error
-
-
-_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError)
-
-
-@contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    if not path.exists():
+        raise BeamUQError(f"{path}: no such file; run the rule that writes it")
     with (
-        reading(path),
+        reading(path, "a readable Parquet file", "delete it and run again"),
         pa.OSFile(str(path)) as source,
         pq.ParquetFile(source, page_checksum_verification=True) as file,
     ):

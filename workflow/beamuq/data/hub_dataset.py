@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from beamuq.data.question import Adapter, questions_of
 from beamuq.data.read_dataset_file import SOURCE, conform, source_of
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reading
 from beamuq.models import hub_download
 from beamuq.models.revision_lock import record, verify_files
-from beamuq.parquet_tables import atomic, reading
+from beamuq.parquet_tables import atomic
 
 
 def fetch_split(
@@ -66,7 +66,7 @@ def _is_whole(hidden: Path, wanted: dict[str, Any]) -> bool:
         source = source_of(hidden)
         if source is None or {key: source.get(key) for key in wanted} != wanted:
             return False
-        with reading(hidden):
+        with reading(hidden, "a readable Parquet file", "fetch it again"):
             return bool(_content(pq.read_table(hidden)) == source["content"])
     except BeamUQError:
         return False  # a damaged copy is fetched again
