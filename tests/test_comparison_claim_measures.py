@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,15 +21,15 @@ from beamuq.comparison.claim_measures import (
     Counterexample,
     CurvesAhead,
     GainByLength,
+    GapOutsideBeams,
     MeanByLength,
     Measure,
     Plateau,
     Ranking,
     VarianceAcrossRuns,
-    behind_the_best,
     negligible,
 )
-from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, all_as
+from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, above, all_as, selected_lead
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
 from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.comparison.tolerances_and_families import ComparisonRules
@@ -192,7 +193,7 @@ def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
         ((4, 5), (1, 2), "supported", "45.0% ± 1.1%, 20 questions, against 15.0%"),
         ((1, 2), (4, 5), "not supported", "15.0% ± 1.1%, 20 questions, against 45.0%"),
         ((2, 3), (2, 3), "not supported", "25.0% ± 1.1%, 20 questions, against 25.0%"),
-        ((2, 5), (2, 4), "partly", "35.0% ± 3.4%, 20 questions, against 30.0%"),  # .05 < 2 · .041: within noise
+        ((2, 5), (2, 4), "supported", "35.0% ± 3.4%, 20 questions, against 30.0%"),  # .05 < 2 · .041: within noise
     ],
 )
 def test_redundancy_falls_with_length(
@@ -254,8 +255,21 @@ ENTROPY, DEGREE = (0.472, 0.401), (0.467, 0.469)  # as printed
         ((0.472, 0.465), 0.1, "partly", "1 of 1 rise; significantly rise 0%, fall 0%; mean +0.007"),
     ],
 )
-def test_gains_of_all(pair: tuple[float, float], spread: float, status: str, found: str) -> None:
-    judged(*gains_of({"SemanticEntropy": pair}, spread, expect="all"), status, found)
+def test_gains_of_all_that_are_claimed_to_be_significant(
+    pair: tuple[float, float], spread: float, status: str, found: str
+) -> None:
+    judged(*gains_of({"SemanticEntropy": pair}, spread, expect="all", significant=True), status, found)
+
+
+def test_what_is_true_as_printed_is_supported_whatever_its_significance() -> None:
+    measure, of = gains_of({"SemanticEntropy": (0.472, 0.465)}, 0.1, expect="all")
+    assert measure.verdict(of).significance == "no"
+    judged(measure, of, "supported", "1 of 1 rise; significantly rise 0%")
+
+
+def test_print_claims_significance_of_one_claim_alone() -> None:
+    claimed = [c.id for c in claims.read_claims() if isinstance(c.decided_by, BeamGains) and c.decided_by.significant]
+    assert claimed == ["entropy-gains"]
 
 
 def test_gains_of_most_need_more_than_half() -> None:
@@ -327,7 +341,7 @@ def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA
         ((0.6, 0.5, 0.4, 0.3), 0.01, "supported", "not supported"),
         ((0.5, 0.6, 0.4, 0.3), 0.01, "not supported", "supported"),
         ((0.4, 0.6, 0.5, 0.3), 0.01, "not supported", "not supported"),
-        ((0.501, 0.5, 0.4, 0.3), 0.1, "partly", "not supported"),
+        ((0.501, 0.5, 0.4, 0.3), 0.1, "supported", "not supported"),
     ],
 )
 def test_a_rank(values: tuple[float, ...], spread: float, first: str, second: str) -> None:
@@ -385,7 +399,7 @@ AHEAD = AheadAtBudgets(
         ([0.6, 0.3], [0.5], RESAMPLES, "not supported", "ahead at 0% of 14 points, significantly at 0%"),
         ([0.3, 0.4, 0.6], [0.5], RESAMPLES, "partly", "ahead at 93% of 14 points, significantly at 93%"),
         # 2 · 14 / 501 > .05: no p could be small enough
-        ([0.3, 0.6], [0.5], 500, "undecided", "too few resamples (500) for 14 tests at 5%"),
+        ([0.3, 0.6], [0.5], 500, "supported", "too few resamples (500) for 14 tests at 5%"),
     ],
 )
 def test_ahead_at_every_budget(
@@ -408,9 +422,15 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
     ("claimed", "curve", "spread", "status", "found"),
     [
         (5, RISE, 0.002, "supported", f"M = 5 in {GEMMA} {TRIVIA}; significantly rising in 100%"),
-        (7, RISE, 0.002, "supported", "M = 5 in"),  # the slack of two
-        (8, RISE, 0.002, "partly", "M = 5 in"),
-        (2, RISE, 0.002, "partly", "M = 5 in"),
+        (6, RISE, 0.002, "supported", "M = 5 in"),  # a slack of a quarter
+        (4, RISE, 0.002, "supported", "M = 5 in"),
+        (7, RISE, 0.002, "partly", "M = 5 in"),
+        (3, RISE, 0.002, "partly", "M = 5 in"),
+        # "at M = 2" is neither at 1 nor at 3 or 4
+        (2, [0.69, 0.7], 0.002, "partly", "M = 1 in"),
+        (2, [0.3, 0.7], 0.002, "supported", "M = 2 in"),
+        (2, [0.3, 0.5, 0.7], 0.002, "partly", "M = 3 in"),
+        (2, [0.3, 0.5, 0.6, 0.7], 0.002, "partly", "M = 4 in"),
         # M = 11 is by chance .021 from the end, which the whole curve from 5 on is within
         (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "supported", "M = 5 in"),
         # no interval is inside ± .02, and none outside from M = 5 on
@@ -424,8 +444,25 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
     ],
 )
 def test_a_plateau(claimed: int, curve: list[float], spread: float, status: str, found: str) -> None:
-    measure = Plateau(kind="plateau", cells=[(GEMMA, TRIVIA)], method="Dissimilarity", variant=BEAM, at=claimed)
-    judged(measure, evidence(widths(curve, [0.5], spread)), status, found)
+    judged(plateau(claimed), evidence(widths(curve, [0.5], spread)), status, found)
+
+
+def plateau(claimed: int) -> Plateau:
+    return Plateau(kind="plateau", cells=[(GEMMA, TRIVIA)], method="Dissimilarity", variant=BEAM, at=claimed)
+
+
+@pytest.mark.parametrize("curve", [[0.3, 0.7], [0.7], [0.69, 0.71, 0.7]])
+def test_a_plateau_that_no_value_could_show_is_said_to_be_undecidable(curve: list[float]) -> None:
+    """The half-width, 1.96 · √2 · .02, tells it, whatever the curve."""
+    of = evidence(widths(curve, [0.5], 0.02))
+    verdict = plateau(2).verdict(of)
+    assert verdict.size == "undecided"
+    said = re.search(
+        r"undecidable with n = 40 unless clearly off: half-width 0\.05\d, margin 0\.02; about (\d+) q", verdict.found
+    )
+    assert said
+    assert int(said[1]) == pytest.approx(40 * (1.96 * 2**0.5) ** 2, rel=0.1)
+    assert "undecidable" not in plateau(2).verdict(evidence(widths(curve, [0.5], 0.002))).found
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
@@ -478,7 +515,7 @@ def test_the_gain_on_short_answers(
     [
         (PERFECT, WORST, 0.1, "supported", "100% of the range for Dissimilarity; significantly ahead in 100%"),
         (WORST, PERFECT, 0.1, "not supported", "for Dissimilarity; significantly ahead in 100%"),
-        (PERFECT, WORST, -0.1, "partly", "100% of the range for Dissimilarity; significantly ahead in 0%"),
+        (PERFECT, WORST, -0.1, "supported", "100% of the range for Dissimilarity; significantly ahead in 0%"),
     ],
 )
 def test_rejection_curves(
@@ -578,7 +615,8 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     for trial in range(60):
         values = dict(zip(keys, 0.5 + 0.05 * random.normal(size=7), strict=True))
         cell = Made(at(GEMMA, TRIVIA, f"strategies-{trial}"), values, 0.05)
-        rejected += behind_the_best(cell, keys).min() < 0.05 / 7
+        behind = [selected_lead([cell], [other for other in keys if other != key], [key])[1] for key in keys]
+        rejected += min(behind) < 0.05 / 7
         order = sorted(values, key=lambda key: values[key])
         lead = cell.replicates(order[-1]).astype(float) - cell.replicates(order[0])
         naive += 2 * (1 + (lead <= 0).sum()) / (RESAMPLES + 1) < 0.05
@@ -586,13 +624,44 @@ def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     assert rejected <= 6
 
 
+def test_the_lead_of_the_best_beam_form_is_tested_as_the_best_of_many() -> None:
+    forms = [(method, BEAM) for method in RULES.families.methods]
+    values = {prr(*form): 0.64 for form in forms} | {prr(*forms[2]): 0.66, prr("Prob"): 0.5}
+    cells = mains(GEMMA, values, 0.05 * len(DATASETS) ** 0.5)  # the lead, .16, spreads by .05 · √2
+    of = evidence(*cells, values=table_of(*forms, ("Prob", "")))
+    assert of.tested([of.difference(cells, prr(*forms[2]), prr("Prob"))]).part() == "yes"
+    verdict = ranked(place="best", models=[GEMMA]).verdict(of)
+    assert (verdict.significance, verdict.status) == ("no", "supported")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "others", "p"),
+    [
+        (["a"], ["c"], 2 / 5),  # .2 ahead, as one of four resamples has it
+        (["a", "b"], ["c"], 3 / 5),  # another resample has b as far ahead
+        (["a", "b"], ["c", "d"], 4 / 5),  # d is farther behind, but by chance .6 off: it has to be beaten too
+    ],
+)
+def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(
+    ahead: list[str], others: list[str], p: float
+) -> None:
+    keys = {name: prr("Dissimilarity", BEAM, name) for name in "abcd"}
+    values = dict(zip(keys.values(), (0.6, 0.5, 0.4, 0.1), strict=True))
+    off = [0, 0, 0.3, 0], [0.25, 0, 0, -0.1], [0, 0, 0, 0], [-0.6, -0.6, -0.6, 0]
+    cell = Made(at(GEMMA, TRIVIA), values)
+    cell._replicates = {stored(key): values[key] + np.array(of) for key, of in zip(values, off, strict=True)}
+    lead = selected_lead([cell], [keys[name] for name in ahead], [keys[name] for name in others])
+    assert lead == (pytest.approx(0.2), pytest.approx(p))
+
+
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str, Any]]]:
+def pool(beams: Sequence[float], *, vary: bool, outside: int = 0) -> dict[Artifact, list[dict[str, Any]]]:
     """Ten draws of ten samples: all like the answer in every other draw (``vary``), or like nothing in all draws.
 
-    ``beams``: probabilities; the first beam is like the answer, no other is.
+    ``beams``: probabilities; the first beam is like the answer, no other is. ``outside``: how many of every ten samples
+    are no beam's sequence; they are like nothing.
     """
     candidates = Artifact("candidates", TRIVIA, GEMMA, "pool")
     rows = []
@@ -600,6 +669,7 @@ def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str,
         rows.append(candidate(candidates, i, "greedy", 0, "answer 0", 3, -0.5))
         for rank in range(100):
             text = "answer 0" if vary and (rank // 10) % 2 else "answer 1"
+            text = "answer 10" if rank % 10 < outside else text
             rows.append(candidate(candidates, i, "sample T=1.0", rank, text, 3, -1.0))
         rows += [
             candidate(candidates, i, "beam M=10", rank, f"answer {rank}", 3, float(np.log(p)))
@@ -609,7 +679,7 @@ def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str,
     pairs = [
         nothing | {"id": f"{TRIVIA}-{i}", "premise": "answer 0", "hypothesis": f"answer {k}", "entail": float(k == 0)}
         for i in range(N)
-        for k in range(10)
+        for k in range(11)
     ]
     quality = [{"id": f"{TRIVIA}-{i}", "answer_source": "greedy", "value": right} for i, right in enumerate(RIGHT)]
     return {
@@ -620,7 +690,7 @@ def pool(beams: Sequence[float], *, vary: bool) -> dict[Artifact, list[dict[str,
     }
 
 
-VARIANCE = VarianceAcrossRuns(kind="variance across runs", model=GEMMA, dataset=TRIVIA, questions=N)
+VARIANCE = VarianceAcrossRuns(kind="variance across runs", model=GEMMA, datasets=[TRIVIA], questions=N)
 
 
 def test_beams_nearer_the_truth_than_a_draw_of_samples(tmp_path: Path) -> None:
@@ -634,6 +704,45 @@ def test_beams_that_do_not_vary_and_are_far_off(tmp_path: Path) -> None:
     of = evidence(files=pool([0.45, *[0.05] * 9], vary=False), folder=tmp_path)
     found = "one draw 0.0000, beams 0.2500, less by -0.2500"
     judged(VARIANCE, of, "not supported", "beams, being deterministic, by nothing", found)
+
+
+GAP = GapOutsideBeams(kind="gap outside beams", model=GEMMA, datasets=[TRIVIA], questions=N)
+
+
+LEAST_MASS = [0.18, *[0.02] * 9]  # together .36; μ_B = .5, as of [0.45, *[0.05] * 9] with .9
+
+
+@pytest.mark.parametrize(
+    ("beams", "vary", "outside", "status", "found"),
+    [
+        # μ_out = 1 and σ² = .7 · .3 · 100/99 = .212: enough is a mass of 1 − √(.0212 / .25) = .709
+        (
+            [0.45, *[0.05] * 9],
+            True,
+            4,
+            "supported",
+            "minus inside +0.500 ± 0.000, root mean square 0.500; a mass below",
+        ),
+        (LEAST_MASS, True, 4, "partly", "enough at 100.0% ± 0.0%. Mean squared error: one draw 0.0212, beams 0.1024,"),
+        (LEAST_MASS, False, 4, "not supported", "enough at 0.0% ± 0.0%. Mean squared error: one draw 0.0000, beams"),
+    ],
+)
+def test_the_gap_outside_the_beams(
+    tmp_path: Path, beams: list[float], vary: bool, outside: int, status: str, found: str
+) -> None:
+    of = evidence(files=pool(beams, vary=vary, outside=outside), folder=tmp_path)
+    judged(GAP, of, status, f"40 of 40 questions, {N * outside * 10:,} samples outside the beams", found)
+
+
+def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside(tmp_path: Path) -> None:
+    of = evidence(files=pool(LEAST_MASS, vary=True), folder=tmp_path)
+    with pytest.raises(NotRunError, match="0 questions of triviaqa have two samples that are none of the beams"):
+        GAP.verdict(of)
+
+
+@pytest.mark.parametrize(("value", "part"), [(0.21, "yes"), (-0.21, "no"), (0.19, "undecided"), (-0.19, "undecided")])
+def test_above_means_with_the_whole_interval(value: float, part: str) -> None:
+    assert above(value, 0.1, 2.0) == part
 
 
 # -- without a run ---------------------------------------------------------------------------------------------------

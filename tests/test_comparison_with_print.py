@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -274,6 +275,7 @@ def test_twenty_questions_decide_nothing(tmp_path: Path) -> None:
         ("short-answers", "partly"),
         ("no-strategy-dominates", "undecided"),
         ("reduced-variance", "not supported"),
+        ("small-gap", "not supported"),
         ("gpu-days", "not run"),
     ],
 )
@@ -304,7 +306,13 @@ def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison)
     ],
 )
 def test_a_verdict_needs_all_that_is_claimed(parts: tuple[str, str, str], status: str) -> None:
-    assert ClaimVerdict(*parts, "").status == status  # type: ignore[arg-type]
+    assert ClaimVerdict(*parts, "", significance_claimed=True).status == status  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("significance", ["yes", "partly", "no", "undecided"])
+def test_significance_that_print_does_not_claim_stands_beside_the_verdict(significance: Any) -> None:
+    assert ClaimVerdict("yes", "-", significance, "").status == "supported"
+    assert ClaimVerdict("no", "yes", significance, "").status == "not supported"
 
 
 def test_a_printed_range_is_met_within_the_spread_of_both() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -17,10 +18,13 @@ from beamuq.comparison.claim_verdicts import (
     NotRunError,
     Part,
     TestedDifferences,
+    above,
     all_as,
+    selected_lead,
     share_as,
     share_rising,
     some_as,
+    undecidable,
     within,
 )
 from beamuq.comparison.measured_results import MeasuredCell, mean_and_std, replicated_difference
@@ -30,6 +34,7 @@ from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import exhibit_cells
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
+from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, group_of, length_bins
@@ -142,7 +147,7 @@ class BeamGains(Measure):
     """Means of beam minus multinomial over methods and models: do ``all``, ``most`` or ``none`` of them change?
 
     ``table``: where the paper prints them, for the size. ``none``: every interval lies within the negligible margin;
-    one that lies outside denies it, any other leaves it open.
+    one that lies outside denies it, any other leaves it open. ``significant``: print calls the gains so.
     """
 
     kind: Literal["gains"]
@@ -152,6 +157,7 @@ class BeamGains(Measure):
     methods: list[str]
     models: list[str] = Field(default=[], description="empty: all of the paper's")
     expect: Literal["all", "most", "none"]
+    significant: bool = False
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         models, datasets = self.models or list(evidence.rules.paper.models), evidence.rules.paper.datasets
@@ -175,10 +181,12 @@ class BeamGains(Measure):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
             margin = evidence.rules.claims.negligible
+            why = undecidable(found, margin, sum(evidence.main(models[0], dataset).questions for dataset in datasets))
+            text = "; ".join(filter(None, [text, why]))
             return ClaimVerdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
         if self.expect == "most":
-            return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text)
-        return ClaimVerdict(share_as(rising), size, tested.part(), text)
+            return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text, self.significant)
+        return ClaimVerdict(share_as(rising), size, tested.part(), text, self.significant)
 
     def _printed(self, evidence: ClaimEvidence, models: Sequence[str]) -> float:
         by_key = {row.key: row.value for row in evidence.values if row.key.table == self.table}
@@ -209,7 +217,8 @@ class Ranking(Measure):
     """Where a beam form stands among all forms of the main table, by its mean PRR, model by model.
 
     ``method``: whose beam form; none: the best of all beam forms. ``place``: it is claimed to be the best, tested
-    against the best other one; or the second; or, of the best two forms of each model, nearly all are beam forms.
+    against all others; or the second; or, of the best two forms of each model, nearly all are beam forms. That the best
+    are chosen by the data they are tested on is corrected for: :func:`~.claim_verdicts.selected_lead`.
     """
 
     kind: Literal["ranking"]
@@ -226,15 +235,16 @@ class Ranking(Measure):
             return ClaimVerdict(sign, "-", "-", text)
         right, leads, texts = [], [], []
         for model, forms in ranked.items():
-            beam = next(form for form in forms if form[1] == BEAM and self.method in (None, form[0]))
-            other = next(form for form in forms if (form != beam if self.method else form[1] != BEAM))
-            place = forms.index(beam) + 1
+            ahead = [form for form in forms if form[1] == BEAM and self.method in (None, form[0])]
+            others = [form for form in forms if (form not in ahead if self.method else form[1] != BEAM)]
+            beam, place = ahead[0], forms.index(ahead[0]) + 1
             right.append(place == (1 if self.place == "best" else 2))
             text = f"{beam[0]} {place} in {model}"
             if self.place == "best":
                 cells = [evidence.main(model, dataset) for dataset in evidence.rules.paper.datasets]
-                leads.append(evidence.difference(cells, Key("PRR", *beam), Key("PRR", *other)))
-                text += f", {leads[-1].value:+.3f} over {' '.join(filter(None, other))}"
+                keys = ([Key("PRR", *form) for form in part] for part in (ahead, others))
+                leads.append(evidence.lead(cells, *keys))
+                text += f", {leads[-1].value:+.3f} over {' '.join(filter(None, others[0]))}"
             texts.append(text)
         sign = some_as(float(np.mean(right))) if self.method else share_as(share_rising(leads))
         if not leads:
@@ -298,7 +308,7 @@ class Plateau(OverBudgets):
     """From which M on a curve is at its end's height: the first M whose paired interval to the end is negligible.
 
     It has to stay: an M whose interval is shown to be off starts the search anew. A later start than claimed denies the
-    claim only where the curve is shown to be off before.
+    claim only where the curve is shown to be off before. The start may be off by a declared share of the claimed M.
     """
 
     kind: Literal["plateau"]
@@ -308,22 +318,24 @@ class Plateau(OverBudgets):
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         rules, near, rises, texts = evidence.rules.claims, [], [], []
+        slack = rules.plateau_slack * self.at
         for name, cell, budgets in self.curves(evidence, [self.method]):
             keys = {M: Key("PRR", self.method, self.variant, ablation("M", M)) for M in budgets}
             last = budgets[-1]
             rises.append(evidence.difference([cell], keys[last], keys[budgets[0]]))
-            there = {
-                M: negligible(evidence.difference([cell], keys[M], keys[last]), rules.plateau) for M in budgets[:-1]
-            }
+            to_end = {M: evidence.difference([cell], keys[M], keys[last]) for M in budgets[:-1]}
+            there = {M: negligible(difference, rules.plateau) for M, difference in to_end.items()}
             off = max((M for M, part in there.items() if part == "no"), default=0)
             start = next((M for M, part in there.items() if off < M and part == "yes"), None)
             earliest = next(M for M in budgets if off < M)
-            near.append(self._near(start, earliest, rules.plateau_slack))
+            near.append(self._near(start, earliest, slack))
             texts.append(f"M = {start} in {name}" if start else f"from M = {earliest} on, or later, in {name}")
+            claimed = [difference for M, difference in to_end.items() if abs(M - self.at) <= slack]
+            texts += filter(None, [undecidable(claimed, rules.plateau, cell.questions)])
         rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
         return ClaimVerdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
 
-    def _near(self, start: int | None, earliest: int, slack: int) -> Part:
+    def _near(self, start: int | None, earliest: int, slack: float) -> Part:
         """``start``: where the curve is shown to be there, if anywhere; ``earliest``: from where on it may be."""
         if start is not None and abs(start - self.at) <= slack:
             return "yes"
@@ -359,6 +371,8 @@ class GainByLength(Measure):
                 gains[where].append(gain)
                 around = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
                 texts.append(f"{gain.value:+.3f}{around} {where} {self.short_below} tokens on {dataset}")
+            why = undecidable(gains["from"][-1:], evidence.rules.claims.negligible, int((~short).sum()))
+            texts += filter(None, [why])
         rising, tested = share_as(share_rising(gains["below"])), evidence.tested(gains["below"])
         size = all_as([negligible(gain, evidence.rules.claims.negligible) for gain in gains["from"]])
         return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
@@ -449,8 +463,8 @@ class AblationSettings(Measure):
         for cell, keys in columns:
             values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
             close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
-            rival = max((s for s in keys if s.startswith(tuple(self.worse))), key=values.__getitem__)
-            found.append(evidence.difference([cell], keys[default], keys[rival]))
+            rivals = [key for setting, key in keys.items() if setting.startswith(tuple(self.worse))]
+            found.append(evidence.lead([cell], [keys[default]], rivals))
         ahead, near, tested = share_rising(found), float(np.mean(close)), evidence.tested(found)
         text = (
             f"{near:.0%} within {self.margin:g} of the best; {default} ahead of the best {' or '.join(self.worse)} in "
@@ -467,7 +481,7 @@ def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
     values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
     best = {names[i] for i in values.argmax(axis=1)}
     why = evidence.too_few_resamples(len(columns), 1)
-    p = np.array([behind_the_best(cell, [keys[name] for name in names]) for cell, keys in columns])
+    p = np.array([[_behind_the_best(cell, keys, name) for name in names] for cell, keys in columns])
     smallest = np.array([holm(of_setting, len(columns)).min() for of_setting in p.T])
     behind = smallest < evidence.rules.claims.level
     text = f"{len(best)} of {len(names)} settings are best in some of {len(columns)} columns; "
@@ -477,107 +491,168 @@ def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
     return ClaimVerdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
 
 
-def behind_the_best(cell: MeasuredCell, keys: Sequence[Key]) -> Floats:
-    """[S] one-sided p of each setting being behind the best of the others.
-
-    The lead of the best of many is too large by chance: its null law is that of the largest lead over resamples, each
-    centred on its own value.
-    """
-    values = np.array([cell[key].value for key in keys], dtype=np.float64)
-    replicates = np.stack([cell.replicates(key) for key in keys]).astype(np.float64)
-    replicates = replicates[:, ~np.isnan(replicates).any(axis=0)]
-    off = replicates - values[:, None]
-    found = np.ones(len(keys))
-    for i in range(len(keys)):
-        others = np.arange(len(keys)) != i
-        lead = values[others].max() - values[i]
-        by_chance = (off[others] - off[i]).max(axis=0)
-        found[i] = (1 + int((by_chance >= lead).sum())) / (replicates.shape[1] + 1)
-    return found
+def _behind_the_best(cell: MeasuredCell, keys: Mapping[str, Key], name: str) -> float:
+    """One-sided p of a setting being behind the best of the others."""
+    return selected_lead([cell], [key for other, key in keys.items() if other != name], [keys[name]])[1]
 
 
-class VarianceAcrossRuns(OneCell):
-    """The squared error of Dissimilarity over beams against that of one draw of M samples, question by question.
+@dataclass(frozen=True)
+class Draws:
+    """Samples and main beams of N questions: Dissimilarity of each sample [N, S], and which are none of the beams.
 
-    Beams are deterministic: that they do not vary says nothing of how far off they are. The law's own Dissimilarity is
-    estimated by the mean of all draws, whose own error is taken off. ``questions``: how many are asked for at least.
+    ``inside`` [N]: the beam form, the mean dissimilarity inside the beam set; ``mass`` [N]: of the beams.
     """
 
-    kind: Literal["variance across runs"]
+    ids: list[str]
+    groups: list[str]
+    samples: Floats
+    outside: Truths
+    inside: Floats
+    mass: Floats
+
+
+class OfPool(Measure):
+    """A measurement of several draws of samples beside the main beams, of one model on some datasets.
+
+    ``questions``: how many are asked for at least.
+    """
+
+    model: str
+    datasets: list[str]
     questions: int
 
     def files(self, study: Study) -> list[Artifact]:
-        recipe = _pool(study, self.model, self.dataset)
-        if recipe is None:
-            return []
-        return [
-            Artifact("candidates", self.dataset, self.model, recipe),
-            Artifact("similarity", self.dataset, self.model, recipe, study.main.scorer),
-            Artifact("quality", self.dataset, self.model, recipe, metric=study.quality.metric),
-            Artifact("questions", self.dataset),
-        ]
+        return [file for dataset in self.datasets for file in _pool_files(study, self.model, dataset)]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
+        found = [self.of(evidence, dataset) for dataset in self.datasets]
+        texts = [f"{dataset}: {of.found}" for dataset, of in zip(self.datasets, found, strict=True)]
+        sign, size, significance = (
+            "-" if "-" in parts else all_as(parts)
+            for parts in zip(*((of.sign, of.size, of.significance) for of in found), strict=True)
+        )
+        return ClaimVerdict(sign, size, significance, "; ".join(texts))
+
+    def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
+        """The verdict on one dataset. Raises NotRunError if the run lacks what it needs."""
+        raise NotImplementedError
+
+    def read(self, evidence: ClaimEvidence, dataset: str) -> Draws:
+        """The draws of a dataset's pool. Raises NotRunError if it was not run, or is not the paper's."""
         study, inputs = evidence.study, evidence.results.inputs
-        evidence.check(self.model, self.dataset, _pool(study, self.model, self.dataset) or study.main.recipe)
-        files = self.files(study)
+        files = _pool_files(study, self.model, dataset)
+        evidence.check(self.model, dataset, files[0].recipe if files else study.main.recipe)
         if not files:
-            raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {self.dataset}")
-        candidates, similarity, quality_file, questions = evidence.require(files)
-        scores, beam, ids = self._dissimilarities(evidence, candidates, similarity)
-        evidence.enough(len(ids), self.dataset, self.questions)
-        rated = inputs.frame(quality_file)
-        quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[ids].to_numpy(dtype=np.float64)
+            raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {dataset}")
+        candidates, similarity_file, _, questions = evidence.require(files)
+        frame = inputs.frame(candidates)
+        pairs = inputs.frame(similarity_file).set_index(["id", "premise", "hypothesis"])["entail"]
+        answers = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
+        ids = [str(key) for key in answers.index]
+        evidence.enough(len(ids), dataset, self.questions)
+
+        def of(strategy: str) -> tuple[list[tuple[object, ...]], Floats, Floats]:
+            """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
+            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
+            keys = pd.MultiIndex.from_arrays([rows["id"], answers.loc[rows["id"]], rows["text"]])
+            s = pairs.reindex(keys).to_numpy(dtype=np.float64).reshape(len(ids), -1)
+            if np.isnan(s).any():
+                raise NotRunError(f"{similarity_file.path} lacks pairs of answers and candidates")
+            sequences = [(key, *tokens) for key, tokens in zip(rows["id"], rows["token_ids"], strict=True)]
+            return sequences, np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(s.shape), 1.0 - s
+
+        (drawn, _, samples), (beams, p, dissimilarity) = of(study.main.sample), of(study.main.beam)
+        known = set(beams)
+        outside = np.array([sequence not in known for sequence in drawn]).reshape(samples.shape)
         groups = list(inputs.frame(questions).set_index("id")["group"].loc[ids])
+        inside = (dissimilarity * p).sum(axis=1) / p.sum(axis=1)
+        return Draws(ids, groups, samples, outside, inside, np.minimum(p.sum(axis=1), 1.0))
+
+
+class VarianceAcrossRuns(OfPool):
+    """The squared error of Dissimilarity over beams against that of one draw of M samples, question by question.
+
+    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
+    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    """
+
+    kind: Literal["variance across runs"]
+
+    def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
+        study, draws = evidence.study, self.read(evidence, dataset)
+        M = study.main.num_candidates
+        runs = draws.samples.shape[1] // M
+        scores = draws.samples[:, : runs * M].reshape(len(draws.ids), runs, M).mean(axis=2)
+        rated = evidence.results.inputs.frame(_pool_files(study, self.model, dataset)[2])
+        quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[draws.ids].to_numpy(float)
         limit = study.evaluation.max_rejection
         prr = np.array([prr_and_auc.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
         variance = scores.var(axis=1, ddof=1)
-        error = (beam - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
-        gain, std = mean_and_std(variance - error, groups)
+        error = (draws.inside - scores.mean(axis=1)) ** 2 - variance / runs
+        gain, std = mean_and_std(variance - error, draws.groups)
         text = (
-            f"over {scores.shape[1]} draws of {study.main.num_candidates} samples Dissimilarity varies by "
-            f"{variance.mean() ** 0.5:.3f} and PRR by {prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. "
+            f"over {runs} draws of {M} samples Dissimilarity varies by {variance.mean() ** 0.5:.3f} and PRR by "
+            f"{prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. "
             f"Mean squared error: one draw {variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± "
             f"{std:.4f}"
         )
         clear: Part = "yes" if gain > evidence.rules.agreement.z * std else "no"
         return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
 
-    def _dissimilarities(
-        self, evidence: ClaimEvidence, candidates: Artifact, similarity_file: Artifact
-    ) -> tuple[Floats, Floats, list[str]]:
-        """Sampled Dissimilarity [N, runs], its beam form [N], ids [N]."""
-        main, inputs = evidence.study.main, evidence.results.inputs
-        frame = inputs.frame(candidates)
-        pairs = inputs.frame(similarity_file).set_index(["id", "premise", "hypothesis"])["entail"]
-        answer_source = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
-        ids = [str(key) for key in answer_source.index]
 
-        def similarity(strategy: str) -> tuple[Floats, Floats]:
-            """Similarity to the produced answer and probability, each [N, candidates]."""
-            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
-            keys = pd.MultiIndex.from_arrays([rows["id"], answer_source.loc[rows["id"]], rows["text"]])
-            s = pairs.reindex(keys).to_numpy(dtype=np.float64)
-            if np.isnan(s).any():
-                raise NotRunError(f"{similarity_file.path} lacks pairs of answers and candidates")
-            return s.reshape(len(ids), -1), np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(len(ids), -1)
+class GapOutsideBeams(OfPool):
+    """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
-        s, _ = similarity(main.sample)
-        runs = s.shape[1] // main.num_candidates
-        scores = 1.0 - s[:, : runs * main.num_candidates].reshape(len(ids), runs, main.num_candidates).mean(axis=2)
-        s, p = similarity(main.beam)
-        return scores, ((1.0 - s) * p).sum(axis=1) / p.sum(axis=1), ids
+    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
+    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
+    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions. Size: with
+    the mass that the beams have, their mean squared error is below that of M samples. Either is undecided where its
+    interval lies across. A question with under two samples outside tells nothing.
+    """
+
+    kind: Literal["gap outside beams"]
+
+    def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
+        draws, M, z = self.read(evidence, dataset), evidence.study.main.num_candidates, evidence.rules.agreement.z
+        told = draws.outside.sum(axis=1) >= 2
+        if told.sum() < 2:
+            raise NotRunError(f"{told.sum()} questions of {dataset} have two samples that are none of the beams")
+        groups = group_of(draws.groups, told)
+        outside = np.where(draws.outside[told], draws.samples[told], np.nan)
+        gap = np.nanmean(outside, axis=1) - draws.inside[told]
+        squared = gap**2 - np.nanvar(outside, axis=1, ddof=1) / draws.outside[told].sum(axis=1)
+        of_samples, printed = draws.samples[told].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
+        of_beams = (1 - draws.mass[told]) ** 2 * squared
+        below = ((1 - printed) ** 2 * squared <= of_samples + TIE).astype(np.float64)
+        measured = [mean_and_std(values, groups) for values in (gap, below, of_samples - of_beams)]
+        (mean, of_mean), (share, of_share), (gain, of_gain) = measured
+        text = (
+            f"{told.sum()} of {len(told)} questions, {draws.outside[told].sum():,} samples outside the beams: "
+            f"dissimilarity outside minus inside {mean:+.3f} ± {of_mean:.3f}, root mean square "
+            f"{max(squared.mean(), 0.0) ** 0.5:.3f}; a mass below {printed:.3f} is enough at {share:.1%} ± "
+            f"{of_share:.1%}. Mean squared error: one draw {of_samples.mean():.4f}, beams {of_beams.mean():.4f}, less "
+            f"by {gain:.4f} ± {of_gain:.4f}"
+        )
+        return ClaimVerdict(above(share - 0.5, of_share, z), above(gain, of_gain, z), "-", text)
 
 
-def _pool(study: Study, model: str, dataset: str) -> str | None:
-    """A recipe of the grid with at least two draws of samples, and the main beams."""
+def _pool_files(study: Study, model: str, dataset: str) -> list[Artifact]:
+    """Candidates, similarity, quality and questions of the grid's first recipe with two draws of samples at least.
+
+    It has to decode the main beams too; nothing where there is none.
+    """
     for entry in study.grid:
         recipe = study.recipes[entry.recipe]
         enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.num_candidates
         decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
         if enough and decoded and exhibit_cells.covers(study, entry.recipe, model, dataset, study.main.scorer):
-            return entry.recipe
-    return None
+            return [
+                Artifact("candidates", dataset, model, entry.recipe),
+                Artifact("similarity", dataset, model, entry.recipe, study.main.scorer),
+                Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric),
+                Artifact("questions", dataset),
+            ]
+    return []
 
 
 class Counterexample(Measure):
@@ -607,6 +682,7 @@ AnyMeasure: TypeAlias = Annotated[
     | CurvesAhead
     | AblationSettings
     | VarianceAcrossRuns
+    | GapOutsideBeams
     | Counterexample,
     Field(discriminator="kind"),
 ]

@@ -13,7 +13,7 @@ from beamuq.comparison.number_statuses import too_few
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.comparison.tolerances_and_families import ComparisonRules
-from beamuq.evaluation.bootstrap import Difference
+from beamuq.evaluation.bootstrap import MOST_UNDEFINED, Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
 from beamuq.exhibits.number_format import TIE, better
@@ -34,13 +34,15 @@ class NotRunError(Exception):
 class ClaimVerdict:
     """Whether the sign, the size and the significance are as claimed, and what was found.
 
-    "-": not claimed; "undecided": claimed, and the run cannot tell.
+    "-": not claimed; "undecided": claimed, and the run cannot tell. Significance is told beside the others: it counts
+    only where print claims it.
     """
 
     sign: Part
     size: Part
     significance: Part
     found: str
+    significance_claimed: bool = False
 
     @property
     def status(self) -> str:
@@ -48,7 +50,8 @@ class ClaimVerdict:
 
         Undecided: the sign is, or another part is and all others hold.
         """
-        parts = [part for part in (self.sign, self.size, self.significance) if part != "-"]
+        claimed = (self.sign, self.size, self.significance if self.significance_claimed else "-")
+        parts = [part for part in claimed if part != "-"]
         if self.sign == "no" or all(part == "no" for part in parts):
             return "not supported"
         if all(part == "yes" for part in parts):
@@ -160,6 +163,17 @@ class ClaimEvidence:
                 self.measured(cell, key)
         return paired(cells, a, b, self.study.evaluation.confidence)
 
+    def lead(self, cells: Sequence[MeasuredCell], ahead: Sequence[Key], others: Sequence[Key]) -> Difference:
+        """The best of ``ahead`` minus the best of ``others``: :func:`selected_lead`, its p doubled, as of two sides.
+
+        Raises NotRunError if any was not measured.
+        """
+        for cell in cells:
+            for key in (*ahead, *others):
+                self.measured(cell, key)
+        value, p = selected_lead(cells, ahead, others)
+        return Difference(value, None, None, None, "", min(1.0, 2 * p))
+
     def tested(self, found: Sequence[Difference]) -> TestedDifferences:
         """Which differences are significant, Holm over all of them."""
         if why := self.too_few_resamples(len(found), 2):
@@ -174,6 +188,42 @@ class ClaimEvidence:
         resamples, level = self.study.evaluation.resamples, self.rules.claims.level
         possible = sides * tests / (resamples + 1) < level
         return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
+
+
+def selected_lead(cells: Sequence[MeasuredCell], ahead: Sequence[Key], others: Sequence[Key]) -> tuple[float, float]:
+    """Mean over cells of the best of ``ahead`` minus the best of ``others``; its one-sided p, corrected for the choice.
+
+    Max-T over the replicates, each centred on its own value. p against one of ``others``: how often the largest lead of
+    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
+    ``others`` have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
+    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
+    More than 1 % of resamples undefined: p is 1.
+    """
+    keys, first = [*ahead, *others], len(ahead)
+    values = np.array([[cell[key].value for key in keys] for cell in cells], dtype=np.float64).mean(axis=0)
+    replicates = np.array([[cell.replicates(key) for key in keys] for cell in cells], dtype=np.float64).mean(axis=0)
+    off = replicates - values[:, None]
+    off = off[:, ~np.isnan(off).any(axis=0)]
+    leads, resamples = values[:first].max() - values[first:], replicates.shape[1]
+    if off.shape[1] < (1 - MOST_UNDEFINED) * resamples:
+        return float(leads.min()), 1.0
+    by_chance = [(off[:first] - other).max(axis=0) for other in off[first:]]
+    p = [(1 + int((c >= lead).sum())) / (off.shape[1] + 1) for c, lead in zip(by_chance, leads, strict=True)]
+    return float(leads.min()), max(p)
+
+
+def undecidable(found: Sequence[Difference], margin: float, questions: int) -> str:
+    """Why no value could show any of these negligible with so many questions: the narrowest interval is too wide.
+
+    It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
+    """
+    widths = [(of.high - of.low) / 2 for of in found if of.high is not None and of.low is not None]
+    if not widths or min(widths) <= margin:
+        return ""
+    return (
+        f"undecidable with n = {questions:,} unless clearly off: half-width {min(widths):.3f}, margin {margin:g}; "
+        f"about {questions * (min(widths) / margin) ** 2:,.0f} questions would do"
+    )
 
 
 def all_as(parts: Sequence[Part]) -> Part:
@@ -196,6 +246,11 @@ def share_as(share: float, most: float = 1.0) -> Part:
 def some_as(share: float, most: float = 1.0) -> Part:
     """All (or at least ``most``): yes; any: partly; none: no."""
     return "yes" if share >= most else "partly" if share > 0 else "no"
+
+
+def above(value: float, std: float, z: float) -> Part:
+    """Whether a value is above 0 by its interval ± z · std; undecided where that holds 0."""
+    return "undecided" if abs(value) <= z * std else "yes" if value > 0 else "no"
 
 
 def within(value: float, std: float, printed: Sequence[float], z: float) -> Part:

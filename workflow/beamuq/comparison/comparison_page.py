@@ -175,8 +175,9 @@ def _families(found: Comparison) -> str:
 def _claims(found: Comparison) -> str:
     rules = found.rules.claims
     return (
-        "Supported: all that is claimed of sign, size and significance holds. Undecided: this run cannot tell, as an "
-        "interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
+        "Supported: what is claimed of sign and size holds; significance stands beside and counts only where print "
+        "claims it. The lead of a best one is tested as the best of many (max-T). Undecided: this run cannot tell, as "
+        "an interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
         f"whose interval lies within ±{rules.negligible:g}. A cell or a file with under "
         f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
     )

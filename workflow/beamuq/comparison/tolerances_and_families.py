@@ -35,7 +35,7 @@ class ClaimTolerances(StrictModel):
 
     level: Share
     plateau: Share
-    plateau_slack: Annotated[int, Field(ge=0)]
+    plateau_slack: Share
     negligible: Share
     nearly_all: Share
 
