@@ -95,12 +95,15 @@ def _opening(found: Comparison) -> list[str]:
             "machinery works; other models on other questions say nothing about the paper."
         ]
     decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
+    arbitrary = found.cells["setting"].map(found.rules.arbitrary).dropna()
     return [
         f"{len(found.cells):,} printed numbers: "
         + ", ".join(f"{count:,} {status}" for status, count in _counts(found.cells).items())
         + ".",
         f"Of the {decided:,} held against print, chance alone would on average call at most {chance:.0f} different; "
         "cells share questions, so that count scatters more than that of independent ones.",
+        f"{len(arbitrary)} printed numbers are of a setting that no run can be held against: "
+        f"{'; '.join(arbitrary.unique())}.",
         f"A cell agrees if |z| < {rules.z:g}, z = difference / √(our s² + printed s²). A printed ± that is absent or "
         "in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their difference "
         "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",

@@ -135,7 +135,7 @@ def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formula
         method=key.method,
         setting=key.setting,
     )
-    reason = incomparable(results.study, rules, of)
+    reason = rules.arbitrary.get(key.setting) or incomparable(results.study, rules, of)
     return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes))
 
 

@@ -62,12 +62,17 @@ class PrintedTable(StrictModel):
 
 
 class ComparisonRules(StrictModel):
-    """The whole file, and the paper's study. ``harmless``: a setting's path → why it need not be the paper's."""
+    """The whole file, and the paper's study.
+
+    ``harmless``: a setting's path → why it need not be the paper's. ``arbitrary``: a printed number's setting → why no
+    run can be held against it.
+    """
 
     agreement: Agreement
     claims: ClaimTolerances
     families: DeclaredFamilies
     harmless: dict[str, str]
+    arbitrary: dict[str, str]
     tables: dict[str, PrintedTable]
     paper: Study
 
