@@ -87,7 +87,7 @@ def test_numbers_of_a_fixed_k_that_cuts_equal_eigenvalues_are_held_against_no_ru
     assert set(cells[arbitrary]["setting"]) == {"K=7", "K=8", "K=9", "K=10"}
     assert list(cells[arbitrary]["status"]) == ["not comparable"] * 32
     assert set(cells[~arbitrary]["status"]) <= {"agrees", "differs"}
-    assert "32 printed numbers are of a setting that no run can be held against" in comparison_page.markdown(replication)
+    assert "32 printed numbers are of a setting that no run" in comparison_page.markdown(replication)
 
 
 def test_the_wrong_means_are_errata_and_not_held_against_us(replication: Comparison) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
+from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes
 from beamuq.exhibits.exhibit_types import (
     CSV_COLUMNS,
     BuiltTable,
@@ -299,6 +301,17 @@ def test_dataset_sizes_are_those_of_the_files(built: dict[str, BuiltTable]) -> N
     assert values["few_shot", "triviaqa"] == 5
     assert values["max_new_tokens", "triviaqa"] == 20
     assert "24 questions of CoQA are turns of 8 dialogues" in built["test_datasets"].caption
+
+
+@pytest.mark.parametrize("demo", [True, False])
+def test_subsets_that_look_filtered_in_print_are_named_where_its_datasets_are_asked(demo: bool) -> None:
+    study = STUDY.model_copy(update={"demo": demo})
+    inputs: Any = SimpleNamespace(
+        frame=lambda artifact: pd.DataFrame({"group": ["a"] * study.datasets[artifact.dataset].few_shot})
+    )
+    caption = DatasetSizes("test_datasets").build(study, inputs).caption
+    told = "1,490 of the 2,032 test questions of WebQuestions and 447 of the 1,172 test questions of ARC-Challenge"
+    assert (told in caption) == (not demo)
 
 
 def test_prompts_show_placeholders_and_no_braces(built: dict[str, BuiltTable]) -> None:

@@ -42,6 +42,7 @@ METHODS_BY_CATEGORY = {
     },
 }
 PROMPT_STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
+PRINTED_SUBSETS = {"web_questions": (1490, 2032), "ai2_arc": (447, 1172)}  # questions in print, in the test split
 ALL_PRECEDING = "all preceding"
 
 
@@ -160,7 +161,7 @@ class DatasetSizes(TableExhibit):
             self.label,
             study,
             title,
-            [f"{title}, as used in this study.", asked],
+            [f"{title}, as used in this study.", asked, "" if study.demo else _unknown_subsets(study, datasets)],
             values,
             TableGrid(("",), captions.dataset_heads(study, datasets), _ruled(rows)),
         )
@@ -206,6 +207,19 @@ def _shown_prompt(dataset: Dataset, style: str) -> str:
 
 def _asked(study: Study) -> list[str]:
     return [d for d in study.datasets if any(d in entry.datasets for entry in study.grid)]
+
+
+def _unknown_subsets(study: Study, datasets: Sequence[str]) -> str:
+    """Which datasets print seems to have filtered by a rule that nobody knows."""
+    each = [
+        "{:,} of the {:,} test questions of ".format(*PRINTED_SUBSETS[adapter]) + study.datasets[dataset].title
+        for dataset in datasets
+        if (adapter := study.datasets[dataset].adapter) in PRINTED_SUBSETS
+    ]
+    what = (
+        "called random, but of sizes that look like what an unknown filter left; here the subset is random (D15, data)"
+    )
+    return f"Print has {captions.listing(each)}: {what}." if each else ""
 
 
 def _shots(study: Study, inputs: Inputs, dataset: str) -> int | str:
