@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +16,20 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import tiny
+import tiny_scorers
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.models import load_model, prompt_tokens
-from beamuq.models.model_folder import describe, model_identity, publish_manifest, wanted_files, write_manifest
+from beamuq.models import load_model, model_folder, prompt_tokens
+from beamuq.models.model_folder import (
+    describe,
+    identities,
+    model_identity,
+    publish_manifest,
+    wanted_files,
+    write_manifest,
+)
+from beamuq.scorers.alignscore import AlignScore
+from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -53,9 +69,7 @@ def test_an_incomplete_folder_is_refused_by_name(part: str, told: str, llama: Pa
 
 def test_a_parameter_that_is_not_stored_is_refused_not_drawn_at_random(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
-    weights = load_file(folder / "model.safetensors")
-    del weights["model.layers.1.mlp.up_proj.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    rewrite(folder, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
     with pytest.raises(BeamUQError, match=r"its weights lack model\.layers\.1\.mlp\.up_proj\.weight"):
         load_model.load_causal(folder, **CPU)
 
@@ -70,14 +84,171 @@ def test_a_truncated_file_is_refused_in_one_line(name: str, llama: Path, tmp_pat
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_not_the_fetched_one_is_refused(llama: Path, tmp_path: Path) -> None:
-    folder = copied(llama, tmp_path / "model")
+def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change the weights in their file, which keeps its size where no weight is added."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def fetched(folder: Path) -> Path:
     write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": describe(folder)})
     publish_manifest(folder)
+    return folder
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "generation_config.json: is not the file that was fetched (size": lambda folder: (
+        folder / "generation_config.json"
+    ).write_text("{}"),
+    "model.safetensors: is not the file that was fetched (sha256": lambda folder: rewrite(
+        folder, lambda weights: weights["model.embed_tokens.weight"].view(-1)[:64].add_(0.01)
+    ),
+    "model.safetensors.index.json: is not among": lambda folder: (folder / "model.safetensors.index.json").touch(),
+}
+
+
+@pytest.mark.parametrize("told", CHANGES)
+def test_a_file_that_is_not_the_fetched_one_is_refused(told: str, llama: Path, tmp_path: Path) -> None:
+    folder = fetched(copied(llama, tmp_path / "model"))
     load_model.load_causal(folder, **CPU)
     assert model_identity(folder) == model_identity(llama) | {"source": "hub:a/b", "revision": "c"}
-    (folder / "generation_config.json").write_text("{}")
-    with pytest.raises(BeamUQError, match=r"generation_config\.json: is not the file that was fetched"):
+    CHANGES[told](folder)
+    for load in (lambda: load_model.load_causal(folder, **CPU), lambda: model_identity(folder)):
+        with pytest.raises(BeamUQError, match=re.escape(f"{folder}/{told}")):
+            load()
+
+
+def test_a_manifest_without_hashes_takes_the_files_as_they_are(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    files = {name: {"size": entry["size"]} for name, entry in describe(folder).items()}
+    write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": files})
+    publish_manifest(folder)
+    assert model_identity(folder)["content"] == model_identity(llama)["content"]
+
+
+@pytest.fixture
+def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files hashed from here on, in a home of their own; also those that are new are remembered."""
+    files: list[str] = []
+
+    def file_sha256(path: Path) -> str:
+        files.append(path.name)
+        return parquet_tables.file_sha256(path)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(model_folder, "_hashed", {})
+    monkeypatch.setattr(model_folder, "SETTLED", -60.0)
+    monkeypatch.setattr(model_folder, "file_sha256", file_sha256)
+    return files
+
+
+def test_a_file_is_hashed_once_by_all_processes_until_it_changes(
+    llama: Path, tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(llama, tmp_path / "model")
+    first = model_identity(folder)
+    assert sorted(hashed) == sorted(path.name for path in folder.iterdir())
+    monkeypatch.setattr(model_folder, "_hashed", {})  # as another process starts
+    assert model_identity(folder) == first
+    assert len(hashed) == len(set(hashed))
+    file = folder / "model.safetensors"
+    before = file.stat()
+    time.sleep(0.02)  # a tick of the time stamps
+    rewrite(folder, lambda weights: weights["model.embed_tokens.weight"].add_(1.0))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as some copies do
+    assert file.stat().st_size == before.st_size
+    assert model_identity(folder)["content"] != first["content"]
+    assert hashed[-1] == file.name
+    assert hashed.count("config.json") == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"/x": 1}', "\x00"])
+def test_a_damaged_memory_of_hashes_or_no_place_for_it_only_costs_time(
+    content: str, llama: Path, tmp_path: Path, hashed: list[str]
+) -> None:
+    home = tmp_path / "home"
+    if content:
+        (home / "beamuq").mkdir(parents=True)
+        (home / "beamuq" / "sha256.json").write_text(content)
+    else:
+        home.write_text("no folder")
+    assert model_identity(llama) == model_identity(copied(llama, tmp_path / "llama")) | {"source": "folder:llama0"}
+    assert hashed
+
+
+def test_hashing_that_takes_long_is_told(
+    llama: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(model_folder, "TOLD_AFTER", 0.01)
+    monkeypatch.setattr(model_folder, "file_sha256", lambda _: time.sleep(0.05) or "0")
+    model_identity(llama)
+    assert capsys.readouterr().err == f"{llama}: hashing its files\n"
+    assert not hashed
+
+
+def test_a_folder_that_changed_after_planning_is_refused(llama: Path) -> None:
+    content = model_identity(llama)["content"]
+    assert identities({"model": llama, "backbone": None}, {"model": content}) == {"model": model_identity(llama)}
+    with pytest.raises(BeamUQError, match=f"{llama}: has changed since this run was planned"):
+        identities({"model": llama}, {"model": "0" * 64})
+
+
+BUILT: dict[str, Callable[[Path], Path]] = {kind: partial(tiny.build_tiny_model, kind) for kind in tiny.KINDS} | {
+    "nli": tiny_scorers.build_nli,
+    "cross_encoder": tiny_scorers.build_cross_encoder,
+    "embedding": tiny_scorers.build_embedder,
+    "alignscore": lambda folder: tiny_scorers.build_alignscore(folder)[1],
+}
+
+
+def load_any(kind: str, folder: Path) -> object:
+    if kind == "alignscore":
+        return AlignScore(folder.parent / "checkpoint", folder, **CPU)
+    return load_scorer(kind, folder, **CPU) if kind in SCORERS else load_model.load_causal(folder, **CPU)
+
+
+@pytest.mark.parametrize(("key", "change"), [("num_hidden_layers", -1), ("intermediate_size", 8)])
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_config_that_fits_not_all_weights_is_refused(kind: str, key: str, change: int, tmp_path: Path) -> None:
+    folder = BUILT[kind](tmp_path / "model")
+    load_any(kind, folder)
+    config = json.loads((folder / "config.json").read_text())
+    part = config if key in config else config["text_config"]
+    part[key] += change
+    if "layer_types" in part:
+        part["layer_types"] = part["layer_types"][: part["num_hidden_layers"]]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BeamUQError, match=r"layers?\.\d+\.") as refused:
+        load_any(kind, folder)
+    assert str(tmp_path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unused"),
+    [
+        ("llama", "v_head.summary.weight"),
+        ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq"),
+        ("cross_encoder", "roberta.pooler.dense.weight"),
+        ("cross_encoder", "roberta.embeddings.position_ids"),
+        ("embedding", "cls.predictions.bias"),
+        ("nli", "config"),  # microsoft/deberta-large-mnli has it
+    ],
+)
+def test_a_part_that_the_model_has_not_may_stay_unused(kind: str, unused: str, tmp_path: Path) -> None:
+    folder = BUILT[kind](tmp_path / "model")
+    rewrite(folder, lambda weights: weights.update({unused: torch.zeros(3)}))
+    load_any(kind, folder)
+
+
+@pytest.mark.parametrize(
+    "more", ["model.layers.0.mlp.up_proj.bias", "model.layers.1.self_attn.q_norm.weight", "lm_head.bias"]
+)
+def test_a_weight_more_in_a_part_of_the_model_is_refused(more: str, llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    rewrite(folder, lambda weights: weights.update({more: torch.zeros(3)}))
+    with pytest.raises(BeamUQError, match=re.escape(more)):
         load_model.load_causal(folder, **CPU)
 
 

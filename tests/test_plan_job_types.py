@@ -9,11 +9,14 @@ from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
+import yaml
 
+from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import Job, PromptsJob, job_type, read_job
 from beamuq.plan.make_jobs import Jobs
 from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import STUDIES
 from run_job import run_job
 
 WHERE = {
@@ -93,3 +96,58 @@ def test_what_is_no_job_is_told_by_key_and_value(change: dict[str, Any], key: st
 def test_a_bad_machine_is_told_too(machine: dict[str, Any], key: str, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=f"--machine: {key}: "):
         run_job("fetch_model", {"source": "packaged:x", "model": tmp_path / "fetched.json"}, **machine)
+
+
+@pytest.fixture
+def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model's folder and, beside it, a study that decodes with it and scores with it, where a user would start it."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_text(name)
+    study = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    study["models"][WHERE["model"]]["source"] = study["scorers"]["embedding"]["source"] = f"folder:{folder}"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def folders_of(rule: str) -> dict[str, str]:
+    job = job_of(Plan.load({"study": "own.yaml", "device": "cpu"}), rule)
+    assert ('"folders"' in job.text()) == bool(job.folders)
+    return job.folders
+
+
+LOADED = {"candidates": ["model"], "similarity": ["model"], "statistics": ["language_model", "nli"], "quality": []}
+
+
+@pytest.mark.parametrize("rule", LOADED)
+def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(rule: str, own_model: Path) -> None:
+    first = folders_of(rule)
+    assert list(first) == LOADED[rule]
+    assert folders_of(rule) == first
+    (own_model / "config.json").touch()
+    assert folders_of(rule) == first
+    (own_model / "model.safetensors").write_text("retrained weights")
+    again = folders_of(rule)
+    assert all(again[name] != first[name] for name in LOADED[rule])
+
+
+@pytest.mark.parametrize(
+    ("of_this_version", "same_content", "reruns_nothing"),
+    [(False, True, True), (False, False, False), (True, True, False)],
+)
+def test_a_table_of_the_version_before_keeps_its_job_until_the_weights_change(
+    of_this_version: bool, same_content: bool, reruns_nothing: bool, own_model: Path, tmp_path: Path
+) -> None:
+    said = folders_of("candidates")
+    content = said["model"] if same_content else "0" * 64
+    made: dict[str, Any] = {"models": {"model": {"content": content}}} | ({"folders": said} if of_this_version else {})
+    table = tmp_path / "results/own/candidates" / WHERE["model"] / WHERE["dataset"] / f"{WHERE['recipe']}.parquet"
+    parquet_tables.write(table, "candidates", [], provenance=made)
+    assert folders_of("candidates") == ({} if reruns_nothing else said)
+    assert own_model.is_dir()
+
+
+def test_fetched_models_are_followed_by_their_manifests_alone(plan: Plan) -> None:
+    assert not any(job_of(plan, rule).folders for rule in RULES)

@@ -15,6 +15,7 @@ from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode
 from beamuq.errors import BeamUQError
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
+from beamuq.models.model_folder import model_identity
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.steps.candidates import candidate_row
@@ -254,3 +255,17 @@ def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -
     parquet_tables.write(tmp_path / "fewer.parquet", "questions", questions)
     with pytest.raises(BeamUQError, match="'q1'"):
         run(made, tmp_path / "out.parquet", give={"questions": tmp_path / "fewer.parquet"})
+
+
+@pytest.mark.parametrize("part", ["p_true", "relevance"])
+def test_another_model_than_the_one_that_gave_the_answers_is_refused(part: str, made: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"p_true": False, "ccp": None, "relevance": None} | {part: ALL[part]}
+    candidates = parquet_tables.read(made / "candidates.parquet", "candidates").table
+    models = {"model": model_identity(made / "language")}
+    give = {"candidates": tmp_path / "candidates.parquet"}
+    parquet_tables.write(give["candidates"], "candidates", candidates, cell=CELL, provenance={"models": models})
+    run(made, tmp_path / "out.parquet", give=give, **asked)
+    models["model"]["content"] = "0" * 64  # the weights were others then
+    parquet_tables.write(give["candidates"], "candidates", candidates, cell=CELL, provenance={"models": models})
+    with pytest.raises(BeamUQError, match=rf"{made / 'language'}: is not the model .* {give['candidates']}"):
+        run(made, tmp_path / "out.parquet", give=give, **asked)

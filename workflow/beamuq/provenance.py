@@ -21,6 +21,7 @@ def provenance(
     models: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
+    folders: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The provenance in a table's footer.
 
@@ -34,6 +35,8 @@ def provenance(
         Identity of each model loaded, by the job's name for it; None for a step that never loads any.
     dtype, device
         What the models ran in and on; kept only where one was loaded.
+    folders
+        The content that the plan saw of models in folders of one's own; kept only where there is one.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
@@ -45,4 +48,4 @@ def provenance(
         facts["models"] = dict(models)
     if models:
         facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
-    return facts
+    return facts | ({"folders": dict(folders)} if folders else {})

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models.model_folder import check_folder, read_manifest
+from beamuq.models.model_folder import check_content, check_folder
 
 if TYPE_CHECKING:
     import torch
-
-
-# What the loaders raise for weights that are damaged, foreign, or code in the guise of weights.
-UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, pickle.UnpicklingError)
 
 
 def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
@@ -30,32 +27,71 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tu
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
-    read_manifest(folder)
     return load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device), load_tokenizer(folder)
 
 
 def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device) -> Any:
-    """Load a model of a transformers auto class; a parameter that the checkpoint lacks is refused, never random.
+    """Load a model of a transformers auto class, from the files that were fetched and with every weight in its place.
 
     Raises
     ------
     BeamUQError
-        Naming the folder and the first missing parameters.
+        As :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be loaded.
     """
-    from safetensors import SafetensorError
-
+    check_content(folder)
     placed = {"device_map": {"": device}} if device.type != "cpu" else {}
     try:
         model, report = auto_class.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, trust_remote_code=False, output_loading_info=True, **placed
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # told in the report, and refused
+            **placed,
         )
-    except (*UNREADABLE, SafetensorError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({first}); fetch it again") from error
-    missing = sorted(str(key) for key in report["missing_keys"])
-    if missing:
-        raise BeamUQError(f"{folder}: its weights lack {', '.join(missing[:3])}; it is not a {type(model).__name__}")
+    except Exception as error:  # damaged or foreign weights and configs raise whatever their readers raise
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({told}); fetch it again") from error
+    check_report(folder, model, report)
     return model.eval()
+
+
+def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:
+    """Refuse a model that lacks weights, or whose checkpoint has more of them or others than its config says.
+
+    A part that the model has not (a pooler, another task's head, a training script's notes) may stay unused. What lies
+    in a part that it has may not: a layer more, a bias more. The report is without what transformers knows to ignore.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the folder and the first such weights.
+    """
+    parts = {_any_layer(name) for name, _ in model.named_modules() if name}
+    prefix = f"{model.base_model_prefix}."
+
+    def in_a_part(key: str) -> bool:
+        words = _any_layer(key.removeprefix(prefix) if prefix.strip(".") not in parts else key).split(".")
+        outer = [".".join(words[:end]) for end in range(1, len(words))]
+        return any(name in parts and (name == outer[-1] or name.endswith(".N")) for name in outer)
+
+    wrong = {
+        "lack": sorted(map(str, report["missing_keys"])),
+        "have, beyond its config.json,": sorted(filter(in_a_part, map(str, report["unexpected_keys"]))),
+        "have in another shape": sorted(str(key[0]) for key in report["mismatched_keys"]),
+    }
+    for told, keys in wrong.items():
+        if keys:
+            raise BeamUQError(
+                f"{file}: its weights {told} {', '.join(keys[:3])}{', …' * (len(keys) > 3)}; they are not those of the "
+                f"{type(model).__name__} that config.json describes: correct config.json, or fetch it again"
+            )
+
+
+def _any_layer(name: str) -> str:
+    """A weight's name with an N for the number of its layer."""
+    return re.sub(r"(?<=\.)\d+(?=\.|$)", "N", name)
 
 
 def load_tokenizer(folder: Path) -> Any:

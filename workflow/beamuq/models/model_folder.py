@@ -7,10 +7,15 @@ an output before it runs the rule again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +33,9 @@ TOKENIZER = re.compile(
 ANY_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 SAFETENSORS = re.compile(r"model([.-].*)?\.safetensors(\.index\.json)?")
 PICKLED = re.compile(r"pytorch_model([.-].*)?\.bin(\.index\.json)?")
+
+TOLD_AFTER = 3.0  # seconds of hashing, after which it is said what is being done
+SETTLED = 2.0  # seconds: a file younger than this may change again within one tick of its time stamps
 
 FileFacts = dict[str, dict[str, Any]]  # {name: {"sha256", "size" in bytes}}
 
@@ -72,13 +80,9 @@ def check_folder(folder: Path, *, weights: bool = True) -> None:
 
 
 def describe(folder: Path) -> FileFacts:
-    """Hash and size of each visible file of ``folder`` but the manifest, sorted by name."""
-    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {
-        name: {"sha256": file_sha256(path), "size": path.stat().st_size}
-        for name, path in files.items()
-        if name != MANIFEST and not any(part.startswith(".") for part in Path(name).parts)
-    }
+    """Hash and size of each visible file of ``folder`` but the manifest, sorted by name; always read anew."""
+    files = {name: folder / name for name in _visible(folder)}
+    return {name: {"sha256": file_sha256(path), "size": path.stat().st_size} for name, path in files.items()}
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -104,14 +108,42 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
+def check_content(folder: Path) -> dict[str, Any] | None:
+    """:func:`read_manifest`, with the sha256 of every file compared as well; what hashes to what is remembered.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`read_manifest`; or if a file is not the one fetched, or one was added that loading would read.
+    """
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return None
+    hashes = _hashes(folder, manifest["files"])
+    for name, entry in manifest["files"].items():
+        if hashes[name] != entry.setdefault("sha256", hashes[name]):
+            told = f"sha256 {hashes[name][:12]}…, {MANIFEST} names {entry['sha256'][:12]}…"
+            raise BeamUQError(
+                f"{folder / name}: is not the file that was fetched ({told}); delete its folder and fetch again"
+            )
+    added = sorted(set(wanted_files(_visible(folder))) - set(manifest["files"]))
+    if added:
+        raise BeamUQError(f"{folder / added[0]}: is not among the files that were fetched; move it out of the folder")
+    return manifest
+
+
 def model_identity(folder: Path) -> dict[str, str]:
     """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
 
-    Hashes come from the manifest; a folder that no fetch made is hashed whole.
+    Every file was hashed, this time or since it last changed; in a folder that no fetch made every visible file counts.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`check_content`.
     """
-    manifest = read_manifest(folder)
-    files = manifest["files"] if manifest else describe(folder)
-    hashes = {name: entry["sha256"] for name, entry in files.items()}
+    manifest = check_content(folder)
+    hashes = _hashes(folder, manifest["files"] if manifest else _visible(folder))
     content = _hash_of(hashes)
     return {
         "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
@@ -119,6 +151,26 @@ def model_identity(folder: Path) -> dict[str, str]:
         "content": content,
         "tokenizer": _hash_of({name: found for name, found in hashes.items() if is_tokenizer_file(name)}),
     }
+
+
+def identities(folders: Mapping[str, Path | None], planned: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """:func:`model_identity` of each model that a job loads, by the job's name for it.
+
+    Parameters
+    ----------
+    planned
+        The ``content`` that some had when the job was planned (`Job.folders`).
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`check_content`; or if a content is another now.
+    """
+    found = {name: model_identity(folder) for name, folder in folders.items() if folder}
+    for name, content in planned.items():
+        if name in found and found[name]["content"] != content:
+            raise BeamUQError(f"{folders[name]}: has changed since this run was planned; start the run again")
+    return found
 
 
 def fill_folder(
@@ -163,6 +215,57 @@ def publish_manifest(folder: Path) -> None:
     """Show the manifest of a whole folder: copy the hidden one to ``fetched.json``."""
     with atomic(folder / MANIFEST) as temporary:
         shutil.copyfile(folder / HIDDEN_COPY, temporary)
+
+
+def _visible(folder: Path) -> list[str]:
+    """The files of a folder and its subfolders, sorted, without the manifest and whatever is hidden."""
+    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    return [name for name in names if name != MANIFEST and not any(part.startswith(".") for part in name.split("/"))]
+
+
+def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """sha256 of files of a folder, by name, each read again only when its size or a time stamp has changed.
+
+    They are remembered in this process and in the user's cache, where that can be written.
+    """
+    store = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "beamuq", "sha256.json")
+    known = _stored(store) | _hashed
+    found, new = {}, {}
+    told = threading.Timer(TOLD_AFTER, print, [f"{folder}: hashing its files"], {"file": sys.stderr, "flush": True})
+    told.daemon = True
+    told.start()
+    try:
+        for name in names:
+            path = folder.resolve() / name
+            facts = path.stat()
+            stamp = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+            *before, found[name] = known.get(str(path), [""])
+            if before != stamp:
+                found[name] = file_sha256(path)
+                if time.time() - max(facts.st_mtime, facts.st_ctime) > SETTLED:
+                    new[str(path)] = [*stamp, found[name]]
+    except OSError as error:
+        raise BeamUQError(f"{folder}: cannot be read ({error}); correct its rights, or fetch again") from error
+    finally:
+        told.cancel()
+    if new:
+        _hashed.update(new)
+        kept = {path: entry for path, entry in (known | new).items() if Path(path).exists()}
+        with contextlib.suppress(OSError, BeamUQError), atomic(store) as temporary:
+            temporary.write_text(json.dumps(kept), encoding="utf-8")
+    return found
+
+
+_hashed: dict[str, list[Any]] = {}  # path: size, time of change, time of the last change of any kind, sha256
+
+
+def _stored(store: Path) -> dict[str, list[Any]]:
+    """What was remembered; a file that is not there, or not ours, remembers nothing."""
+    try:
+        entries = json.loads(store.read_text(encoding="utf-8")).items()
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
 
 
 def _hash_of(hashes: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.models.hub_download import announce_download
+from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import describe, fill_folder
 from beamuq.parquet_tables import file_sha256
 
@@ -147,14 +148,17 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model = AutoModelForCausalLM.from_pretrained(
+        loader: Any = AutoModelForCausalLM
+        model, report = loader.from_pretrained(
             gguf.parent,
+            output_loading_info=True,
             gguf_file=gguf.name,
             quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
             dtype=torch.float32,
         )
     except (OSError, ValueError, KeyError) as error:
         raise BeamUQError(f"{gguf.name}: cannot be converted ({error})") from error
+    check_report(gguf, model, report)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     gguf.unlink()

@@ -65,10 +65,12 @@ class Job(StrictModel):
 
     ``rerun_on``: files whose change reruns the job beside its inputs (plug-ins, what an exhibit reads); the step is not
     told of them. ``code``: a hash of the package files that the step imports, "" for the expensive rules, which code
-    does not rerun; the step ignores it.
+    does not rerun; the step ignores it. ``folders``: a hash of the content of each model that lies in a folder of one's
+    own, by the name of the input that is a file in it; the step refuses what differs from it.
     """
 
     code: str = ""
+    folders: dict[str, str] = {}
     rerun_on: Annotated[tuple[Path, ...], Field(exclude=True)] = ()
 
     def inputs(self) -> dict[str, Path | tuple[Path, ...]]:
@@ -91,7 +93,8 @@ class Job(StrictModel):
 
     def text(self) -> str:
         """The job as one line of JSON with sorted keys, for the rule to pass."""
-        content = self.model_dump(mode="json", exclude=None if self.code else {"code"})
+        unsaid = {name for name in ("code", "folders") if not getattr(self, name)}
+        content = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

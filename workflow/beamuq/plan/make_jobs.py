@@ -6,6 +6,7 @@ reruns exactly the jobs that changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -23,6 +24,8 @@ from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine
 from beamuq.methods.score_all_methods import ScoringSettings
 from beamuq.models import devices
+from beamuq.models.model_folder import model_identity
+from beamuq.overview.table_footers import footers
 from beamuq.parquet_tables import Artifact
 from beamuq.plan import job_types as types
 from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
@@ -154,6 +157,7 @@ class Jobs:
             ),
             "device": self.device,
             "dtype": self.dtype,
+            "folders": self._folders(cell.table("candidates"), model=model.source),
             "rerun_on": _plugin_files(search.policy for search in recipe.custom or ()),
             **self.paths.outputs(rule, wildcards),
         }
@@ -173,6 +177,7 @@ class Jobs:
             ),
             device=self.device,
             dtype=self.dtype,
+            folders=self._folders(cell.table("similarity", scorer=wildcards.scorer), model=scorer.source),
             rerun_on=_plugin_files([scorer.kind]),
             **self.paths.outputs("similarity", wildcards),
         )
@@ -196,6 +201,9 @@ class Jobs:
             ),
             device=self.device,
             dtype=self.dtype,
+            folders=self._folders(
+                cell.table("quality", metric=quality.metric), model=quality.source, backbone=quality.backbone
+            ),
             rerun_on=_plugin_files([quality.metric]),
             **self.paths.outputs("quality", wildcards),
         )
@@ -206,13 +214,18 @@ class Jobs:
         asked, model = self.grid.statistics_of(cell.recipe), self.grid.study.models[cell.model]
         judges = {use: study.scorers[name] for use, name in self.grid.judges_of(cell.recipe).items()}
         ccp, relevance = judges.get("nli"), judges.get("relevance")
+        sources = {
+            "language_model": model.source if P_TRUE in asked or SAR in asked else None,
+            "nli": ccp.source if ccp else None,
+            "relevance": relevance.source if relevance else None,
+        }
         return types.StatisticsJob(
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
             candidates=self.paths.table(cell.table("candidates")),
             template=_relative(PROMPTS / "p_true.txt") if P_TRUE in asked else None,
-            language_model=self._model(model.source) if P_TRUE in asked or SAR in asked else None,
-            nli=self._model(ccp.source) if ccp else None,
-            relevance=self._model(relevance.source) if relevance else None,
+            language_model=self._model(sources["language_model"]),
+            nli=self._model(sources["nli"]),
+            relevance=self._model(sources["relevance"]),
             settings=types.StatisticsSettings(
                 answer_source=self.grid.produced_answers(cell.recipe),
                 beam=self.grid.decoded(main.beam, cell.recipe),
@@ -226,6 +239,7 @@ class Jobs:
             ),
             device=self.device,
             dtype=self.dtype,
+            folders=self._folders(cell.table("statistics"), **sources),
             rerun_on=_plugin_files(judge.kind for judge in judges.values()),
             **self.paths.outputs("statistics", wildcards),
         )
@@ -363,6 +377,27 @@ class Jobs:
 
     def _model(self, source: str | None) -> Path | None:
         return self.paths.model_manifest(source) if source else None
+
+    def _folders(self, artifact: Artifact, **sources: str | None) -> dict[str, str]:
+        """The content of the models that are folders of one's own, by input: what makes a job run again.
+
+        Of a table that the version before made of the same content, none: its job did not say so.
+        """
+        found = {name: self._contents[source] for name, source in sources.items() if source in self._contents}
+        table = self.paths.table(artifact)
+        if found and table.is_file():
+            with contextlib.suppress(BeamUQError):  # not readable: the step that reads it says so
+                made = footers([table])[0].provenance
+                models = made.get("models", {})
+                if "folders" not in made and all(models.get(name, {}).get("content") == found[name] for name in found):
+                    return {}
+        return found
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        """The content of each model that is a folder of one's own, by source."""
+        sources = filter(_is_folder, self.grid.model_uses)
+        return {source: model_identity(Path(source.removeprefix("folder:")))["content"] for source in sources}
 
 
 def _plugin_files(names: Iterable[str]) -> tuple[Path, ...]:

@@ -45,11 +45,12 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
 
     from beamuq import decoding
     from beamuq.models import devices, load_model, prompt_tokens
-    from beamuq.models.model_folder import check_folder, model_identity
+    from beamuq.models.model_folder import check_folder, identities
 
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
     folder = job.model.parent
     check_folder(folder)
+    models = identities({"model": folder}, job.folders)
     tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
     model, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device)
@@ -60,7 +61,7 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
     made = provenance(
         settings.model_dump(mode="json"),
         {"prompts": job.prompts},
-        models={"model": model_identity(folder)},
+        models=models,
         dtype=dtype,
         device=device,
     )
@@ -150,7 +151,8 @@ def _write(job: CandidatesJob, batches: FinishedBatches, ids: list[str], made: d
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in held], kind="stable"))
-    made = made | ({"memory_cuts": cuts} if cuts else {})
+    # said here, not in what names the folder of batches: those of the version before are gone on with
+    made = made | ({"memory_cuts": cuts} if cuts else {}) | ({"folders": job.folders} if job.folders else {})
     parquet_tables.write(job.candidates, "candidates", table, cell=job.settings.cell, provenance=made)
     batches.discard()
     _forget_other_shards(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
-from beamuq.models.model_folder import model_identity
+from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, QualityJob
 from beamuq.provenance import provenance
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
@@ -24,6 +24,7 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         if question not in references:
             raise BeamUQError(f"{job.candidates}: question {question!r} is not in {job.questions}; make both anew")
     folders = {name: file.parent for name, file in (("model", job.model), ("backbone", job.backbone)) if file}
+    models = identities(folders, job.folders)
     learned = Learned()
     if settings.metric in LEARNED:
         device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
@@ -39,8 +40,9 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
     made = provenance(
         settings.model_dump(mode="json", exclude={"source", "backbone"}),
         {"questions": job.questions, "candidates": job.candidates},
-        models={name: model_identity(folder) for name, folder in folders.items()},
+        models=models,
         dtype=learned.dtype,
         device=learned.device,
+        folders=job.folders,
     )
     parquet_tables.write(job.quality, "quality", rows, cell=loaded.cell | {"metric": settings.metric}, provenance=made)

@@ -6,7 +6,7 @@ import sys
 
 from beamuq import parquet_tables
 from beamuq.models import devices
-from beamuq.models.model_folder import model_identity
+from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
 from beamuq.provenance import provenance
 from beamuq.scorers.similarity_by_kind import load_scorer
@@ -19,6 +19,7 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
     loaded = parquet_tables.read(job.candidates, "candidates")
     needed = needed_pairs(loaded.table, settings.answer_source, settings.beam)
     folder = job.model.parent if job.model else None
+    models = identities({"model": folder}, job.folders)
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads) if folder else (None, None)
     scorer = load_scorer(settings.kind, folder, dtype=dtype, device=device, cache=machine.cache_root)
     scores = scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
@@ -28,9 +29,10 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
     made = provenance(
         settings.model_dump(mode="json", exclude={"source"}),
         {"candidates": job.candidates},
-        models={"model": model_identity(folder)} if folder else {},
+        models=models,
         dtype=dtype,
         device=device,
+        folders=job.folders,
     ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings.name}
     parquet_tables.write(job.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)

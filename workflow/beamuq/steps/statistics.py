@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
-from beamuq.models.model_folder import model_identity
+from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import CcpJudge, MachineOptions, RelevanceJudge, StatisticsJob, StatisticsSettings
 from beamuq.provenance import provenance
 from beamuq.scorers.ccp_labels import ccp_labels
@@ -58,6 +58,8 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
     files = {"language_model": job.language_model, "nli": job.nli, "relevance": job.relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
+    models = identities(folders, job.folders)
+    _check_language_model(job, loaded.provenance, models)
 
     def judge_of(use: str, kind: str) -> CountingScorer:
         return load_scorer(kind, folders[use], dtype=dtype, device=device, cache=machine.cache_root)
@@ -82,9 +84,10 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     made = provenance(
         settings.model_dump(mode="json"),
         {"questions": job.questions, "candidates": job.candidates, "template": job.template},
-        models={name: model_identity(folder) for name, folder in folders.items() if folder},
+        models=models,
         dtype=dtype,
         device=device,
+        folders=job.folders,
     )
     parquet_tables.write(job.statistics, "statistics", rows, cell=loaded.cell, provenance=made)
 
@@ -139,6 +142,17 @@ def _check_files(job: StatisticsJob) -> None:
         if is_needed is not None and is_needed != (getattr(job, name) is not None):
             fix = "give it" if is_needed else "the settings ask for nothing that uses it; leave it out"
             raise BeamUQError(f"--job: {name}: {fix}")
+
+
+def _check_language_model(job: StatisticsJob, made: Mapping[str, Any], models: Mapping[str, dict[str, str]]) -> None:
+    """The model that is asked now is the one that gave the answers, as far as their footer says which."""
+    answered, asked = made.get("models", {}).get("model"), models.get("language_model")
+    if answered and asked and answered["content"] != asked["content"]:
+        told = f"content {asked['content'][:12]}…, {job.candidates} was made with {answered['content'][:12]}…"
+        raise BeamUQError(
+            f"{_folder_of(job.language_model)}: is not the model that gave the answers ({told}); put that model back, "
+            "or delete the candidates and run again"
+        )
 
 
 def _loads_a_model(judge: CcpJudge | RelevanceJudge | None) -> bool | None:
