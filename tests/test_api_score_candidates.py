@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import synthetic
+from beamuq.api import score_candidates
 from beamuq.api.candidate_records import read_records
+from beamuq.api.open_models import Similarity
 from beamuq.api.score_candidates import score
 from beamuq.errors import BeamUQError
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.parquet_tables import SCHEMAS
+from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import Lexical
 from beamuq.scorers.similarity_table import needed_pairs
 from tiny_scorers import build_nli
@@ -287,25 +290,61 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
         ({"answer": "a", "samples": [3]}, r"samples\[0\]: 3: give a text"),
         ({"answer": "\ud800"}, "answer.text: .*half of a surrogate pair"),
-        ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
+        ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*to 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
         (
             {"answer": "a", "beams": [LIKELY | {"logprob": -math.inf}]},
             r"beams\[0\]\.logprob: -Inf\w*: must be a",
         ),
-        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*at most 0"),
+        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*to 0"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
         ({"answer": "a", "beams": [LIKELY | {"entropy": 1}]}, r"beams\[0\]\.entropy: .*known: text, logprob"),
         ({"answer": "a", "sample": ["b"]}, "sample: unknown column; did you mean 'samples'?"),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
+        ({"answer": {"text": "a", "tokens": 10**9}}, "answer.tokens: 1000000000: .*equal to 1000000"),
+        ({"answer": {"text": "a", "tokens": 10**30}}, "answer.tokens: 10{30}: .*equal to 1000000"),
+        ({"answer": {"text": "a", "logprob": -1e308}}, r"answer.logprob: -1e\+308: .*from -1e\+09 to 0"),
+        (
+            {"answer": {"text": "a", "token_logprobs": [-1e308] * 2}},
+            r"answer.token_logprobs\[0\]: -1e\+308: .*from -1e\+09",
+        ),
+        (
+            {"answer": {"text": "a", "token_entropies": [1e308]}},
+            r"answer.token_entropies\[0\]: 1e\+308: .*equal to 1000",
+        ),
+        ({"answer": {"text": "a", "token_entropies": [0] * 1_000_001}}, "answer.token_entropies: .*at most 1000000"),
+        ({"answer": "a", "samples": ["a"] * 1001}, "samples: .*at most 1000 items"),
+        ({"answer": "a", "samples": [str(i) * 20_000 for i in range(200)]}, "samples, beams: .*above 1000000000"),
     ],
 )
 def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], told: str) -> None:
     with pytest.raises(BeamUQError, match=f"row 1: {told}") as caught:
         score([row], similarity="lexical")
     assert "\n" not in str(caught.value)
+
+
+def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"answer": {"text": "a", "token_entropies": [0.1] * n}, "samples": ["a b", "b", "c d"][: 1 + n % 3] * n}
+        for n in range(1, 9)
+    ]
+    whole = score(rows, similarity="lexical")
+    asked: list[int] = []
+
+    class Counting(Lexical):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
+            asked.append(len(pairs))
+            return super().score(pairs)
+
+    monkeypatch.setattr(score_candidates, "BLOCK_NUMBERS", 100)
+    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
+    assert len(asked) > 3
+    monkeypatch.setattr(score_candidates, "BLOCK_BYTES", 1)
+    asked.clear()
+    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
+    assert len(asked) == len(rows)
 
 
 def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: Path) -> None:
@@ -333,7 +372,7 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
         ({"methods": "Prob,ccp"}, "unknown name 'ccp'; did you mean 'CCP'"),
         ({"methods": []}, "methods: none named"),
-        ({"temperature": 0.0}, "temperature: 0.0: must be above 0"),
+        ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
         ({"equivalence_threshold": 1.5}, "equivalence_threshold: 1.5"),
     ],
 )

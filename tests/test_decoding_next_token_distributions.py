@@ -11,12 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamuq.decoding.greedy_and_samples import Sample, Shipped
 from beamuq.decoding.next_token_distributions import (
     ALTERNATIVES,
     DistributionQuery,
     NextTokenDistributions,
     ProbabilityEdits,
 )
+from beamuq.errors import BeamUQError
+from beamuq.strategy_names import LEAST_TEMPERATURE
 
 
 def _distributions(
@@ -142,3 +145,39 @@ def test_rows_of_equal_logits_are_all_put_in_order_at_once() -> None:
     _read(_distributions(30, {0, 1, 2, 3, 4}), logits, query)
     assert (query.tokens[::2, :6] == [0, 1, 2, 5, 6, 7]).all()
     assert (query.tokens[1::2, :5] == [7, 0, 1, 5, 6]).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "query",
+    [
+        DistributionQuery(np.array([0, 1]), top=2),
+        DistributionQuery(np.array([0, 1]), statistics=True),
+        DistributionQuery(np.array([0, 1]), uniforms=np.array([0.1, 0.999])),
+        DistributionQuery(np.array([0, 1]), masses=np.zeros(2)),
+    ],
+    ids=["list", "statistics", "draw", "mass"],
+)
+def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQuery) -> None:
+    logits = np.zeros((2, 300))
+    logits[1, 7] = bad
+    with pytest.raises(BeamUQError, match="logits are not finite after 1 of 2 prefixes; use dtype float32"):
+        _read(_distributions(300, {0, 3}, {0, 3}), logits, query)
+
+
+def test_the_coldest_draws_are_the_most_probable_token() -> None:
+    logits = np.random.default_rng(0).normal(0, 30, (4, 300))
+    query = DistributionQuery(np.arange(4), uniforms=np.full(4, 0.999), temperature=LEAST_TEMPERATURE)
+    _read(_distributions(300, set()), logits, query)
+    assert query.tokens.tolist() == logits.argmax(axis=1).tolist()
+    assert query.policy_logprobs.tolist() == [0.0] * 4
+    with pytest.raises(ValueError, match="temperature must be at least 1e-06, not 1e-40"):
+        Sample(1, 1e-40)
+
+
+def test_a_shipped_config_without_a_distribution_is_told_in_one_line() -> None:
+    config = SimpleNamespace(do_sample=True, temperature=0.0, top_k=None, top_p=None)
+    with pytest.raises(
+        BeamUQError, match=r"generation_config\.json: temperature must be at least .* leave 'shipped' out"
+    ):
+        Shipped.of(config)

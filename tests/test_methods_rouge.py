@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
-from beamuq.methods.rouge import lexical_similarity, rouge_l, rouge_matrix
+from beamuq.methods.rouge import lexical_similarity, longest_common_subsequence, rouge_l, rouge_matrix
 
 
 @pytest.mark.parametrize(
@@ -34,3 +39,22 @@ def test_lexical_similarity_averages_over_pairs() -> None:
 def test_a_single_candidate_does_not_disagree_with_itself() -> None:
     mask = np.array([[True, False]])
     np.testing.assert_array_equal(lexical_similarity(np.zeros((1, 2, 2)), mask), [0.0])
+
+
+TEXT = st.text("abc ", max_size=40)
+
+
+@given(TEXT, TEXT, st.integers(1, 9))
+def test_it_is_the_value_of_the_rouge_package_in_blocks_of_any_size(one: str, other: str, block: int) -> None:
+    first, second = one.split(), other.split()
+    expected = RougeScorer(["rougeL"], use_stemmer=True).score(one, other)["rougeL"].fmeasure
+    assert rouge_l(one, other) == expected or not (first or second)
+    assert longest_common_subsequence(first, second, block) == longest_common_subsequence(first, second)
+
+
+def test_long_texts_are_compared_in_little_memory() -> None:
+    words = [str(number) for number in range(10_000)]  # a table of their subsequences takes 800 MB
+    tracemalloc.start()
+    assert longest_common_subsequence(words[5000:], words) == 5000
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()

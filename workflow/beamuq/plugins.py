@@ -1,6 +1,7 @@
 """Plug-ins: methods, scorers, quality metrics and strategies from outside, named ``module:attribute`` in a study.
 
-Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH.
+Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH. Whatever calls code that may be someone
+else's does so by :func:`call`, and takes its numbers by :func:`numbers`: what is wrong is told in one line, by name.
 """
 
 from __future__ import annotations
@@ -11,15 +12,27 @@ import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Iterable, Mapping
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from beamuq.errors import BeamUQError, hint, nearest
 
 T = TypeVar("T")
+P = ParamSpec("P")
 FORM = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 FOLDER = "plugins"
+ROUNDING = 1e-6  # how far a number may lie outside its range, relative to a bound above 1
+_NOT_THEIRS = (
+    "<frozen",
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+    str(Path(__file__).parent),
+)
 
 
 def folder(study: Path) -> Path:
@@ -50,15 +63,97 @@ def load(what: str, name: str) -> Any:
         raise BeamUQError(f"{what}: {name!r} cannot be imported ({error}); {fix}") from error
     except BeamUQError as error:  # such as a method whose needs are no parts of the evidence
         raise BeamUQError(f"{what}: {name!r} cannot be imported: {error}") from error
-    except Exception as error:  # whatever someone's own module raises
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise BeamUQError(f"{what}: {name!r} cannot be imported ({told}); mend {module}") from error
+    except (Exception, SystemExit) as error:  # whatever someone's own module raises
+        raise BeamUQError(f"{what}: {name!r} cannot be imported ({_told(error)}); mend {module}") from error
     if not hasattr(found, attribute):
         public = [key for key in vars(found) if not key.startswith("_")]
         raise BeamUQError(
             f"{what}: {name!r} cannot be imported ({module} has no {attribute!r}); {hint(attribute, public)}"
         )
     return getattr(found, attribute)
+
+
+def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``function`` returns, which may be someone else's code.
+
+    Raises
+    ------
+    BeamUQError
+        If it raises anything or exits: ``what`` it is, the exception, file and line. A BeamUQError passes as it is,
+        and so does the failure of a function of the package in no one else's code: a bug, whose traceback is needed.
+    """
+    try:
+        return function(*args, **kwargs)
+    except BeamUQError:
+        raise
+    except (Exception, SystemExit) as error:
+        if _is_ours(function) and not _line_of_theirs(error):
+            raise
+        fix = "copy the array first: others read it too" if "read-only" in str(error) else "mend it"
+        raise BeamUQError(f"{what}: {_told(error)}; {fix}") from error
+
+
+def numbers(
+    what: str,
+    found: object,
+    shape: tuple[int, ...],
+    lowest: npt.ArrayLike = -np.inf,
+    highest: npt.ArrayLike = np.inf,
+    fix: str = "mend it",
+) -> npt.NDArray[np.float64]:
+    """What someone else's code returned, as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
+
+    Numbers outside by no more than rounding (1e-6) stay as they are.
+
+    Raises
+    ------
+    BeamUQError
+        If they are anything else; ``what`` gave them, and the first bad one is told.
+    """
+    try:
+        array = np.asarray(found)
+    except Exception as error:  # a ragged list, or a tensor on a card
+        raise BeamUQError(f"{what}: gave a {type(found).__name__} that is no array ({_told(error)}); {fix}") from error
+    if array.dtype.kind not in "buif" or array.shape != shape:
+        gave = (
+            f"{array.dtype} numbers of shape {array.shape}"
+            if array.dtype.kind in "buifc"
+            else f"a {type(found).__name__}"
+        )
+        raise BeamUQError(f"{what}: gave {gave}, not real numbers of shape {shape}; {fix}")
+    values = array.astype(np.float64)
+    low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), shape) for bound in (lowest, highest))
+    with np.errstate(invalid="ignore"):
+        slack = [ROUNDING * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0))) for bound in (low, high)]
+        bad = ~np.isfinite(values) | (values < low - slack[0]) | (values > high + slack[1])
+    if bad.any():
+        first = tuple(int(axis[0]) for axis in np.nonzero(bad))
+        place = ", ".join(str(index) for index in first)
+        raise BeamUQError(
+            f"{what}: number [{place}] is {values[first]:g}, not finite and from {low[first]:g} to {high[first]:g} "
+            f"({bad.sum()} of {bad.size} are not); {fix}"
+        )
+    return values
+
+
+def _is_ours(function: Callable[..., Any]) -> bool:
+    """Whether it is the package's, and not one made on the spot to use what someone else's code returned."""
+    module = str(getattr(getattr(function, "__self__", function), "__module__", ""))
+    return module.startswith("beamuq.") and "<locals>" not in getattr(function, "__qualname__", "")
+
+
+def _told(error: BaseException) -> str:
+    """An exception of someone else's code in one line, with the last line of that code on its way."""
+    place = _line_of_theirs(error)
+    told = " ".join(f"{type(error).__name__}: {str(error)[:300]}".split()).removesuffix(":")
+    return f"{told} ({place})" if place else told
+
+
+def _line_of_theirs(error: BaseException) -> str:
+    """The deepest file and line of an exception's way that is neither the package's nor a library's; "": none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    found = next((frame for frame in reversed(frames) if not frame.filename.startswith(_NOT_THEIRS)), None)
+    return f"{os.path.relpath(found.filename)}, line {found.lineno}" if found else ""
 
 
 def _fix(module: str) -> str:

@@ -28,6 +28,9 @@ KINDS = (GREEDY, "beam", "diverse", *DRAWN)
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 """What a custom search may be called."""
 
+LEAST_TEMPERATURE = 1e-6
+"""Of samples: colder ones are greedy decoding's answer, and near 0 float32 has no number for their probabilities."""
+
 EarlyStopping = Literal["never"] | bool
 
 _WORDS = {"True": True, "False": False}

@@ -91,7 +91,9 @@ class SampleStrategy(StrictModel):
     """``size`` multinomial samples at each temperature."""
 
     size: Positive
-    temperatures: Annotated[Distinct[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1)] = [1.0]
+    temperatures: Annotated[
+        Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]], Field(min_length=1)
+    ] = [1.0]
 
 
 class BeamStrategy(StrictModel):

@@ -21,13 +21,19 @@ from beamuq.errors import BeamUQError, nearest
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
+MOST_CANDIDATES = 1000  # samples or beams of a question, and
+MOST_TOKENS = 1_000_000  # of an answer: far above what is decoded, and what memory bears
+MOST_COMPARED = 1_000_000_000  # bytes of the texts of all pairs of a question's candidates; Arrow's columns hold 2 GiB
+LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
+MOST_ENTROPY = 1e3  # in nats; log of a vocabulary is some 12
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 
 
 def _at_most_zero(value: float) -> float:
-    if not -math.inf < value <= ABOVE_ZERO:
+    if not LEAST_LOGPROB <= value <= ABOVE_ZERO:
         raise ValueError(
-            "must be a finite natural logarithm of a probability, so at most 0; leave out what is not known"
+            f"must be a finite natural logarithm of a probability, from {LEAST_LOGPROB:g} to 0; leave out what is not "
+            "known"
         )
     return value
 
@@ -68,7 +74,8 @@ class CandidateRecord(StrictModel):
         LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
     ] = None
     token_logprobs: Annotated[
-        list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
+        list[LogProbability] | None,
+        Field(min_length=1, max_length=MOST_TOKENS, description="one a token, the ending token included"),
     ] = None
 
     @model_validator(mode="after")
@@ -93,11 +100,18 @@ class AnswerRecord(CandidateRecord):
     """The produced answer: the one whose uncertainty is asked for."""
 
     tokens: Annotated[
-        int | None, Field(ge=1, description="its length, the ending token included; default: that of token_logprobs")
+        int | None,
+        Field(
+            ge=1, le=MOST_TOKENS, description="its length, the ending token included; default: that of token_logprobs"
+        ),
     ] = None
     token_entropies: Annotated[
-        list[Annotated[float, Field(ge=0)]] | None,
-        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats"),
+        list[Annotated[float, Field(ge=0, le=MOST_ENTROPY)]] | None,
+        Field(
+            min_length=1,
+            max_length=MOST_TOKENS,
+            description="entropy of the next-token distribution before each token, in nats",
+        ),
     ] = None
     p_true_logprob: Annotated[
         LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
@@ -123,7 +137,11 @@ class AnswerRecord(CandidateRecord):
         return len(known) if known else self.tokens
 
 
-Candidates = Annotated[list[Annotated[CandidateRecord, BeforeValidator(_record)]], BeforeValidator(_none_is_empty)]
+Candidates = Annotated[
+    list[Annotated[CandidateRecord, BeforeValidator(_record)]],
+    BeforeValidator(_none_is_empty),
+    Field(max_length=MOST_CANDIDATES),
+]
 
 
 class QuestionRecord(StrictModel):
@@ -150,6 +168,24 @@ class QuestionRecord(StrictModel):
                 "sequences, not divided by length"
             )
         return self
+
+    @model_validator(mode="after")
+    def _texts_can_be_compared(self) -> QuestionRecord:
+        if self.compared > MOST_COMPARED:
+            raise ValueError(
+                f"samples, beams: the texts of all pairs of candidates are {self.compared} bytes long together, above "
+                f"{MOST_COMPARED}; give fewer or shorter ones"
+            )
+        return self
+
+    @property
+    def compared(self) -> int:
+        """How many bytes the texts of all ordered pairs of the answer and its candidates are long, in one column."""
+        lengths = (
+            [len(text.encode()) for text in {self.answer.text, *(each.text for each in candidates)}]
+            for candidates in (self.samples, self.beams)
+        )
+        return sum(len(each) * sum(each) for each in lengths)
 
 
 def read_records(rows: Rows) -> list[QuestionRecord]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
@@ -26,10 +25,14 @@ from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.needs_of_methods import missing_part
 from beamuq.methods.registry import DIRECTION, METHODS, Method, compute, resolve
 from beamuq.parquet_tables import SCHEMAS
+from beamuq.scorers.scorer_protocol import scored
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
+from beamuq.strategy_names import LEAST_TEMPERATURE
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")
 ANSWER, SAMPLE, BEAM = "greedy", "sample", "beam"
+BLOCK_NUMBERS = 4_000_000  # in one array of the evidence
+BLOCK_BYTES = 250_000_000  # of texts in a column of pairs
 
 REASONS = {
     "samples": "needs samples; give them under 'samples'",
@@ -103,11 +106,9 @@ def score(
     BeamUQError
         In one line: a bad row, an unknown method, similarity or model.
     """
-    for name, number, most in (
-        ("temperature", temperature, 10),
-        ("alpha", alpha, 2),
-        ("equivalence_threshold", equivalence_threshold, 1),
-    ):
+    if not LEAST_TEMPERATURE <= temperature <= 10:
+        raise BeamUQError(f"temperature: {temperature}: must be from {LEAST_TEMPERATURE} to 10")
+    for name, number, most in (("alpha", alpha, 2), ("equivalence_threshold", equivalence_threshold, 1)):
         if not 0 < number <= most:
             raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
     if not 0 <= epsilon <= 1:
@@ -116,17 +117,15 @@ def score(
     records = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     strategy = f"{SAMPLE} T={float(temperature)}"
-    candidates = pa.Table.from_pylist([row for item in records for row in _candidates(item, strategy)], CANDIDATES)
-    pairs = _similarities(candidates, scorer)
-    threshold = equivalence_threshold if pairs.column("neutral").null_count else None
     found: dict[str, list[tuple[Any, ...]]] = {item.id: [] for item in records}
     for members in _alike(records):
-        ids = pa.array([item.id for item in members])
+        candidates = pa.Table.from_pylist([row for item in members for row in _candidates(item, strategy)], CANDIDATES)
+        pairs = _similarities(candidates, scorer)
         cell = CellTables(
-            pa.table({"id": ids}),
-            candidates.filter(pc.is_in(candidates.column("id"), ids)),
-            pairs.filter(pc.is_in(pairs.column("id"), ids)),
-            equivalence_threshold=threshold,
+            pa.table({"id": pa.array([item.id for item in members])}),
+            candidates,
+            pairs,
+            equivalence_threshold=equivalence_threshold if pairs.column("neutral").null_count else None,
             sar_similarity="scorer",
         )
         for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)):
@@ -151,9 +150,9 @@ CANDIDATES = pa.schema([field.with_nullable(True) for field in SCHEMAS["candidat
 
 
 def _candidates(item: QuestionRecord, strategy: str) -> Iterator[dict[str, Any]]:
-    """Rows of a candidates table; token ids stand for the answer's length only, NaN for an unknown log-probability."""
+    """Rows of a candidates table, without tokens; NaN stands for an unknown log-probability."""
     answer = _candidate(item.id, ANSWER, 0, item.answer)
-    yield answer | {"token_ids": [0] * (item.answer.length or 1), "entropies": item.answer.token_entropies}
+    yield answer | {"token_ids": [], "entropies": item.answer.token_entropies}
     for name, members in ((strategy, item.samples), (BEAM, item.beams)):
         for rank, candidate in enumerate(members):
             yield _candidate(item.id, name, rank, candidate)
@@ -166,12 +165,15 @@ def _candidate(key: str, strategy: str, rank: int, candidate: CandidateRecord) -
 
 def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
     needed = needed_pairs(candidates, [ANSWER], None)
-    scores = similarity.scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
+    scores = scored(similarity.scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
     return similarity_table(needed, scores)
 
 
 def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
-    """The questions in groups of which the same things are known, so that a group is scored as arrays."""
+    """The questions in groups of which the same things are known, so that a group is scored as arrays.
+
+    A large group is split: what its arrays and its pairs of texts take is bounded.
+    """
     groups: dict[tuple[bool, ...], list[QuestionRecord]] = {}
     for item in records:
         answer = item.answer
@@ -186,7 +188,22 @@ def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
             _lacks_logprob(item.beams),
         )
         groups.setdefault(pattern, []).append(item)
-    return list(groups.values())
+    return [block for members in groups.values() for block in _blocks(members)]
+
+
+def _blocks(members: Sequence[QuestionRecord]) -> Iterator[list[QuestionRecord]]:
+    """Questions in their order, as many at once as memory bears: each takes as much as the widest of them."""
+    block: list[QuestionRecord] = []
+    widest = compared = 0
+    for item in members:
+        nodes = 1 + max(len(item.samples), len(item.beams))
+        width = max(nodes**2, len(item.answer.token_entropies or ()))
+        if block and ((len(block) + 1) * max(widest, width) > BLOCK_NUMBERS or compared + item.compared > BLOCK_BYTES):
+            yield block
+            block, widest, compared = [], 0, 0
+        block.append(item)
+        widest, compared = max(widest, width), compared + item.compared
+    yield block
 
 
 def _lacks_logprob(candidates: Sequence[CandidateRecord]) -> bool:
@@ -211,7 +228,9 @@ def _evidence(
         answer = replace(
             evidence.answer,
             logprob=UNKNOWN if first.answer.total is None else evidence.answer.logprob,
-            length=UNKNOWN if first.answer.length is None else evidence.answer.length,
+            length=UNKNOWN
+            if first.answer.length is None
+            else np.array([item.answer.length for item in members], dtype=np.int64),
             p_true_logprob=UNKNOWN
             if first.answer.p_true_logprob is None
             else np.array([item.answer.p_true_logprob for item in members]),

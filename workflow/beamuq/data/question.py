@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 
 Row = dict[str, Any]
@@ -81,6 +82,8 @@ def question(
     BeamUQError
         Without the place: a blank id, question, reference, option or passage, or no reference at all.
     """
+    if isinstance(references, str) or isinstance(options, str):
+        raise BeamUQError(f"references {references!r:.60} and options are lists of texts, not a text; mend the adapter")
     row = Question(
         id=id,
         question=one_line(text),
@@ -158,7 +161,17 @@ def one_line(text: str) -> str:
 def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iterator[tuple[str, Question]]:
     for index, (place, row) in enumerate(rows):
         try:
-            for item in adapter.read(row, f"{split}-{index}"):
-                yield place, item
+            what = f"adapter {getattr(adapter.read, '__module__', '')}"
+            made = plugins.call(what, lambda row, name: _checked(adapter, row, name), row, f"{split}-{index}")
+            yield from [(place, item) for item in made]
         except BeamUQError as error:
             raise BeamUQError(f"{place}: {error}") from error
+
+
+def _checked(adapter: Adapter, row: Row, name: str) -> list[Question]:
+    """What an adapter, which may be someone else's, makes of a row: each made again by :func:`question`, as a check."""
+    parts = ("context", "history", "options", "group")
+    return [
+        question(item["id"], item["question"], item["references"], **{part: item[part] for part in parts})  # type: ignore[literal-required]
+        for item in adapter.read(row, name)
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from beamuq import plugins
 from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.greedy_and_samples import Sample, Shipped
 from beamuq.decoding.next_token_distributions import DistributionQuery
@@ -34,33 +37,71 @@ def check_custom(name: str, policy: object) -> None:
 class CheckedSearch:
     """A search from outside the package under way.
 
+    The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
+    said: a token that a list after its prefix held, with the log-probability there.
+
     Raises
     ------
     BeamUQError
-        If it draws, or finds the same tokens twice for a question.
+        If it fails, draws, asks about nodes that there are not, adds what the model did not say, or finds nothing, what
+        is no answer, or the same tokens twice for a question.
     """
 
     def __init__(self, policy: Policy, context: SearchContext) -> None:
         self.policy = policy
-        self._search = policy.start(context)
-        self._prompts = context.prompts
+        self._what = f"strategy {policy.strategy!r}"
+        self._search = plugins.call(self._what, lambda: policy.start(context))
+        self._context = context
+        self._said: dict[int, dict[int, float]] = {}
 
     def query(self) -> DistributionQuery:
-        query = self._search.query()
+        query: object = plugins.call(self._what, lambda: self._search.query())
+        if not isinstance(query, DistributionQuery):
+            raise BeamUQError(f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery")
         if query.uniforms is not None:
             raise self._refused("asks for draws")
+        nodes, trie = np.asarray(query.nodes), self._context.trie
+        if nodes.ndim != 1 or not (nodes.dtype.kind in "iu" or not len(nodes)):
+            raise BeamUQError(f"{self._what}: query().nodes are no list of whole numbers; mend it")
+        query.nodes = nodes.astype(np.int64)
+        if not ((query.nodes >= 0) & (query.nodes < len(trie))).all():
+            raise BeamUQError(f"{self._what}: asks about a node that the trie has not; mend it")
+        if (trie.depth[query.nodes] >= self._context.steps).any():
+            raise BeamUQError(
+                f"{self._what}: goes on after {self._context.steps} tokens, the most there may be; mend it"
+            )
         return query
 
     def advance(self, query: DistributionQuery) -> None:
-        self._search.advance(query)
+        trie, before = self._context.trie, len(self._context.trie)
+        if query.top:
+            for node, tokens, logprobs in zip(query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True):
+                self._said[int(node)] = dict(zip(reversed(tokens), reversed(logprobs), strict=True))
+        plugins.call(self._what, lambda: self._search.advance(query))
+        for node in range(before, len(trie)):
+            said = self._said.get(int(trie.parent[node]), {}).get(int(trie.token[node]), -np.inf)
+            if not -np.inf < said == trie.logprob[node]:
+                raise BeamUQError(
+                    f"{self._what}: adds token {trie.token[node]} with log-probability {trie.logprob[node]:g}, which "
+                    "the model did not say after its prefix; grow by query.tokens and query.logprobs"
+                )
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
-        found = self._search.found(question)
+        name = self._context.prompts[question].id
+        found = plugins.call(self._what, lambda: [(int(node), drawn) for node, drawn in self._search.found(question)])
         if any(policy_logprob is not None for _, policy_logprob in found):
             raise self._refused("gives candidates a distribution that they were drawn from")
         if len({node for node, _ in found}) < len(found):
-            raise self._refused(f"finds the same tokens twice for {self._prompts[question].id!r}")
+            raise self._refused(f"finds the same tokens twice for {name!r}")
+        trie = self._context.trie
+        of_question = [
+            0 <= node < len(trie) and trie.depth[node] and trie.question[node] == question for node, _ in found
+        ]
+        if not found or not all(of_question):
+            raise BeamUQError(
+                f"{self._what}: finds {'a node of no answer' if found else 'nothing'} for {name!r}; mend it"
+            )
         return found
 
     def _refused(self, what: str) -> BeamUQError:
-        return BeamUQError(f"strategy {self.policy.strategy!r}: {what}; {_ONLY_SEARCHES}")
+        return BeamUQError(f"{self._what}: {what}; {_ONLY_SEARCHES}")

@@ -41,12 +41,14 @@ class TokenTrie:
             nodes[index] = node
         if fresh:
             above = parents[fresh]
-            self.parent = np.concatenate([self.parent, above])
-            self.token = np.concatenate([self.token, tokens[fresh]])
+            self.parent = np.concatenate([self.parent, above], dtype=np.int64)
+            self.token = np.concatenate([self.token, tokens[fresh]], dtype=np.int64)
             self.question = np.concatenate([self.question, self.question[above]])
             self.depth = np.concatenate([self.depth, self.depth[above] + 1])
             self.logprob = np.concatenate([self.logprob, logprobs[fresh]])
             self.total = np.concatenate([self.total, self.total[above] + logprobs[fresh]])
+            for array in (self.parent, self.token, self.question, self.depth, self.logprob, self.total):
+                array.setflags(write=False)  # all searches read them, someone else's too
         return nodes
 
     def path(self, node: int) -> list[int]:

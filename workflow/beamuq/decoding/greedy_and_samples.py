@@ -59,7 +59,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         positive("size", self.size)
-        positive("temperature", self.temperature)
+        _warm(self.temperature)
 
     @property
     def strategy(self) -> str:
@@ -82,7 +82,7 @@ class Shipped:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("temperature", self.temperature)
+        _warm(self.temperature)
         positive("top_p", self.top_p)
         if self.top_k < 0:
             raise ValueError(f"top_k must be at least 0, not {self.top_k}")
@@ -94,7 +94,8 @@ class Shipped:
         Raises
         ------
         BeamUQError
-            If the config asks for something that changes the distribution in a way not known here.
+            If the config asks for something that changes the distribution in a way not known here, or for what is no
+            distribution, such as a temperature of 0.
         """
         for name, neutral in _OTHER_WARPERS.items():
             if getattr(config, name, None) not in (None, neutral):
@@ -105,7 +106,12 @@ class Shipped:
         if not config.do_sample:
             return cls(top_k=1)
         said = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p")}
-        return cls(**{name: value for name, value in said.items() if value is not None})
+        try:
+            return cls(**{name: value for name, value in said.items() if value is not None})
+        except (TypeError, ValueError) as error:
+            raise BeamUQError(
+                f"generation_config.json: {error}; leave 'shipped' out of the study for this model"
+            ) from error
 
     @property
     def strategy(self) -> str:
@@ -113,6 +119,11 @@ class Shipped:
 
     def start(self, context: SearchContext) -> SamplesState:
         return SamplesState(self, context)
+
+
+def _warm(temperature: float) -> None:
+    if not temperature >= strategy_names.LEAST_TEMPERATURE:
+        raise ValueError(f"temperature must be at least {strategy_names.LEAST_TEMPERATURE}, not {temperature}")
 
 
 class GreedyState:

@@ -95,6 +95,7 @@ class NextTokenDistributions:
 
     def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
         known: Any = model
+        self._name = str(getattr(model, "name_or_path", ""))
         head: Any = known.get_output_embeddings()
         self._weight: torch.Tensor = head.weight
         self._bias: torch.Tensor | None = None if head.bias is None else head.bias.float()
@@ -113,7 +114,13 @@ class NextTokenDistributions:
         self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=self._weight.device)
 
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
-        """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width)."""
+        """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
+
+        Raises
+        ------
+        BeamUQError
+            If the model gives no distribution after some node: logits that are NaN or infinite.
+        """
         rows = [np.searchsorted(nodes, query.nodes) for query in queries]
         listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)
         for query, own in zip(queries, rows, strict=True):
@@ -127,8 +134,10 @@ class NextTokenDistributions:
         width = min(self.vocabulary, top + min(top, len(self._stops)))
         tokens, logprobs = np.zeros((len(nodes), width), dtype=np.int64), np.full((len(nodes), width), -np.inf)
         entropies, doubtful = np.zeros(len(nodes)), np.zeros(len(nodes), dtype=np.int64)
-        for start, distribution in self._distributions(states, rows_at_once):
+        nowhere = np.zeros(len(nodes), dtype=np.int64)
+        for start, distribution, undefined in self._distributions(states, rows_at_once):
             here, transfers = slice(start, start + len(distribution)), HostTransfers()
+            transfers.add(nowhere, here, undefined)
             local = np.flatnonzero(listed[here])
             if len(local):
                 listing = tokens, logprobs, doubtful
@@ -142,6 +151,11 @@ class NextTokenDistributions:
                 if len(inside) and (query.uniforms is not None or query.masses is not None):
                     self._draw_or_weigh(query, inside, own[inside] - start, distribution, probabilities, transfers)
             transfers.fetch()
+            if nowhere[here].any():
+                raise BeamUQError(
+                    f"{self._name}: its logits are not finite after {nowhere[here].sum()} of {len(nowhere[here])} "
+                    "prefixes; use dtype float32, or mend the weights"
+                )
             local = np.flatnonzero(doubtful[here])
             if len(local):
                 for array, found in zip(
@@ -162,7 +176,7 @@ class NextTokenDistributions:
         wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
         found = [
             distribution[:, wanted].double().cpu().numpy()
-            for _, distribution in self._distributions(states, rows_at_once)
+            for _, distribution, _ in self._distributions(states, rows_at_once)
         ]
         return np.concatenate(found)
 
@@ -192,23 +206,27 @@ class NextTokenDistributions:
         if query.uniforms is not None:
             place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
             token = _draw(weights, place, torch.from_numpy(query.uniforms[inside]).to(distribution.device))
+            token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
             transfers.add(query.tokens, inside, token)
             transfers.add(query.logprobs, inside, plain[place, token])
             transfers.add(query.policy_logprobs, inside, own[place, token])
 
-    def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """Log-probabilities of consecutive rows, few enough at a time to stay in a CPU's cache, and the first row."""
+    def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, and
+        whether these are undefined: NaN in a whole row, as log_softmax makes of a NaN or an infinite logit.
+        """
         many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
         for first in range(0, len(states), many):
             logits = self._logits(states[first : first + many])
             for start in range(0, len(logits), few):
                 distribution = functional.log_softmax(logits[start : start + few], dim=-1)
+                undefined = distribution[:, 0].isnan()
                 if len(self._merged):
                     together = distribution[:, self._merged].logsumexp(dim=-1, keepdim=True)
                     distribution[:, self._merged] = _NEVER
                     distribution[:, self._merged[:1]] = together
-                yield first + start, distribution
+                yield first + start, distribution, undefined
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
         if self._fused:
@@ -306,5 +324,5 @@ def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> 
 
 def _first_above(sums: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Index of the first running sum above ``target``, or of the last that still grew where rounding left none."""
-    last = torch.searchsorted(sums, sums[:, -1:].contiguous(), right=False)
+    last = torch.searchsorted(sums, sums[:, -1:].contiguous(), right=False).clamp_max(sums.shape[1] - 1)  # NaN: beyond
     return torch.minimum(torch.searchsorted(sums, target, right=True), last)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, cast
 
+import numpy as np
+
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods.method_inputs import UNKNOWN, Evidence
 
@@ -91,4 +93,15 @@ class _DeclaredOnly:
                 f"method {self._method!r} reads {path}, which it does not declare; "
                 f"write needs={(*self._needs, *undeclared)} in its Method"
             )
-        return getattr(self._of, name)
+        return _own_copy(getattr(self._of, name))
+
+
+def _own_copy(part: Any) -> Any:
+    """Read-only copies of arrays: torch and ``setflags`` can write to a read-only array, and others read the same."""
+    if isinstance(part, tuple):
+        return tuple(_own_copy(each) for each in part)
+    if not isinstance(part, np.ndarray):
+        return part
+    copied = part.copy()
+    copied.setflags(write=False)
+    return copied

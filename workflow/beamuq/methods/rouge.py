@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from types import SimpleNamespace
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,19 @@ from beamuq.methods.log_space_sums import Array, Mask
 Texts = npt.NDArray[np.object_]
 
 
-@lru_cache(maxsize=1)
-def _rouge() -> tuple[Callable[[str], list[str]], Any]:
-    """ROUGE's words of a text, each text split and stemmed once, and the scorer on them; imported when needed."""
-    from rouge_score.rouge_scorer import RougeScorer
+@cache
+def _tokenizer() -> Any:
+    """ROUGE's own, with stemming; imported when needed."""
     from rouge_score.tokenizers import DefaultTokenizer
 
-    split = lru_cache(maxsize=1 << 16)(DefaultTokenizer(use_stemmer=True).tokenize)
-    return split, RougeScorer(["rougeL"], tokenizer=SimpleNamespace(tokenize=split))
+    return DefaultTokenizer(use_stemmer=True)
 
 
+@lru_cache(maxsize=1 << 12)  # a text is compared with those of its question, and then no more
 def words(text: str) -> list[str]:
     """Lower-cased, stemmed words, as ROUGE counts them."""
-    return _rouge()[0](text)
+    found: list[str] = _tokenizer().tokenize(text)
+    return found
 
 
 @lru_cache(maxsize=1 << 20)
@@ -37,9 +36,38 @@ def rouge_l(one: str, other: str) -> float:
     Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too, else 0 (D11,
     degenerate input).
     """
-    if not words(one) and not words(other):
+    first, second = words(one), words(other)
+    if not first and not second:
         return float(one == other)
-    return float(_rouge()[1].score(one, other)["rougeL"].fmeasure)
+    common = longest_common_subsequence(first, second)
+    if not common:
+        return 0.0
+    precision, recall = common / len(second), common / len(first)
+    return 2 * precision * recall / (precision + recall)
+
+
+def longest_common_subsequence(one: Sequence[str], other: Sequence[str], block: int = 1 << 13) -> int:
+    """The length of the longest common subsequence, in memory linear in the lengths.
+
+    By bits: bit i of ``row`` is 0 where the subsequence of ``one[: i + 1]`` and the words of ``other`` so far is one
+    longer than that of ``one[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"). A sum's carry goes on
+    to the next ``block`` of words.
+    """
+    found = 0
+    carries = [0] * len(other)
+    for start in range(0, len(one), block):
+        part = one[start : start + block]
+        places: dict[str, int] = {}
+        for place, word in enumerate(part):
+            places[word] = places.get(word, 0) | 1 << place
+        every = row = (1 << len(part)) - 1
+        for column, word in enumerate(other):
+            matched = row & places.get(word, 0)
+            total = row + matched + carries[column]
+            carries[column] = total >> len(part)
+            row = (total | row - matched) & every
+        found += len(part) - row.bit_count()
+    return found
 
 
 def rouge_matrix(texts: Texts, mask: Mask) -> Array:

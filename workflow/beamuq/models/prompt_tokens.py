@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 
 # The date that Llama's templates write where they are given none.
@@ -28,7 +29,7 @@ def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None =
     ------
     BeamUQError
         If the tokenizer has no chat template, thinking is set for a template that does not know it or not set for one
-        that does, or the template writes a date that cannot be fixed.
+        that does, or the template writes a date that cannot be fixed, fails or writes nothing.
     """
     template = tokenizer.chat_template
     if not template:
@@ -49,7 +50,12 @@ def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None =
             "put a fixed date into the template of a copy of the model"
         )
     messages = [{"role": "user", "content": message}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+    what = f"{tokenizer.name_or_path}: its chat template"
+    text: object = plugins.call(
+        what, tokenizer.apply_chat_template, messages, tokenize=False, add_generation_prompt=True, **options
+    )
+    if not isinstance(text, str) or not text:
+        raise BeamUQError(f"{what}: gave {text!r:.60}, not the text of a prompt; mend it")
     return list(tokenizer(text, add_special_tokens=False).input_ids)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from beamuq.errors import BeamUQError
 from beamuq.methods.answer_probability import combined_label
-from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer
+from beamuq.scorers.scorer_protocol import PairScores, SimilarityScorer, scored
 
 _AROUND = string.punctuation + " \n"
 _BY_PREFERENCE = ("neutral", "contradict", "entail")  # of equal probabilities the first: a tie claims nothing
@@ -65,7 +65,7 @@ def ccp_labels(
     """
     steps = [_steps(answer) for answer in answers]
     pairs = list(dict.fromkeys(pair for of_answer in steps for step in of_answer for pair in step.pairs()))
-    label = dict(zip(pairs, pair_labels(scorer.score(pairs), equivalence_threshold), strict=True))
+    label = dict(zip(pairs, pair_labels(scored(scorer, pairs), equivalence_threshold), strict=True))
     return [[step.labels(label) for step in of_answer] for of_answer in steps]
 
 

@@ -107,14 +107,14 @@ def quality_values(
     Raises
     ------
     BeamUQError
-        If a name is unknown, an answer has no reference, or a model is missing.
+        If a name is unknown, an answer has no reference, a model is missing, or a metric of one's own fails or gives
+        anything but one number in [0, 1] an answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:
         raise BeamUQError(f"quality normalizer: unknown name {normalizer!r}; {hint(normalizer, NORMALIZERS)}")
     if not all(references):
         raise BeamUQError(f"quality {metric}: answer {[bool(r) for r in references].index(False)} has no reference")
-    values = measure(answers, references, NORMALIZERS[normalizer], learned or Learned())
-    if np.shape(values) != (len(answers),) or not ((values >= 0) & (values <= 1)).all():
-        raise BeamUQError(f"quality metric {metric!r}: must give one number in [0, 1] an answer; mend it")
-    return values
+    what = f"quality metric {metric!r}"
+    values = plugins.call(what, measure, answers, references, NORMALIZERS[normalizer], learned or Learned())
+    return np.clip(plugins.numbers(what, values, (len(answers),), 0.0, 1.0), 0.0, 1.0)

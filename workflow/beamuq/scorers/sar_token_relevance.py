@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beamuq.scorers.scorer_protocol import SimilarityScorer
+from beamuq.scorers.scorer_protocol import SimilarityScorer, scored
 from beamuq.text_normalization import clean
 
 
@@ -38,7 +38,7 @@ def token_relevances(
         whole = _sentence(question, candidate["text"])
         asked.append([(whole, _sentence(question, text)) for text in cropped[key]])
     pairs = list(dict.fromkeys(pair for of_candidate in asked for pair in of_candidate))
-    relevance = dict(zip(pairs, (1.0 - scorer.score(pairs).entail).tolist(), strict=True))
+    relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
     return [
         [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
         for candidate, of_candidate in zip(candidates, asked, strict=True)

@@ -9,6 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from beamuq import plugins
+from beamuq.errors import BeamUQError
+
 Floats = NDArray[np.float64]
 Pair = tuple[str, str]
 
@@ -47,3 +50,38 @@ class CountingScorer(SimilarityScorer, Protocol):
     """A scorer that also tells how much work its last call was."""
 
     counts: Counts
+
+
+def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
+    """What a scorer, the package's or someone else's, says of each pair: checked, and within [0, 1].
+
+    Raises
+    ------
+    BeamUQError
+        If it fails, or gives anything but one finite number in [0, 1] a pair; the message names its class.
+    """
+    what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
+    found: object = plugins.call(what, scorer.score, list(pairs))
+    if not isinstance(found, PairScores):
+        raise BeamUQError(f"{what}: gave a {type(found).__name__}; return beamuq.scorers.scorer_protocol.PairScores")
+    if (found.neutral is None) != (found.contradict is None):
+        raise BeamUQError(f"{what}: gave one of neutral and contradict; give both, or neither")
+    entail, neutral, contradict = (
+        None
+        if values is None
+        else np.clip(plugins.numbers(f"{what}: {name}", values, (len(pairs),), 0.0, 1.0), 0.0, 1.0)
+        for name, values in vars(found).items()
+    )
+    if entail is None:
+        raise BeamUQError(f"{what}: gave no entail; give one number in [0, 1] a pair")
+    return PairScores(entail, neutral, contradict)
+
+
+def work_of(scorer: CountingScorer) -> str:
+    """How much work a scorer's last call was, in words. Raises BeamUQError if someone else's does not tell."""
+    what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}: its counts"
+    counts = plugins.call(what, lambda: scorer.counts)
+    told: str = plugins.call(
+        what, lambda: f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
+    )
+    return told

@@ -65,10 +65,11 @@ def load_scorer(
     Raises
     ------
     BeamUQError
-        If the kind is unknown, or a folder is missing or too many.
+        If the kind is unknown, a folder is missing or too many, or one's own cannot be made.
     """
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
         raise BeamUQError(f"scorer kind {kind!r}: {'needs --model' if folder is None else 'loads no model'}")
-    scorer: CountingScorer = make() if folder is None else make(folder, dtype=dtype, device=device, cache=cache)
+    options: dict[str, Any] = {} if folder is None else {"dtype": dtype, "device": device, "cache": cache}
+    scorer: CountingScorer = plugins.call(f"scorer kind {kind!r}", make, *([folder] if folder else []), **options)
     return scorer

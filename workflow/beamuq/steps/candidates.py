@@ -127,12 +127,10 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
 def _custom(custom: CustomStrategy) -> Any:
     from beamuq.decoding.custom_search import check_custom
 
+    what = f"policy {custom.policy!r} with options {custom.options}"
     make = plugins.load("policy", custom.policy)
-    try:
-        policy = make(**custom.options)
-    except (TypeError, ValueError) as error:
-        raise BeamUQError(f"policy {custom.policy!r}: {error}; correct the strategy's options") from error
-    check_custom(custom.policy, policy)
+    policy = plugins.call(what, lambda: make(**custom.options))
+    plugins.call(what, check_custom, custom.policy, policy)
     if policy.strategy != custom.strategy:
         raise BeamUQError(f"policy {custom.policy!r}: calls itself {policy.strategy!r}, the study {custom.strategy!r}")
     return policy

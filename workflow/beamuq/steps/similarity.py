@@ -9,6 +9,7 @@ from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
 from beamuq.provenance import provenance
+from beamuq.scorers.scorer_protocol import scored, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 
@@ -22,10 +23,8 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
     models = identities({"model": folder}, job.folders)
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads) if folder else (None, None)
     scorer = load_scorer(settings.kind, folder, dtype=dtype, device=device, cache=machine.cache_root)
-    scores = scorer.score([(premise, hypothesis) for _, premise, hypothesis in needed])
-    counts = scorer.counts
-    told = f"{len(needed)} pairs; of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
-    print(f"{settings.name}: {told}", file=sys.stderr)
+    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
+    print(f"{settings.name}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
     made = provenance(
         settings.model_dump(mode="json", exclude={"source"}),
         {"candidates": job.candidates},

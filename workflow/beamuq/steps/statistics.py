@@ -22,7 +22,7 @@ from beamuq.provenance import provenance
 from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
-from beamuq.scorers.scorer_protocol import CountingScorer
+from beamuq.scorers.scorer_protocol import CountingScorer, work_of
 from beamuq.scorers.similarity_by_kind import WITHOUT_MODEL, load_scorer
 from beamuq.scorers.similarity_table import produced_texts
 
@@ -175,6 +175,4 @@ def _fill(rows: Sequence[Row], column: str, values: Sequence[object]) -> None:
 
 
 def _print_counts(method: str, judge: CountingScorer) -> None:
-    counts = judge.counts
-    told = f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
-    print(f"{method}: {told}", file=sys.stderr)
+    print(f"{method}: {work_of(judge)}", file=sys.stderr)

@@ -1,0 +1,277 @@
+"""Code that is not ours: whatever it does is one line that names it, and no number of its passes unchecked."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beamuq.api.score_candidates import score
+from beamuq.data.question import Adapter, question, questions_of
+from beamuq.decoding.custom_search import CheckedSearch
+from beamuq.decoding.generated_token_trie import TokenTrie
+from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.search_state import Prompt, SearchContext
+from beamuq.errors import BeamUQError
+from beamuq.methods import METHODS, Method
+from beamuq.models.prompt_tokens import chat_prompt_ids
+from beamuq.plugins import load
+from beamuq.scorers.quality_metrics import quality_values
+from beamuq.scorers.scorer_protocol import PairScores
+from beamuq.steps.candidates import policies_of
+from beamuq.study_config import Recipe
+
+ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "samples": ["a b"] * 3}]
+
+
+@pytest.fixture
+def theirs(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+    """A module of someone else's, ``theirs``; methods named by it are forgotten afterwards."""
+    module = types.ModuleType("theirs")
+    monkeypatch.setitem(sys.modules, "theirs", module)
+    known = set(METHODS)
+    yield module
+    for name in set(METHODS) - known:
+        del METHODS[name]
+
+
+def fails(*_: Any, **__: Any) -> Any:
+    raise KeyError("two\nlines")
+
+
+def leaves(*_: Any, **__: Any) -> Any:
+    sys.exit(0)
+
+
+FAILING = [
+    pytest.param(fails, r"KeyError: 'two\\nlines' \(.*test_plugins\.py, line \d+\)", id="raises"),
+    pytest.param(leaves, r"SystemExit: 0 \(.*test_plugins\.py, line \d+\)", id="exits"),
+]
+NO_NUMBERS: list[Any] = [
+    pytest.param(lambda _: None, "gave a NoneType", id="nothing"),
+    pytest.param(lambda n: np.full(n, 0.5 + 0.5j), "gave complex128 numbers", id="complex"),
+    pytest.param(lambda n: ["much"] * n, "gave a list, not real numbers", id="words"),
+    pytest.param(lambda _: [[0.5], [0.5, 0.5]], "gave a list that is no array", id="ragged"),
+    pytest.param(
+        lambda n: np.full(n + 1, 0.5), r"gave float64 numbers of shape \(\d+,\), not .* of shape", id="longer"
+    ),
+    pytest.param(lambda n: np.full((n, 1), 0.5), r"gave float64 numbers of shape \(\d+, 1\), not", id="a column"),
+    pytest.param(lambda n: np.full(n, np.nan), r"number \[0\] is nan", id="nan"),
+    pytest.param(lambda n: np.full(n, -np.inf), r"number \[0\] is -inf", id="infinite"),
+    pytest.param(lambda n: np.full(n, 40.0), r"number \[0\] is 40, not finite and from 0 to 1", id="percent"),
+    pytest.param(lambda n: np.full(n, -0.1), r"number \[0\] is -0\.1", id="below"),
+]
+
+
+def in_one_line(told: str) -> Any:
+    return pytest.raises(BeamUQError, match=rf"\A[^\n]*{told}[^\n]*\Z")
+
+
+def scored_by(theirs: types.ModuleType, method: Callable[..., Any], *others: str) -> Any:
+    theirs.METHOD = Method("Mine", method, "samples", ("weights", "pairs.similarity"), range="[0, 1]")  # type: ignore[attr-defined]
+    return score(ROWS, methods=["theirs:METHOD", *others], similarity="lexical")
+
+
+def compared_by(theirs: types.ModuleType, compare: Callable[..., Any], made: Callable[..., Any] = object) -> Any:
+    class Similarity:
+        def __init__(self) -> None:
+            made()
+
+        def score(self, pairs: list[tuple[str, str]]) -> Any:
+            return compare(pairs)
+
+    theirs.Similarity = Similarity  # type: ignore[attr-defined]
+    return score(ROWS, methods=["Dissimilarity"], similarity="theirs:Similarity")
+
+
+def measured_by(theirs: types.ModuleType, metric: Callable[..., Any]) -> Any:
+    theirs.metric = metric  # type: ignore[attr-defined]
+    return quality_values("theirs:metric", ["a", "b"], [["a"], ["b"]], "squad")
+
+
+@pytest.mark.parametrize(("way", "told"), FAILING)
+def test_code_that_fails_is_blamed_with_its_line(way: Callable[..., Any], told: str, theirs: types.ModuleType) -> None:
+    with in_one_line(f"method 'Mine' of .*: {told}"):
+        scored_by(theirs, way)
+    with in_one_line(f"similarity .*Similarity: {told}"):
+        compared_by(theirs, way)
+    with in_one_line(f"scorer kind 'theirs:Similarity': {told}"):
+        compared_by(theirs, lambda _: None, made=way)
+    with in_one_line(f"quality metric 'theirs:metric': {told}"):
+        measured_by(theirs, way)
+    with in_one_line(rf"test\.jsonl: line 1: adapter .*: {told}"):
+        questions_of(Adapter(pa.schema({}), way), [("test.jsonl: line 1", {})], "test")
+    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=way)
+    with in_one_line(f"models/m: its chat template: {told}"):
+        chat_prompt_ids(tokenizer, "Who?")
+    theirs.Policy = way  # type: ignore[attr-defined]
+    recipe = {"custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]}
+    with in_one_line(rf"policy 'theirs:Policy' with options \{{'width': 4\}}: {told}"):
+        policies_of(Recipe.model_validate(recipe), None)
+
+
+def test_a_module_that_exits_when_imported_is_blamed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaving.py").write_text("import sys\n\nsys.exit('bye')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with in_one_line(r"methods: 'leaving:X' cannot be imported \(SystemExit: bye \(.*leaving\.py, line 3\)\)"):
+        load("methods", "leaving:X")
+
+
+@pytest.mark.parametrize(("numbers", "told"), NO_NUMBERS)
+def test_what_is_no_number_a_row_in_the_range_is_refused(
+    numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
+) -> None:
+    with in_one_line(f"method 'Mine' of .*: {told}"):
+        scored_by(theirs, lambda e: numbers(len(e.mask)))
+    with in_one_line(f"quality metric 'theirs:metric': {told}"):
+        measured_by(theirs, lambda answers, *_: numbers(len(answers)))
+    if numbers(1) is not None:
+        with in_one_line(f"similarity .*Similarity: entail: {told}"):
+            compared_by(theirs, lambda pairs: PairScores(numbers(len(pairs))))
+        with in_one_line(f"similarity .*Similarity: contradict: {told}"):
+            compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
+
+
+def test_a_list_and_whole_numbers_are_numbers_and_rounding_is_none_of_the_range(theirs: types.ModuleType) -> None:
+    assert scored_by(theirs, lambda e: [1] * len(e.mask)).value.tolist() == [1.0, 1.0]
+    assert compared_by(theirs, lambda pairs: PairScores([1.0000001] * len(pairs))).value.min() == 0.0  # type: ignore[arg-type]
+    assert measured_by(theirs, lambda *_: [True, False]).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("gives", "told"),
+    [(lambda _: None, "gave a NoneType"), (lambda _: PairScores(np.ones(1), np.ones(1)), "gave one of")],
+)
+def test_a_similarity_that_gives_no_pair_scores_is_refused(
+    gives: Callable[..., Any], told: str, theirs: types.ModuleType
+) -> None:
+    with in_one_line(f"similarity .*Similarity: {told}"):
+        compared_by(theirs, gives)
+
+
+def in_place(evidence: Any) -> Any:
+    weights = evidence.weights
+    weights *= 1 - evidence.to_produced
+    return weights.sum(axis=1)
+
+
+def by_torch(evidence: Any) -> Any:
+    import torch
+
+    torch.from_numpy(evidence.weights).mul_(0.0)  # torch warns, and writes to arrays that are read-only
+    return np.zeros(len(evidence.mask))
+
+
+def by_flag(evidence: Any) -> Any:
+    evidence.weights.setflags(write=True)
+    return by_torch(evidence)
+
+
+def test_a_method_that_changes_the_evidence_in_place_is_refused(theirs: types.ModuleType) -> None:
+    with in_one_line("method 'Mine' of .*read-only.*copy the array first"):
+        scored_by(theirs, in_place, "Dissimilarity")
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize("way", [by_torch, by_flag])
+def test_no_method_changes_the_scores_of_the_next(way: Callable[..., Any], theirs: types.ModuleType) -> None:
+    alone = score(ROWS, methods="Dissimilarity", similarity="lexical")
+    after = scored_by(theirs, way, "Dissimilarity")
+    assert after[after.method == "Dissimilarity"].value.tolist() == pytest.approx(alone.value.tolist(), nan_ok=True)
+
+
+def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
+    with in_one_line("method 'Mine': scope 'sample': unknown; did you mean 'samples'"):
+        Method("Mine", lambda e: e, "sample")  # type: ignore[arg-type]
+
+
+GOOD = question("a1", "Who?", ["Ann"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [None, "a1", [None], [{"id": "a1"}], [GOOD | {"id": 7}], [GOOD | {"references": "Ann"}], [GOOD | {"history": [1]}]],
+)
+def test_an_adapter_that_gives_no_questions_is_refused(made: Any) -> None:
+    with in_one_line(r"test\.jsonl: line 1: "):
+        questions_of(Adapter(pa.schema({}), lambda *_: made), [("test.jsonl: line 1", {})], "test")
+
+
+class Search:
+    """A search that does one thing wrong at a time; it asks for the two best tokens once and takes both."""
+
+    strategy = "mine M=2"
+
+    def __init__(self, **wrong: Any) -> None:
+        self.wrong = wrong
+        self.nodes = np.array([0])
+
+    def start(self, context: SearchContext) -> Any:
+        self.trie = context.trie
+        return self.wrong.get("start", lambda: self)()
+
+    def query(self) -> Any:
+        return self.wrong.get("query", lambda: DistributionQuery(self.nodes, top=2))()
+
+    def advance(self, query: DistributionQuery) -> None:
+        tokens, logprobs = self.wrong.get("said", lambda *of: of)(query.tokens[0], query.logprobs[0])
+        self.nodes = self.trie.grow(np.array([0, 0]), tokens, logprobs)
+
+    def found(self, _: int) -> Any:
+        return self.wrong.get("found", lambda nodes: [(node, None) for node in nodes])(self.nodes)
+
+    def run(self) -> list[tuple[int, float | None]]:
+        context = SearchContext([Prompt("a1", (1,)), Prompt("a2", (1,))], np.zeros(9, dtype=bool), 1, 0, TokenTrie(2))
+        search = CheckedSearch(self, context)  # type: ignore[arg-type]
+        query = search.query()
+        query.tokens, query.logprobs = np.array([[3, 5]]), np.log([[0.5, 0.25]])
+        search.advance(query)
+        return search.found(0)
+
+
+def test_a_search_that_grows_by_what_the_model_said_passes() -> None:
+    assert Search().run() == [(2, None), (3, None)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"start": fails}, "KeyError"),
+        ({"start": lambda: None}, "AttributeError"),
+        ({"query": leaves}, "SystemExit"),
+        ({"query": lambda: None}, "gave a NoneType"),
+        ({"query": lambda: DistributionQuery(np.array([0.5]))}, "no list of whole numbers"),
+        ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
+        ({"said": fails}, "KeyError"),
+        ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
+        ({"said": lambda tokens, logprobs: (tokens + 1, logprobs)}, "adds token 4 .*which the model did not say"),
+        ({"said": lambda tokens, logprobs: (tokens + 0.5, logprobs)}, "TypeError"),
+        ({"found": lambda _: None}, "TypeError"),
+        ({"found": lambda _: []}, "finds nothing for 'a1'"),
+        ({"found": lambda _: [(0, None)]}, "finds a node of no answer for 'a1'"),
+        ({"found": lambda _: [(99, None)]}, "finds a node of no answer for 'a1'"),
+    ],
+)
+def test_a_search_that_goes_wrong_is_blamed(wrong: dict[str, Any], told: str) -> None:
+    with in_one_line(f"strategy 'mine M=2': .*{told}"):
+        Search(**wrong).run()
+
+
+def test_a_search_cannot_write_to_the_trie_that_all_searches_read() -> None:
+    search = Search(found=lambda _: search.trie.total.fill(0.0))
+    with in_one_line("strategy 'mine M=2': ValueError: .*read-only"):
+        search.run()
+
+
+@pytest.mark.parametrize("template", ["{{ x }}", None])
+def test_a_chat_template_that_writes_nothing_is_refused(template: str | None) -> None:
+    made: dict[str, Any] = {"apply_chat_template": lambda *_, **__: template and ""}
+    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", **made)
+    with in_one_line("models/m: its chat template: gave .*not the text of a prompt"):
+        chat_prompt_ids(tokenizer, "Who?")
