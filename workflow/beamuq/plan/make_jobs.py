@@ -25,8 +25,7 @@ from beamuq.machine_config import Machine
 from beamuq.methods.score_all_methods import ScoringSettings
 from beamuq.models import devices
 from beamuq.models.model_folder import model_identity
-from beamuq.overview.table_footers import footers
-from beamuq.parquet_tables import Artifact
+from beamuq.parquet_tables import Artifact, read_footer
 from beamuq.plan import job_types as types
 from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq.plan.code_inputs import code_hash
@@ -387,7 +386,7 @@ class Jobs:
         table = self.paths.table(artifact)
         if found and table.is_file():
             with contextlib.suppress(BeamUQError):  # not readable: the step that reads it says so
-                made = footers([table])[0].provenance
+                made = read_footer(table).provenance
                 models = made.get("models", {})
                 if "folders" not in made and all(models.get(name, {}).get("content") == found[name] for name in found):
                     return {}
