@@ -54,6 +54,15 @@ def test_a_job_too_short_to_be_looked_at_counts(results: Path) -> None:
     assert measured_jobs.benchmark_of(results, DECODED) == Benchmark(0.1, 0.0, 0.0)
 
 
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize("content", ["", HEADER, HEADER + "12.5\t0:0", HEADER + "-86388.1\t-1 day\t9" + "\t1" * 7])
+def test_a_benchmark_cut_short_or_of_a_clock_set_back_is_none(results: Path, content: str, shard: bool) -> None:
+    own = results / f"benchmarks/candidates/{MODEL}/coqa/main.tsv"
+    file = results / f"benchmarks/candidates_shard/{MODEL}/coqa/main/1-of-1.tsv" if shard else own
+    benchmark(file).write_text(content)
+    assert measured_jobs.benchmark_of(results, DECODED) is None
+
+
 def test_the_shards_of_a_job_count(results: Path) -> None:
     for shard in ("1-of-2", "2-of-2"):
         benchmark(results / f"benchmarks/candidates_shard/{MODEL}/coqa/main/{shard}.tsv")

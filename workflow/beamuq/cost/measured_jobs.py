@@ -41,16 +41,19 @@ class MeasuredJob:
 
 
 def benchmark_of(results: Path, artifact: Artifact) -> Benchmark | None:
-    """What the job of a table took; None where it was not measured, or the table is not there."""
+    """What the job of a table took; None where it was not measured, or the table is not there.
+
+    A benchmark cut short, or below 0 seconds (the clock was set back while the job ran), measured nothing.
+    """
     file = benchmark_file(results, artifact)
     if not file.is_file() or not (results / artifact.path).is_file():
         return None
     shards = sorted(shard_benchmarks(results, artifact).glob("*.tsv")) if artifact.kind == "candidates" else []
-    runs = [_last_run(run) for run in (file, *shards)]
+    runs = [run for each in (file, *shards) if (run := _last_run(each)) is not None]
+    if len(runs) < 1 + len(shards):
+        return None
     return Benchmark(
-        sum(float(run["s"]) for run in runs),
-        sum(_number(run["cpu_time"]) for run in runs),
-        max(_number(run["max_rss"]) for run in runs),
+        sum(run.seconds for run in runs), sum(run.cpu_seconds for run in runs), max(run.memory_mb for run in runs)
     )
 
 
@@ -81,9 +84,13 @@ def _measured(artifact: Artifact, took: Benchmark, loaded: parquet_tables.Loaded
     )
 
 
-def _last_run(file: Path) -> dict[str, str]:
-    with file.open(newline="") as stream:
-        return list(csv.DictReader(stream, delimiter="\t"))[-1]
+def _last_run(file: Path) -> Benchmark | None:
+    try:
+        run = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines(), delimiter="\t"))[-1]
+        took = Benchmark(float(run["s"]), _number(run["cpu_time"]), _number(run["max_rss"]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+    return took if took.seconds >= 0 else None
 
 
 def _number(text: str) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study, load_study
@@ -67,10 +67,12 @@ def read_study(path: Path) -> Study:
     """
     if path.suffix != ".json":
         return load_study(path)
+    again = "delete the file, and a run writes it anew"
+    content = parse_json(path.read_bytes(), path, again)
     try:
-        return Study.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise BeamUQError(f"{path}: not a study: {' '.join(str(error).split())}") from error
+        return validated(Study, content, path)
+    except BeamUQError as error:  # of another version
+        raise BeamUQError(f"{error}; or {again}") from error
 
 
 def distinct(needs: Sequence[Artifact]) -> list[Artifact]:

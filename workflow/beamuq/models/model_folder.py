@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.errors import BeamUQError
+from beamuq.models.revision_lock import exclusive
 from beamuq.parquet_tables import atomic, file_sha256
 
 MANIFEST, HIDDEN_COPY = "fetched.json", ".fetched.json"
@@ -201,8 +202,10 @@ def fill_folder(
     if not _is_whole(folder, pins):
         if offline:
             raise BeamUQError(f"source {source}: not in {folder} and offline is set; run once without offline")
-        with _new_folder(folder, keep_on_error=keep_on_error) as partial:
-            write_manifest(partial, {**pins, **bring(partial)})
+        with _alone(folder):
+            if not _is_whole(folder, pins):
+                with _new_folder(folder, keep_on_error=keep_on_error) as partial:
+                    write_manifest(partial, {**pins, **bring(partial)})
     publish_manifest(folder)
 
 
@@ -282,9 +285,19 @@ def _is_whole(folder: Path, pins: Mapping[str, str]) -> bool:
 
 
 @contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Only one process at a time fills ``folder``: studies in other working directories may share it."""
+    lock = folder.parent / f".{folder.name}.lock"
+    with exclusive(lock, f"{folder}: another run is filling it; waiting for that"):
+        try:
+            yield
+        finally:
+            lock.unlink()
+
+
+@contextmanager
 def _new_folder(folder: Path, *, keep_on_error: bool) -> Iterator[Path]:
     """A folder under a fixed hidden name beside ``folder``, renamed to it on success."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.partial"
     if not keep_on_error:
         shutil.rmtree(partial, ignore_errors=True)

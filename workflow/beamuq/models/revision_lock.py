@@ -7,14 +7,16 @@ dataset's configuration), as the hub named them at that commit before the downlo
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from beamuq.errors import BeamUQError
 from beamuq.parquet_tables import atomic
@@ -94,18 +96,7 @@ def verify_files(lock: Path, kind: Kind, repo_id: str, files: Mapping[str, Mappi
 @contextmanager
 def _open(lock: Path) -> Iterator[dict[str, Any]]:
     """The lock's content under an exclusive flock; what the body changed is written atomically, unless it raised."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        handle = lock.open("a+", encoding="utf-8")
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        # the holder before us may have renamed a new file over this one: ours must be the one that others open
-        try:
-            if os.path.samestat(os.fstat(handle.fileno()), lock.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        handle.close()
-    with handle:
+    with exclusive(lock) as handle:
         handle.seek(0)
         text = handle.read()
         content = _parse(lock, text)
@@ -119,3 +110,26 @@ def _open(lock: Path) -> Iterator[dict[str, Any]]:
             if not text:
                 lock.unlink(missing_ok=True)  # made by opening it: a failure leaves no empty lock behind
             raise
+
+
+@contextmanager
+def exclusive(path: Path, waiting: str = "") -> Iterator[TextIO]:
+    """The file at ``path``, made if it is not there, under an exclusive flock; ``waiting`` is told before a wait.
+
+    The holder may rename another file over it or delete it: who waited then opens the new one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                print(waiting, file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                break
+        handle.close()
+    with handle:
+        yield handle

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import reading
 from beamuq.parquet_tables import atomic
 
 FLUSH_SECONDS = 60.0
@@ -38,12 +37,12 @@ class ScoredPairCache:
         self._flushed = time.monotonic()
         read: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
         for file in sorted(folder.glob("*.npz")):
-            try:
-                with np.load(file, allow_pickle=False) as stored:
-                    keys, values = stored["keys"], stored["values"]
-                    read.append((np.ascontiguousarray(keys).view(np.uint64), values))
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-                raise BeamUQError(f"{file}: not a readable cache file ({error}); delete it and run again") from error
+            with (
+                reading(file, "a readable cache file", "delete it and run again"),
+                np.load(file, allow_pickle=False) as stored,
+            ):
+                keys, values = stored["keys"], stored["values"]
+                read.append((np.ascontiguousarray(keys).view(np.uint64), values))
         self._halves = np.concatenate([np.empty((0, 2), np.uint64), *(halves for halves, _ in read)])
         self._stored = np.concatenate([values for _, values in read]) if read else np.empty((0, 0), np.float32)
         order = np.argsort(self._halves[:, 0], kind="stable")
