@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -150,3 +152,17 @@ def test_defaults_are_the_same_from_the_command_line_and_from_python(
     wanted = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     assert wanted.keys() - given.keys() == set()
     assert {name for name, value in wanted.items() if value not in (inspect.Parameter.empty, given[name])} == set()
+
+
+def test_the_printed_means_that_a_page_quotes_are_those_of_print() -> None:
+    text = (ROOT / "docs" / "own_models_and_candidates.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"\.\d{3}\b", text[text.index("## Which score to take") :])
+    values: dict[tuple[str, str], list[float]] = {}
+    with (ROOT / "workflow" / "paper_numbers" / "paper_values.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["table"] == "tab:qa_mean_prr":
+                values.setdefault((row["method"], row["variant"]), []).append(float(row["value"]))
+    forms = [("CocoaPPL", "CocoaMSP", "Dissimilarity"), ("beamsearch", "multinomial")]
+    assert quoted == [f"{np.mean(values[method, form]):.3f}".lstrip("0") for form in forms[1] for method in forms[0]]
+    highest = sorted(values, key=lambda key: -np.mean(values[key]))[:3]
+    assert highest == [(method, "beamsearch") for method in forms[0]]
