@@ -231,6 +231,18 @@ def test_tables_that_do_not_belong_together_are_refused_by_name(
         cell(tables | {kind: without(tables[kind], column, value)}).evidence("sample T=1.0", "greedy")
 
 
+@pytest.mark.parametrize("column", ["entail", "neutral", "contradict"])
+@pytest.mark.parametrize("bad", [40.0, -0.1, np.nan])
+def test_a_similarity_file_with_numbers_outside_their_range_is_refused(
+    tables: dict[str, pa.Table], column: str, bad: float
+) -> None:
+    table = tables["similarity"]
+    values = [bad, *table.column(column).to_pylist()[1:]]
+    table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), [values])
+    with pytest.raises(BeamUQError, match=rf"similarity: {column}: number \[0\] is {bad:g}, .*; make the file again"):
+        cell(tables | {"similarity": table})
+
+
 def test_more_samples_than_were_drawn_are_refused(tables: dict[str, pa.Table]) -> None:
     with pytest.raises(BeamUQError, match=r"fewer than 11 of 'sample T=1.0'"):
         cell(tables).evidence("sample T=1.0", "greedy", budget=11)

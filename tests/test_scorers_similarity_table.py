@@ -150,6 +150,17 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
     assert value["Paris", "Lyon"] == (0.0, None, None)
 
 
+def test_the_step_refuses_a_similarity_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in_percent.py").write_text(
+        "import numpy as np\nfrom beamuq.scorers.scorer_protocol import PairScores\n\n"
+        "class Percent:\n    def score(self, pairs):\n        return PairScores(np.full(len(pairs), 40.0))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BeamUQError, match=r"similarity in_percent:Percent: entail: number \[0\] is 40, .*from 0 to 1"):
+        step(tmp_path, "percent", {"kind": "in_percent:Percent"})
+    assert not (tmp_path / "percent.parquet").exists()
+
+
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     output = step(tmp_path, "nli", {"kind": "nli"}, folder / "config.json")

@@ -164,6 +164,11 @@ def _candidate(
     entropies = top_ids = top_logprobs = None
     if isinstance(policy, Greedy | Beam | Shipped) and rank == 0:
         above = trie.parent[path].tolist()
+        if any(parent not in statistics for parent in above):  # a Beam of someone else's
+            raise BeamUQError(
+                f"strategy {policy.strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
+                "set DistributionQuery.statistics, as Beam does"
+            )
         read = [statistics.of(parent) for parent in above]
         entropies = np.array([entropy for entropy, _, _ in read])
         tops = []

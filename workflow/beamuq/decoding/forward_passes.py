@@ -65,6 +65,9 @@ class StepStatistics:
             read = query.entropies[fresh], query.top_tokens[fresh], query.top_logprobs[fresh]
             self._read |= {nodes[row]: (place, *read) for place, row in enumerate(fresh)}
 
+    def __contains__(self, node: int) -> bool:
+        return node in self._read
+
     def of(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
         """The entropy after ``node`` in nats, the most probable tokens there and their log-probabilities."""
         place, entropies, tokens, logprobs = self._read[node]

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods.log_space_sums import Array, Index, Mask
 
@@ -23,11 +24,16 @@ class PairTable:
         keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
-        self.entail: Array = table.column("entail").to_numpy()[order]
+        shape, fix = (len(table),), "make the file again"
+        entail = plugins.numbers(f"{name}: entail", table.column("entail").to_numpy(), shape, 0.0, 1.0, fix)
+        self.entail: Array = entail[order]
         self.classes: tuple[Array, Array] | None = None
         neutral, contradict = table.column("neutral"), table.column("contradict")
         if neutral.null_count + contradict.null_count == 0:
-            self.classes = neutral.to_numpy()[order], contradict.to_numpy()[order]
+            self.classes = (
+                plugins.numbers(f"{name}: neutral", neutral.to_numpy(), shape, 0.0, 1.0, fix)[order],
+                plugins.numbers(f"{name}: contradict", contradict.to_numpy(), shape, 0.0, 1.0, fix)[order],
+            )
         elif neutral.null_count + contradict.null_count < 2 * len(table):
             raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")
 
