@@ -298,6 +298,7 @@ def test_no_gain_is_a_negligible_one(pair: tuple[float, float], spread: float, s
         "-",
     )
     assert verdict.status == ("partly" if status == "supported" and verdict.size == "no" else status)
+    assert ("undecidable with n = 240" in verdict.found) == (status == "undecided")
 
 
 def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_small() -> None:
@@ -499,7 +500,7 @@ GUESS = [-right if i % 7 else right for i, right in enumerate(RIGHT)]
         (PERFECT, NOTHING, "partly", "+1.000 [+1.000, +1.000] from 7 tokens on triviaqa"),
         (WORST[:20] + PERFECT[20:], NOTHING, "not supported", "significantly rising below in 0%"),
         # an interval that holds 0 and is wide does not show that there is no gain
-        (PERFECT[:20] + GUESS[20:], NOTHING[:20] + GUESS[:19:-1], "undecided", "below 7 tokens on triviaqa"),
+        (PERFECT[:20] + GUESS[20:], NOTHING[:20] + GUESS[:19:-1], "undecided", "; undecidable with n = 20 unless"),
     ],
 )
 def test_the_gain_on_short_answers(

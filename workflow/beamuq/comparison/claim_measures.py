@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -33,7 +31,7 @@ from beamuq.config_errors import StrictModel
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import exhibit_cells
-from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
+from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
 from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
@@ -181,8 +179,8 @@ class BeamGains(Measure):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
             margin = evidence.rules.claims.negligible
-            why = undecidable(found, margin, sum(evidence.main(models[0], dataset).questions for dataset in datasets))
-            text = "; ".join(filter(None, [text, why]))
+            asked = sum(evidence.main(models[0], dataset).questions for dataset in datasets)
+            text = "; ".join([text, *undecidable(found, margin, asked)])
             return ClaimVerdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
         if self.expect == "most":
             return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text, self.significant)
@@ -331,7 +329,7 @@ class Plateau(OverBudgets):
             near.append(self._near(start, earliest, slack))
             texts.append(f"M = {start} in {name}" if start else f"from M = {earliest} on, or later, in {name}")
             claimed = [difference for M, difference in to_end.items() if abs(M - self.at) <= slack]
-            texts += filter(None, [undecidable(claimed, rules.plateau, cell.questions)])
+            texts += undecidable(claimed, rules.plateau, cell.questions)
         rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
         return ClaimVerdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
 
@@ -371,8 +369,7 @@ class GainByLength(Measure):
                 gains[where].append(gain)
                 around = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
                 texts.append(f"{gain.value:+.3f}{around} {where} {self.short_below} tokens on {dataset}")
-            why = undecidable(gains["from"][-1:], evidence.rules.claims.negligible, int((~short).sum()))
-            texts += filter(None, [why])
+            texts += undecidable(gains["from"][-1:], evidence.rules.claims.negligible, int((~short).sum()))
         rising, tested = share_as(share_rising(gains["below"])), evidence.tested(gains["below"])
         size = all_as([negligible(gain, evidence.rules.claims.negligible) for gain in gains["from"]])
         return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
@@ -481,34 +478,15 @@ def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
     values = np.array([[cell[keys[name]].value for name in names] for cell, keys in columns], dtype=np.float64)
     best = {names[i] for i in values.argmax(axis=1)}
     why = evidence.too_few_resamples(len(columns), 1)
-    p = np.array([[_behind_the_best(cell, keys, name) for name in names] for cell, keys in columns])
-    smallest = np.array([holm(of_setting, len(columns)).min() for of_setting in p.T])
-    behind = smallest < evidence.rules.claims.level
+    behind = []
+    for name in names:
+        p = [selected_lead([c], [keys[o] for o in names if o != name], [keys[name]])[1] for c, keys in columns]
+        behind.append(holm(p, len(p)).min() < evidence.rules.claims.level)
     text = f"{len(best)} of {len(names)} settings are best in some of {len(columns)} columns; "
-    text += why or f"{int(behind.sum())} are significantly behind another in some column"
+    text += why or f"{sum(behind)} are significantly behind another in some column"
     if len(best) == 1:
         return ClaimVerdict("no", "-", "-", text)
-    return ClaimVerdict("yes" if not why and behind.all() else "undecided", "-", "-", text)
-
-
-def _behind_the_best(cell: MeasuredCell, keys: Mapping[str, Key], name: str) -> float:
-    """One-sided p of a setting being behind the best of the others."""
-    return selected_lead([cell], [key for other, key in keys.items() if other != name], [keys[name]])[1]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Samples and main beams of N questions: Dissimilarity of each sample [N, S], and which are none of the beams.
-
-    ``inside`` [N]: the beam form, the mean dissimilarity inside the beam set; ``mass`` [N]: of the beams.
-    """
-
-    ids: list[str]
-    groups: list[str]
-    samples: Floats
-    outside: Truths
-    inside: Floats
-    mass: Floats
+    return ClaimVerdict("yes" if not why and all(behind) else "undecided", "-", "-", text)
 
 
 class OfPool(Measure):
@@ -522,7 +500,7 @@ class OfPool(Measure):
     questions: int
 
     def files(self, study: Study) -> list[Artifact]:
-        return [file for dataset in self.datasets for file in _pool_files(study, self.model, dataset)]
+        return [file for dataset in self.datasets for file in pool_artifacts(study, self.model, dataset)]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found = [self.of(evidence, dataset) for dataset in self.datasets]
@@ -537,37 +515,6 @@ class OfPool(Measure):
         """The verdict on one dataset. Raises NotRunError if the run lacks what it needs."""
         raise NotImplementedError
 
-    def read(self, evidence: ClaimEvidence, dataset: str) -> Draws:
-        """The draws of a dataset's pool. Raises NotRunError if it was not run, or is not the paper's."""
-        study, inputs = evidence.study, evidence.results.inputs
-        files = _pool_files(study, self.model, dataset)
-        evidence.check(self.model, dataset, files[0].recipe if files else study.main.recipe)
-        if not files:
-            raise NotRunError(f"the grid has no recipe with several draws of samples of {self.model} on {dataset}")
-        candidates, similarity_file, _, questions = evidence.require(files)
-        frame = inputs.frame(candidates)
-        pairs = inputs.frame(similarity_file).set_index(["id", "premise", "hypothesis"])["entail"]
-        answers = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
-        ids = [str(key) for key in answers.index]
-        evidence.enough(len(ids), dataset, self.questions)
-
-        def of(strategy: str) -> tuple[list[tuple[object, ...]], Floats, Floats]:
-            """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
-            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
-            keys = pd.MultiIndex.from_arrays([rows["id"], answers.loc[rows["id"]], rows["text"]])
-            s = pairs.reindex(keys).to_numpy(dtype=np.float64).reshape(len(ids), -1)
-            if np.isnan(s).any():
-                raise NotRunError(f"{similarity_file.path} lacks pairs of answers and candidates")
-            sequences = [(key, *tokens) for key, tokens in zip(rows["id"], rows["token_ids"], strict=True)]
-            return sequences, np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(s.shape), 1.0 - s
-
-        (drawn, _, samples), (beams, p, dissimilarity) = of(study.main.sample), of(study.main.beam)
-        known = set(beams)
-        outside = np.array([sequence not in known for sequence in drawn]).reshape(samples.shape)
-        groups = list(inputs.frame(questions).set_index("id")["group"].loc[ids])
-        inside = (dissimilarity * p).sum(axis=1) / p.sum(axis=1)
-        return Draws(ids, groups, samples, outside, inside, np.minimum(p.sum(axis=1), 1.0))
-
 
 class VarianceAcrossRuns(OfPool):
     """The squared error of Dissimilarity over beams against that of one draw of M samples, question by question.
@@ -579,22 +526,18 @@ class VarianceAcrossRuns(OfPool):
     kind: Literal["variance across runs"]
 
     def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
-        study, draws = evidence.study, self.read(evidence, dataset)
-        M = study.main.num_candidates
+        study, draws = evidence.study, evidence.draws(self.model, dataset, self.questions)
+        M, limit = study.main.num_candidates, study.evaluation.max_rejection
         runs = draws.samples.shape[1] // M
-        scores = draws.samples[:, : runs * M].reshape(len(draws.ids), runs, M).mean(axis=2)
-        rated = evidence.results.inputs.frame(_pool_files(study, self.model, dataset)[2])
-        quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[draws.ids].to_numpy(float)
-        limit = study.evaluation.max_rejection
-        prr = np.array([prr_and_auc.measure("PRR", run, quality, max_rejection=limit)[0] for run in scores.T])
+        scores = draws.samples[:, : runs * M].reshape(len(draws.groups), runs, M).mean(axis=2)
+        prr = np.array([prr_and_auc.measure("PRR", run, draws.quality, max_rejection=limit)[0] for run in scores.T])
         variance = scores.var(axis=1, ddof=1)
         error = (draws.inside - scores.mean(axis=1)) ** 2 - variance / runs
         gain, std = mean_and_std(variance - error, draws.groups)
         text = (
             f"over {runs} draws of {M} samples Dissimilarity varies by {variance.mean() ** 0.5:.3f} and PRR by "
-            f"{prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. "
-            f"Mean squared error: one draw {variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± "
-            f"{std:.4f}"
+            f"{prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. Mean squared error: one draw "
+            f"{variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± {std:.4f}"
         )
         clear: Part = "yes" if gain > evidence.rules.agreement.z * std else "no"
         return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
@@ -613,7 +556,8 @@ class GapOutsideBeams(OfPool):
     kind: Literal["gap outside beams"]
 
     def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
-        draws, M, z = self.read(evidence, dataset), evidence.study.main.num_candidates, evidence.rules.agreement.z
+        M, z = evidence.study.main.num_candidates, evidence.rules.agreement.z
+        draws = evidence.draws(self.model, dataset, self.questions)
         told = draws.outside.sum(axis=1) >= 2
         if told.sum() < 2:
             raise NotRunError(f"{told.sum()} questions of {dataset} have two samples that are none of the beams")
@@ -636,39 +580,18 @@ class GapOutsideBeams(OfPool):
         return ClaimVerdict(above(share - 0.5, of_share, z), above(gain, of_gain, z), "-", text)
 
 
-def _pool_files(study: Study, model: str, dataset: str) -> list[Artifact]:
-    """Candidates, similarity, quality and questions of the grid's first recipe with two draws of samples at least.
-
-    It has to decode the main beams too; nothing where there is none.
-    """
-    for entry in study.grid:
-        recipe = study.recipes[entry.recipe]
-        enough = recipe.sample is not None and recipe.sample.size >= 2 * study.main.num_candidates
-        decoded = {study.main.sample, study.main.beam} <= set(recipe.strategies())
-        if enough and decoded and exhibit_cells.covers(study, entry.recipe, model, dataset, study.main.scorer):
-            return [
-                Artifact("candidates", dataset, model, entry.recipe),
-                Artifact("similarity", dataset, model, entry.recipe, study.main.scorer),
-                Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric),
-                Artifact("questions", dataset),
-            ]
-    return []
-
-
 class Counterexample(Measure):
     """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
 
     kind: Literal["counterexample"]
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:  # noqa: ARG002  (the name is part of the interface)
-        law, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
-        beam, monte_carlo = beam_mass_theorem.squared_errors(law, M)
-        meets = law.mass > beam_mass_theorem.printed_threshold(M)
-        text = (
-            f"mass {law.mass:.2f} {'>' if meets else '≤'} {beam_mass_theorem.printed_threshold(M):.3f} and squared "
-            f"error {beam:.4f} of beams against {monte_carlo:.4f} of samples"
-        )
-        return ClaimVerdict("no" if meets and beam > monte_carlo else "yes", "-", "-", text)
+        outcomes, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
+        (beam, sampled), printed = beam_mass_theorem.squared_errors(outcomes, M), beam_mass_theorem.printed_threshold(M)
+        meets = outcomes.mass > printed
+        found = f"mass {outcomes.mass:.2f} {'>' if meets else '≤'} {printed:.3f} and squared error {beam:.4f} of beams"
+        sign: Part = "no" if meets and beam > sampled else "yes"
+        return ClaimVerdict(sign, "-", "-", f"{found} against {sampled:.4f} of samples")
 
 
 AnyMeasure: TypeAlias = Annotated[

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
+from beamuq.comparison.measured_results import Floats, MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.number_statuses import too_few
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED, Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq.exhibits.exhibit_cells import candidate_artifacts, score_artifacts
+from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
 from beamuq.exhibits.number_format import TIE, better
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
@@ -76,6 +78,21 @@ class TestedDifferences:
     def text(self, where: str) -> str:
         """``significantly <where> 40 %``, or why that cannot be said."""
         return self.why if self.rising is None else f"significantly {where} {self.rising:.0%}"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """N questions with many samples: Dissimilarity of each sample [N, S], and whether it is ``outside`` the main beams.
+
+    ``inside`` [N]: Dissimilarity over beams; ``mass`` [N]: of the beams; ``quality`` [N]: of the greedy answer.
+    """
+
+    groups: list[str]
+    samples: Floats
+    outside: NDArray[np.bool_]
+    inside: Floats
+    mass: Floats
+    quality: Floats
 
 
 @dataclass(frozen=True)
@@ -142,6 +159,40 @@ class ClaimEvidence:
         found = QuestionScores(self.results.inputs, scores, quality, questions)
         self.enough(len(found.ids), dataset)
         return found
+
+    def draws(self, model: str, dataset: str, questions: int) -> Draws:
+        """Several draws of samples of a cell beside its main beams, of at least so many ``questions``."""
+        main, inputs = self.study.main, self.results.inputs
+        files = pool_artifacts(self.study, model, dataset)
+        self.check(model, dataset, files[0].recipe if files else main.recipe)
+        if not files:
+            raise NotRunError(f"the grid has no recipe with several draws of samples of {model} on {dataset}")
+        frame, similarities, rated, asked = (inputs.frame(file) for file in self.require(files))
+        pairs = similarities.set_index(["id", "premise", "hypothesis"])["entail"]
+        answers = frame[frame["strategy"] == "greedy"].set_index("id")["text"].sort_index()
+        self.enough(len(answers), dataset, questions)
+
+        def of(strategy: str) -> tuple[list[tuple[object, ...]], Floats, Floats]:
+            """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
+            rows = frame[frame["strategy"] == strategy].sort_values(["id", "rank"])
+            keys = pd.MultiIndex.from_arrays([rows["id"], answers.loc[rows["id"]], rows["text"]])
+            s = pairs.reindex(keys).to_numpy(dtype=np.float64).reshape(len(answers), -1)
+            if np.isnan(s).any():
+                raise NotRunError(f"{files[1].path} lacks pairs of answers and candidates")
+            sequences = [(key, *tokens) for key, tokens in zip(rows["id"], rows["token_ids"], strict=True)]
+            return sequences, np.exp(rows["logprob"].to_numpy(dtype=np.float64)).reshape(s.shape), 1.0 - s
+
+        (drawn, _, samples), (beams, p, dissimilarity) = of(main.sample), of(main.beam)
+        known, mass = set(beams), p.sum(axis=1)
+        quality = rated[rated["answer_source"] == "greedy"].set_index("id")["value"].loc[answers.index]
+        return Draws(
+            groups=list(asked.set_index("id")["group"].loc[answers.index]),
+            samples=samples,
+            outside=np.array([sequence not in known for sequence in drawn]).reshape(samples.shape),
+            inside=(dissimilarity * p).sum(axis=1) / mass,
+            mass=np.minimum(mass, 1.0),
+            quality=quality.to_numpy(dtype=np.float64),
+        )
 
     def require(self, files: Sequence[Artifact]) -> Sequence[Artifact]:
         """The same files. Raises NotRunError if one is not there."""
@@ -212,18 +263,18 @@ def selected_lead(cells: Sequence[MeasuredCell], ahead: Sequence[Key], others: S
     return float(leads.min()), max(p)
 
 
-def undecidable(found: Sequence[Difference], margin: float, questions: int) -> str:
-    """Why no value could show any of these negligible with so many questions: the narrowest interval is too wide.
+def undecidable(found: Sequence[Difference], margin: float, questions: int) -> list[str]:
+    """Why no value could show any of these negligible with so many questions, if so: all intervals are too wide.
 
     It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
     """
     widths = [(of.high - of.low) / 2 for of in found if of.high is not None and of.low is not None]
     if not widths or min(widths) <= margin:
-        return ""
-    return (
+        return []
+    return [
         f"undecidable with n = {questions:,} unless clearly off: half-width {min(widths):.3f}, margin {margin:g}; "
         f"about {questions * (min(widths) / margin) ** 2:,.0f} questions would do"
-    )
+    ]
 
 
 def all_as(parts: Sequence[Part]) -> Part:

@@ -134,6 +134,25 @@ def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str]
     return None
 
 
+def pool_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:
+    """Candidates, similarity, quality and questions of the grid's first recipe with two draws of samples at least.
+
+    It has to decode the main beams too; nothing where there is none.
+    """
+    main = study.main
+    for found in study.grid:
+        recipe = study.recipes[found.recipe]
+        enough = recipe.sample is not None and recipe.sample.size >= 2 * main.num_candidates
+        decoded = {main.sample, main.beam} <= set(recipe.strategies())
+        if enough and decoded and covers(study, found.recipe, model, dataset, main.scorer):
+            return [
+                Artifact("candidates", dataset, model, found.recipe),
+                Artifact("similarity", dataset, model, found.recipe, main.scorer),
+                *score_artifacts(study, model, dataset, found.recipe)[1:],
+            ]
+    return []
+
+
 def shown_instead(study: Study, wanted: Sequence[str], shown: Sequence[str]) -> str:
     """A sentence where models that the paper shows are not the ones shown, else nothing."""
     missing = [model for model in wanted if model not in shown]
