@@ -11,9 +11,6 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "config.yaml"
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/fetch.smk"
 include: "workflow/rules/questions.smk"

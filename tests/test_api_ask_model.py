@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import beamuq
+from beamuq.api import open_models
 from beamuq.api.ask_model import SHOWN_METHODS, Asked, ask
 from beamuq.api.open_models import machine, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
+from beamuq.machine_config import Machine
 from beamuq.study_config import ROOT
 from tiny import build_tiny_model
 
@@ -95,7 +98,10 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
     ("options", "told"),
     [
         ({"style": "chat"}, "style 'chat': choose from auto, base, instruct"),
-        ({"width": 0}, "width: 0: must be at least 1"),
+        ({"width": 0}, "width: 0: must be from 1"),
+        ({"width": 10**9}, "width: 1000000000: must be from 1"),
+        ({"threads": 10**12}, "threads: 1000000000000: must be from 1"),
+        ({"epsilon": math.nan}, "epsilon: nan: must be from 0 to 1"),
         ({"shots": [{"question": "Who?"}]}, "shots: example 1: give 'question'"),
         ({"shots": "no-such.jsonl"}, r"shots: no-such\.jsonl: no such file; give JSON Lines .*, or none"),
         ({"prompt_template": "no-such.txt"}, "no-such.txt: no such template"),
@@ -108,10 +114,31 @@ def test_a_bad_option_is_told_in_one_line(tiny: Path, options: dict[str, object]
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("question", "told"), [("\u200b \ufeff", "is empty"), ("who\udcff?", "no text in UTF-8")])
+def test_a_question_that_is_no_text_is_refused(question: str, told: str, tiny: Path) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        ask(question, str(tiny))
+
+
+@pytest.mark.parametrize(("name", "fix"), [("some/folder", "hub:some/folder"), ("", "hub:ORG/NAME")])
+def test_a_folder_that_is_not_there_asks_no_network(name: str, fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beamuq.models.model_source.fetch_model", lambda *_, **__: pytest.fail("asked the hub"))
+    with pytest.raises(BeamUQError, match=f"model '{name}': no such folder; give a folder, {fix}"):
+        model_folder(name)
+
+
+def test_a_fetched_model_is_found_by_its_id_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "org--name"
+    folder.mkdir()
+    (folder / "fetched.json").touch()
+    monkeypatch.setattr(open_models, "machine", lambda: Machine(models_root=str(tmp_path)))
+    assert model_folder("org/name") == model_folder("hub:org/name") == folder
+
+
 def test_models_are_found_by_folder_and_refused_by_name() -> None:
     assert model_folder(str(ROOT)) == ROOT
     assert model_folder(f"folder:{ROOT}") == ROOT
-    with pytest.raises(BeamUQError, match=r"'\./nothing': no such folder; give a folder, a hub id"):
+    with pytest.raises(BeamUQError, match=r"'\./nothing': no such folder; give a folder, hub:ORG/NAME"):
         model_folder("./nothing")
     with pytest.raises(
         BeamUQError, match="'packaged:nothing': unknown; known: smollm2-135m-instruct, all-minilm-l6-v2"

@@ -352,6 +352,11 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
         score([BARE, BARE], similarity="lexical")
     with pytest.raises(BeamUQError, match="no question"):
         score([], similarity="lexical")
+    with pytest.raises(BeamUQError, match="rows: column 'answer' stands twice"):
+        score(pd.DataFrame([["a", "b"]], columns=["answer", "answer"]), similarity="lexical")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(BeamUQError, match=r"folder\.jsonl: a folder or a device, no file"):
+        score(tmp_path / "folder.jsonl", similarity="lexical")
     with pytest.raises(BeamUQError, match=r"rows\.csv: must end in"):
         score(tmp_path / "rows.csv", similarity="lexical")
     (tmp_path / "rows.jsonl").write_text('{"answer": "a"}\n{"answer"\n')

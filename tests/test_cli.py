@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import beamuq
 from beamuq.api.score_candidates import score
 from beamuq.cli import COMMANDS, main
+from beamuq.errors import BeamUQError, exit_with_one_line
 
 ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
 
@@ -68,6 +70,61 @@ def test_a_command_line_that_cannot_be_read_is_status_2(
         main(arguments)
     assert caught.value.code == 2
     assert "usage: beamuq" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ask", "?", "--model", "https://me:PASSWORD@host/x"],
+        ["ask", "?", "--model", "me:PASSWORD@host/x"],
+        ["ask", "?", "--modle", "https://me:p@PASSWORD@host/x"],
+        ["score", "https://me:PASSWORD@host/x.jsonl"],
+        ["score", "x.jsonl", "--format", "https://me:PASSWORD@host/" + "x" * 100_000],
+        ["score", "a\nb.jsonl"],
+        ["score", "a" * 5000 + ".jsonl"],
+        ["ask", "?", "--width", "9" * 5000],
+    ],
+)
+def test_a_wrong_value_is_told_without_its_password_and_in_short(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert "PASSWORD" not in told
+    assert "Traceback" not in told
+    assert "error: " in told.splitlines()[-1]
+    assert len(told.splitlines()[-1]) < 1300
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (BeamUQError("a.yaml: key: 3\n: no"), 2, r"error: a\.yaml: key: 3\\n: no\n"),
+        (PermissionError(13, "Permission denied", "a.json"), 2, "error: a.json: .*Permission denied.*\n"),
+        (OSError(30, "Read-only file system"), 2, "error: .*Read-only file system.*\n"),
+        (MemoryError(), 2, "error: not enough memory.*\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (KeyError("x"), 1, r"Traceback (.|\n)*KeyError: 'x'\nerror: a fault of beamuq \(KeyError: 'x'\).*\n"),
+    ],
+)
+def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
+    error: BaseException, status: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def program() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as caught:
+        exit_with_one_line(program)
+    assert caught.value.code == status
+    assert re.fullmatch(told, capsys.readouterr().err)
+
+
+def test_results_are_printed_as_they_are_though_they_look_like_a_token(file: Path) -> None:
+    file.write_text(json.dumps(ROW | {"id": "hf_abcdefghijkl"}))
+    done = run("-m", "beamuq", "score", str(file), "--similarity", "lexical", "--methods", "Prob")  # masks its stderr
+    assert "| hf_abcdefghijkl |" in done.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -99,12 +99,52 @@ def test_a_corrupt_parquet_file_is_refused(damage: str, tmp_path: Path) -> None:
         (b'\xff\xfe{"question": "who?"}\n', r"line 1: not valid JSON in UTF-8"),
         (b'{"question": "who \\ud83d?", "answers": ["a"]}\n', r"line 1: not valid JSON in UTF-8"),
         (b"\n\n", r"holds no rows"),
+        (b"[" * 100_000, r"line 1: not valid JSON in UTF-8 \(nested too deeply\)"),
+        (b'{"question": -' + b"1" * 6000 + b"}", r"line 1: not valid JSON in UTF-8"),
+        (b'{"question": "who?", "question": "what?", "answers": ["a"]}', r"line 1: .*'question' stands twice"),
+        ('{"question": "who?"}'.encode("utf-16"), r"line 1: not valid JSON in UTF-8"),
+        (bytes(100), r"line 1: not valid JSON in UTF-8"),
     ],
 )
 def test_corrupt_json_lines_are_refused_by_line(tmp_path: Path, content: bytes, told: str) -> None:
     (tmp_path / "split.jsonl").write_bytes(content)
     with pytest.raises(BeamUQError, match=rf"split\.jsonl: {told}"):
         read_questions(load_adapter("web_questions"), tmp_path / "split.jsonl")
+
+
+def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
+    with (tmp_path / "split.jsonl").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(BeamUQError, match=r"split\.jsonl: line 1: longer than"):
+        read_questions(load_adapter("web_questions"), tmp_path / "split.jsonl")
+
+
+def test_a_byte_order_mark_and_carriage_returns_are_no_content(tmp_path: Path) -> None:
+    plain = lines(tmp_path / "test.jsonl", [WEB, changed(WEB, "question", "when?")])
+    expected = read_questions(load_adapter("web_questions"), plain)
+    plain.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_questions(load_adapter("web_questions"), plain) == expected
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    columns = [pa.array(["who?"]), pa.array(["what?"]), pa.array([["a"]])]
+    pq.write_table(pa.table(columns, names=["question", "question", "answers"]), tmp_path / "test.parquet")
+    with pytest.raises(BeamUQError, match=r"test\.parquet: column 'question' stands twice"):
+        read_questions(load_adapter("web_questions"), tmp_path / "test.parquet")
+
+
+def test_a_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    offsets, data = pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfe")
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, data])
+    pq.write_table(pa.table({"question": text, "answers": pa.array([["a"]])}), tmp_path / "test.parquet")
+    with pytest.raises(BeamUQError, match=r"test\.parquet: not a readable Parquet file .*utf-8"):
+        read_questions(load_adapter("web_questions"), tmp_path / "test.parquet")
+
+
+@pytest.mark.parametrize("text", ["\u200b \u2060", "\ufeff", " \n"])
+def test_a_question_that_shows_nothing_is_empty(text: str, tmp_path: Path) -> None:
+    with pytest.raises(BeamUQError, match="the question is empty"):
+        read_questions(load_adapter("web_questions"), lines(tmp_path / "test.jsonl", [changed(WEB, "question", text)]))
 
 
 def test_empty_parquet_missing_file_and_other_endings_are_refused(tmp_path: Path) -> None:

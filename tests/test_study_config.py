@@ -162,6 +162,53 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
         load_study(path)
 
 
+HOSTILE_YAML = {
+    "a wrong date": "seed: 2024-13-45",
+    "6,000 digits": f"seed: {'1' * 6000}",
+    "6,000 hexadecimal digits": f"seed: 0x{'F' * 6000}",
+    "a mapping as a key": "? {a: b}\n: 3",
+    "a list as a key": "? [a, b]\n: 3",
+    "a date as a key": "2024-01-01: 3",
+    "deep lists": "title: " + "[" * 3000 + "]" * 3000,
+    "deep mappings": "title: " + "{a: " * 3000 + "}" * 3000,
+    "a list of itself": "exhibits: &a [*a]",
+    "a mapping of itself": "models: &a {b: *a}",
+    "a billion laughs": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]\n" for n in range(1, 10)),
+    "a tab": "\tseed: 1",
+    "a wrong truth": "seed: !!bool x",
+    "a wrong time": "seed: !!timestamp x",
+    "a merge of no mapping": "main: {<<: 3}",
+    "a key of many lines": '"a\\nb\\u202e": 1',
+    "a value of 900,000 characters": f"seed: {'x' * 900_000}",
+    "a file of two megabytes": "#" * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_YAML)
+def test_hostile_yaml_is_told_in_one_short_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(HOSTILE_YAML[name])
+    with pytest.raises(BeamUQError, match=r"mine\.yaml: ") as error:
+        load_study(path)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 1300
+
+
+@pytest.mark.parametrize("content", [b"title: \xff", "title: x".encode("utf-16"), b"", b"- title", b"title: x\0"])
+def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_bytes(content)
+    with pytest.raises(BeamUQError, match=r"mine\.yaml: (not valid YAML|must be a mapping)"):
+        load_study(tmp_path / "mine.yaml")
+
+
+def test_a_mapping_may_merge_another_into_itself(tmp_path: Path) -> None:
+    text = (STUDIES / "demo.yaml").read_text()
+    merged = text.replace("evaluation:", "evaluation:\n  <<: &shared {confidence: 0.9}", 1)
+    assert merged != text
+    (tmp_path / "mine.yaml").write_text(merged)
+    assert load_study(tmp_path / "mine.yaml").evaluation.confidence == 0.9
+
+
 def test_yaml_tags_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "tag.yaml"
     path.write_text("title: !!python/object/apply:os.system ['true']\n")

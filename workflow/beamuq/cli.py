@@ -11,13 +11,14 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from beamuq.api.ask_model import STYLES, ask
 from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import FORMATS, render
-from beamuq.errors import exit_with_one_line
+from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
+from beamuq.models.offline_and_secrets import mask_output
 
 SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
 
@@ -33,13 +34,22 @@ class Command:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says. Exit status 2, with one line on stderr: bad input."""
+    if arguments is None:
+        mask_output(results=False)
     options = command_parser().parse_args(arguments)
     exit_with_one_line(lambda: COMMANDS[options.command].perform(options))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that repeats no wrong value of a million characters."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(str(BeamUQError(message)))
+
+
 def command_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(prog="beamuq", description="Uncertainty of answers of language models.")
+    parser = _Parser(prog="beamuq", description="Uncertainty of answers of language models.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         command.add_options(subparsers.add_parser(name, help=command.purpose, description=command.purpose))
@@ -81,7 +91,7 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
         parser,
         ask,
         {
-            "model": ("MODEL", "a folder, a hub id ORG/NAME or packaged:NAME"),
+            "model": ("MODEL", "a folder, hub:ORG/NAME or packaged:NAME"),
             "style": (STYLES, "plain prompt or chat template; auto: chat where there is one"),
             "shots": (
                 "FILE",

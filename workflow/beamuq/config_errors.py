@@ -76,7 +76,17 @@ def read_yaml(path: Path) -> Any:
     with reading(path, "valid YAML", "correct the file"):
         if path.stat().st_size > LARGEST_YAML:
             raise ValueError(f"larger than {LARGEST_YAML:,} bytes")
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+        loader = _UniqueKeyLoader(path.read_text(encoding="utf-8"))
+        loader.name = path.name  # as its errors say it
+        return loader.get_single_data()
+
+
+def read_mapping(path: Path) -> dict[Any, Any]:
+    """What a YAML file holds that must be a mapping; raises as :func:`read_yaml`."""
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise BeamUQError(f"{path}: must be a mapping of keys to values")
+    return content
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamuq import strategy_names
-from beamuq.config_errors import StrictModel, read_yaml, validated
+from beamuq.config_errors import StrictModel, read_mapping, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.judged_answer import AnswerSource, strategy_of
 from beamuq.plugins import FORM
@@ -442,10 +442,7 @@ def load_study(path: Path) -> Study:
     BeamUQError
         One line: the file, the key, the value and the fix.
     """
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise BeamUQError(f"{path}: must be a mapping of keys to values")
-    return validated(Study, content, path)
+    return validated(Study, read_mapping(path), path)
 
 
 def study_path(name: str) -> Path:

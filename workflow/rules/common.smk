@@ -9,18 +9,35 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from beamuq import run_messages
+from beamuq.config_errors import read_mapping
 from beamuq.errors import BeamUQError, line_of
 from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
 
 profile_folders = [Path.cwd(), Path(workflow.basedir)]
 
+
+def refuse(error):
+    print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
+    os._exit(2)
+
+
+# Snakemake would let a key stand twice, and tell a date or a number that is none with a traceback.
+try:
+    if Path("config.yaml").is_file():
+        read_mapping(Path("config.yaml"))
+except (BeamUQError, OSError, MemoryError) as error:
+    refuse(error)
+
+
+configfile: "config.yaml"
+
+
 try:
     plan = Plan.load(config)
     snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
 except (BeamUQError, OSError, MemoryError) as error:
-    print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
-    os._exit(2)
+    refuse(error)
 
 paths = plan.paths
 

@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
-from beamuq.api.score_candidates import score
+from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass, printed_threshold
 from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.question import is_blank
 from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
@@ -27,6 +28,7 @@ from beamuq.text_normalization import clean
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
 SHOTS = 5
+MOST = 100_000  # beams, and tokens of an answer
 SHOWN_METHODS = (
     "Dissimilarity",
     "Eccentricity",
@@ -149,8 +151,8 @@ def ask(
     Parameters
     ----------
     model
-        A folder, a hub id or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it. A model is
-        kept in memory for the next call.
+        A folder, ``hub:ORG/NAME`` or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it. A
+        model is kept in memory for the next call.
     style
         ``base``: the prompt is continued as text; ``instruct``: it is a user's message in the model's chat template;
         ``auto``: ``instruct`` where the tokenizer has a template.
@@ -171,16 +173,23 @@ def ask(
     """
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
-    if not question.strip():
+    if is_blank(question):
         raise BeamUQError("the question is empty; write one")
-    for name, value in (("width", width), ("max_new_tokens", max_new_tokens), ("threads", threads)):
-        if value < 1:
-            raise BeamUQError(f"{name}: {value}: must be at least 1")
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise BeamUQError(f"the question: {question!r}: is no text in UTF-8; write it in UTF-8") from error
+    for name, value in (("width", width), ("max_new_tokens", max_new_tokens)):
+        if not 1 <= value <= MOST:
+            raise BeamUQError(f"{name}: {value}: must be from 1 to {MOST:,}")
+    check_settings(epsilon=epsilon, alpha=alpha)
+    folder = model_folder(model)
     from beamuq import decoding
     from beamuq.models import devices, prompt_tokens
 
     on, precision = devices.prepare(device, dtype, threads)
-    language_model, tokenizer = _loaded_model(model_folder(model), precision, on)
+    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
+    language_model, tokenizer = _loaded_model(folder, precision, on)
     if style == "auto":
         style = "instruct" if tokenizer.chat_template else "base"
     text = _prompt(question, style, shots, prompt_template)
@@ -212,7 +221,6 @@ def ask(
         },
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
     }
-    scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     scores = score([row], similarity=scorer, methods=SHOWN_METHODS, epsilon=epsilon, alpha=alpha)
     return Asked(
         question=question,
@@ -255,7 +263,7 @@ def _prompt(
             dict(row) for row in read_questions(load_adapter("trivia_qa"), DEMO_DATA / "trivia_qa/train.jsonl")[:SHOTS]
         ]
     elif isinstance(shots, str | Path):
-        if not Path(shots).is_file():
+        if not Path(shots).exists():
             raise BeamUQError(f"shots: {shots}: no such file; give JSON Lines with id, question, answers, or none")
         examples = [dict(row) for row in read_questions(load_adapter("jsonl"), Path(shots))]
     else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
+from beamuq.config_errors import read_mapping
 from beamuq.errors import BeamUQError, hint, nearest
 from beamuq.machine_config import Machine, load_machine
 from beamuq.study_config import ROOT
@@ -26,7 +26,7 @@ LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were res
 def machine() -> Machine:
     """``config.yaml`` beside the workflow; the defaults where there is none."""
     path = ROOT / "config.yaml"
-    return load_machine(yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else Machine()
+    return load_machine(read_mapping(path)) if path.is_file() else Machine()
 
 
 def model_folder(source: str) -> Path:
@@ -35,8 +35,8 @@ def model_folder(source: str) -> Path:
     Parameters
     ----------
     source
-        A folder (with or without ``folder:`` before it), a hub id (``ORG/NAME``, with or without ``hub:``), or
-        ``packaged:NAME``.
+        A folder (with or without ``folder:`` before it), ``hub:ORG/NAME`` or ``packaged:NAME``. ``ORG/NAME`` alone is
+        a folder, or a model of the hub that was fetched before: a misspelt folder asks no network.
 
     Raises
     ------
@@ -47,19 +47,20 @@ def model_folder(source: str) -> Path:
     from beamuq.models.model_source import fetch_model, parse_source
     from beamuq.models.packaged_weights import PACKAGED
 
+    root = ROOT / machine().models_root
     local = Path(source.removeprefix("folder:")).expanduser()
-    if source.startswith("folder:") or local.is_dir():
+    if source and (source.startswith("folder:") or local.is_dir()):
         return local
     if ":" not in source:
-        if source.count("/") != 1 or source.startswith((".", "/", "~")):
-            raise BeamUQError(f"model {source!r}: no such folder; give a folder, a hub id ORG/NAME or packaged:NAME")
+        if source.count("/") != 1 or not (root / source.replace("/", "--") / MANIFEST).is_file():
+            hub = f"hub:{source}" if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source) else "hub:ORG/NAME"
+            raise BeamUQError(f"model {source!r}: no such folder; give a folder, {hub} of the hub, or packaged:NAME")
         source = f"hub:{source}"
     parsed = parse_source(source)
     if parsed.kind == "packaged" and parsed.name not in PACKAGED:
         raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
     if parsed.kind == "hub" and "/" not in parsed.name:
         raise BeamUQError(f"model {source!r}: write hub:ORG/NAME")
-    root = ROOT / machine().models_root
     folder = root / parsed.name.replace("/", "--")
     if not (folder / MANIFEST).is_file():
         print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
@@ -112,7 +113,7 @@ def open_similarity(
             raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
         return Similarity(name, load_scorer(name))
     if not source:
-        raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:ORG/NAME")
+        raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

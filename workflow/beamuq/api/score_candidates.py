@@ -106,13 +106,7 @@ def score(
     BeamUQError
         In one line: a bad row, an unknown method, similarity or model.
     """
-    if not LEAST_TEMPERATURE <= temperature <= 10:
-        raise BeamUQError(f"temperature: {temperature}: must be from {LEAST_TEMPERATURE} to 10")
-    for name, number, most in (("alpha", alpha, 2), ("equivalence_threshold", equivalence_threshold, 1)):
-        if not 0 < number <= most:
-            raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
-    if not 0 <= epsilon <= 1:
-        raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
+    check_settings(temperature=temperature, epsilon=epsilon, alpha=alpha, equivalence_threshold=equivalence_threshold)
     chosen = _chosen(methods)
     records = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
@@ -133,6 +127,19 @@ def score(
             for item, value in zip(members, each.values, strict=True):
                 found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *told))
     return pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
+
+
+def check_settings(
+    *, temperature: float = 1.0, epsilon: float = 0.0, alpha: float = 0.9, equivalence_threshold: float = 0.8
+) -> None:
+    """Refuse a number outside its range; raises BeamUQError naming it. :func:`score` says what each is."""
+    if not LEAST_TEMPERATURE <= temperature <= 10:
+        raise BeamUQError(f"temperature: {temperature}: must be from {LEAST_TEMPERATURE} to 10")
+    for name, number, most in (("alpha", alpha, 2), ("equivalence_threshold", equivalence_threshold, 1)):
+        if not 0 < number <= most:
+            raise BeamUQError(f"{name}: {number}: must be above 0 and at most {most}")
+    if not 0 <= epsilon <= 1:
+        raise BeamUQError(f"epsilon: {epsilon}: must be from 0 to 1")
 
 
 def _chosen(methods: str | Sequence[str] | None) -> list[Method]:

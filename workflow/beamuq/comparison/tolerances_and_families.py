@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from beamuq.config_errors import StrictModel, read_yaml, validated
+from beamuq.config_errors import StrictModel, read_mapping, read_yaml, validated
 from beamuq.parquet_tables import file_sha256
 from beamuq.study_config import ROOT, STUDIES, Study, load_study
 
@@ -89,7 +89,7 @@ def read_declared(kind: Any, path: Path) -> Any:
 def read_rules(folder: Path = FOLDER) -> ComparisonRules:
     """The declared rules together with ``studies/paper.yaml``. Raises BeamUQError if either is not valid."""
     path = folder / "tolerances_and_families.yaml"
-    return validated(ComparisonRules, read_yaml(path) | {"paper": load_study(PAPER_STUDY)}, path)
+    return validated(ComparisonRules, read_mapping(path) | {"paper": load_study(PAPER_STUDY)}, path)
 
 
 def declared_hashes() -> dict[str, str]:

@@ -95,7 +95,7 @@ def question(
     )
     if not row["id"].strip():
         raise BeamUQError("the id is empty; give each question its own")
-    if not row["question"]:
+    if is_blank(row["question"]):
         raise BeamUQError("the question is empty; remove the row or fill it in")
     if not row["references"]:
         raise BeamUQError(f"the list of answers is empty: the row {NO_ANSWER}")
@@ -156,6 +156,11 @@ def questions_of(
 def one_line(text: str) -> str:
     """``text`` without surrounding whitespace, its line breaks (and the space around them) turned into one space."""
     return _LINE_BREAK.sub(" ", text.strip())
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: only spaces, line breaks, and invisible characters such as the zero-width space."""
+    return not any(character.isprintable() and not character.isspace() for character in text)
 
 
 def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iterator[tuple[str, Question]]:

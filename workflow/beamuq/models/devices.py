@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 DEVICES, DTYPES = ("auto", "cpu", "cuda"), ("auto", "float32", "bfloat16")
+MOST_THREADS = 1024
 
 
 def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
@@ -65,6 +66,8 @@ def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.
     """
     import torch
 
+    if not 1 <= threads <= MOST_THREADS:
+        raise BeamUQError(f"threads: {threads}: must be from 1 to {MOST_THREADS}")
     torch.set_num_threads(threads)
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         wait_for_gpu.bind(device)

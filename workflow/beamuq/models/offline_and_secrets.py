@@ -20,8 +20,9 @@ TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
 
 _TRUE = ("1", "ON", "YES", "TRUE")
 _SECRETS = re.compile(
-    r"hf_\w{6,}"
-    r"|(?<=://)[^\s/@]+(?=@)"
+    r"(?-i:hf_)[a-z0-9]{6,}"
+    r"|(?<=://)[^\s/]+(?=@)"
+    r"|\b[\w.+-]+:[^\s/@:'\"]+(?=@\w)"  # the same without its https://
     r"|(?<=bearer )[^\s'\",}\]]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
     r"|(?<=[?&]access_token=)[^\s&'\"]+",
@@ -85,9 +86,14 @@ class _Masked:
         return getattr(self._stream, name)
 
 
-def mask_output() -> None:
-    """From here on this process prints no token: not in progress, debug logs, warnings or the traceback of a crash."""
-    sys.stdout, sys.stderr = _Masked(sys.stdout), _Masked(sys.stderr)
+def mask_output(*, results: bool = True) -> None:
+    """From here on this process prints no token: not in progress, debug logs, warnings or the traceback of a crash.
+
+    ``results``: stdout too, which a job's log holds; a command writes its results there, and those stay as they are.
+    """
+    sys.stderr = _Masked(sys.stderr)
+    if results:
+        sys.stdout = _Masked(sys.stdout)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
             handler.setStream(sys.stderr)
