@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from beamuq import plugins
 from beamuq.api.score_candidates import score
 from beamuq.data.question import Adapter, question, questions_of
 from beamuq.decoding.custom_search import CheckedSearch
@@ -114,6 +116,24 @@ def test_code_that_fails_is_blamed_with_its_line(way: Callable[..., Any], told: 
     recipe = {"custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]}
     with in_one_line(rf"policy 'theirs:Policy' with options \{{'width': 4\}}: {told}"):
         policies_of(Recipe.model_validate(recipe), None)
+
+
+def test_code_that_takes_long_is_named_while_it_runs(
+    theirs: types.ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    def waits(evidence: Any) -> Any:
+        for _ in range(500):
+            time.sleep(0.01)
+            told.append(capfd.readouterr().err)
+            if told[-1]:
+                break
+        return np.zeros(len(evidence.mask))
+
+    monkeypatch.setattr(plugins, "TOLD_AFTER", 0.05)
+    scored_by(theirs, waits)
+    assert "".join(told) == "method 'Mine' of test_plugins: has run for 0.05 s and goes on\n"
 
 
 def test_a_module_that_exits_when_imported_is_blamed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import os
 import pkgutil
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 FORM = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 FOLDER = "plugins"
+TOLD_AFTER = 60.0  # seconds of someone else's code, after which it is said what is running
 ROUNDING = 1e-6  # how far a number may lie outside its range, relative to a bound above 1
 _NOT_THEIRS = (
     "<frozen",
@@ -74,7 +76,24 @@ def load(what: str, name: str) -> Any:
 
 
 def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns, which may be someone else's code.
+    """What ``function`` returns, which may be someone else's code: then a minute of it is told on stderr.
+
+    Raises as :func:`blamed`.
+    """
+    if _is_ours(function):
+        return blamed(what, function, *args, **kwargs)
+    options = {"file": sys.stderr, "flush": True}
+    told = threading.Timer(TOLD_AFTER, print, [f"{what}: has run for {TOLD_AFTER:g} s and goes on"], options)
+    told.daemon = True
+    told.start()
+    try:
+        return blamed(what, function, *args, **kwargs)
+    finally:
+        told.cancel()
+
+
+def blamed(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``function`` returns, as :func:`call`, for what is called for every row: nothing is told of its time.
 
     Raises
     ------

@@ -167,7 +167,7 @@ def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iter
     for index, (place, row) in enumerate(rows):
         try:
             what = f"adapter {getattr(adapter.read, '__module__', '')}"
-            made = plugins.call(what, lambda row, name: _checked(adapter, row, name), row, f"{split}-{index}")
+            made = plugins.blamed(what, lambda row, name: _checked(adapter, row, name), row, f"{split}-{index}")
             yield from [(place, item) for item in made]
         except BeamUQError as error:
             raise BeamUQError(f"{place}: {error}") from error
