@@ -240,7 +240,7 @@ def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path
 def test_a_question_of_another_file_is_named(tmp_path: Path) -> None:
     questions, candidates = write_inputs(tmp_path)
     rows = parquet_tables.read(questions, "questions").table.to_pylist()[:1]
-    parquet_tables.write(questions, "questions", rows)
+    parquet_tables.write(questions, "questions", rows, cell={"dataset": "d"})
     job = {"questions": questions, "candidates": candidates, "quality": tmp_path / "quality.parquet"}
     settings = SETTINGS | {"metric": "answer_f1", "answer_source": ["greedy"], "beam": None}
     with pytest.raises(BeamUQError, match="question 'q2' is not in"):

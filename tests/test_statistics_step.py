@@ -252,7 +252,7 @@ def test_settings_that_the_candidates_cannot_meet_are_refused(
 
 def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -> None:
     questions = parquet_tables.read(made / "questions.parquet", "questions").table.slice(1)
-    parquet_tables.write(tmp_path / "fewer.parquet", "questions", questions)
+    parquet_tables.write(tmp_path / "fewer.parquet", "questions", questions, cell={"dataset": "made"})
     with pytest.raises(BeamUQError, match="'q1'"):
         run(made, tmp_path / "out.parquet", give={"questions": tmp_path / "fewer.parquet"})
 

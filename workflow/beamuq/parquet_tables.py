@@ -119,7 +119,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 
 
-_NAMED_BY = {
+NAMED_BY = {
     "questions": ("dataset",),
     "shots": ("dataset",),
     "prompts": ("style", "dataset"),
@@ -153,13 +153,13 @@ class Artifact:
 
     def __post_init__(self) -> None:
         given = {name for name in ("dataset", "model", "recipe", "scorer", "metric", "style") if getattr(self, name)}
-        if given != set(_NAMED_BY[self.kind]):
-            raise ValueError(f"a {self.kind} file is named by {_NAMED_BY[self.kind]}, not by {sorted(given)}")
+        if given != set(NAMED_BY[self.kind]):
+            raise ValueError(f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(given)}")
 
     @property
     def cell(self) -> dict[str, str]:
         """As the file's footer says it."""
-        return {name: getattr(self, name) for name in _NAMED_BY[self.kind]}
+        return {name: getattr(self, name) for name in NAMED_BY[self.kind]}
 
     @property
     def path(self) -> str:
@@ -169,7 +169,7 @@ class Artifact:
 
 def path_pattern(kind: str) -> str:
     """:attr:`Artifact.path` of every file of a kind, with what names them in braces."""
-    return "/".join((kind, *(f"{{{name}}}" for name in _NAMED_BY[kind]))) + ".parquet"
+    return "/".join((kind, *(f"{{{name}}}" for name in NAMED_BY[kind]))) + ".parquet"
 
 
 def file_name(name: str) -> str:
@@ -293,27 +293,6 @@ def _footer(path: Path, file: pq.ParquetFile) -> Footer:
         raise ValueError("its footer is damaged")
     told = json.loads(facts[b"beamuq"])
     return Footer(path, told["kind"], dict(told["cell"]), dict(told["provenance"]))
-
-
-def read_cell(files: Mapping[str, tuple[str, Path | None]]) -> dict[str, Loaded]:
-    """Tables of one cell, by name, from (kind, path); None: not read. The first is compared with the others.
-
-    Raises
-    ------
-    BeamUQError
-        As :func:`read`; or if a file is of another model, dataset or recipe than the first, which the message names.
-    """
-    paths = {name: path for name, (_, path) in files.items() if path is not None}
-    tables = {name: read(path, files[name][0]) for name, path in paths.items()}
-    first = next(iter(tables))
-    for name, loaded in tables.items():
-        for key in ("dataset",) if files[name][0] == "questions" else ("model", "dataset", "recipe"):
-            found, expected = loaded.cell.get(key), tables[first].cell.get(key)
-            if found != expected:
-                raise BeamUQError(
-                    f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {expected!r}; give files of one cell"
-                )
-    return tables
 
 
 def write_text(path: Path, content: str) -> None:

@@ -1,14 +1,18 @@
-"""What a table says of how it was made: settings, hashes of what was read, versions; never a time, host or path."""
+"""What a table says of how it was made, and whether tables that are read together are of one run.
+
+A footer holds settings, hashes of what was read, and versions; never a time, host or path.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
-from beamuq.parquet_tables import file_sha256
+from beamuq.errors import BeamUQError
+from beamuq.parquet_tables import NAMED_BY, Footer, Loaded, file_name, file_sha256, read
 
 if TYPE_CHECKING:
     import torch
@@ -49,3 +53,99 @@ def provenance(
     if models:
         facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
     return facts | ({"folders": dict(folders)} if folders else {})
+
+
+def read_cell(files: Mapping[str, tuple[str, Path | None]], **asked: Any) -> dict[str, Loaded]:
+    """Tables of one cell and one run, by name, from (kind, path); None: not read. All are compared with the first.
+
+    ``asked``: settings that every table which names them must have been made with.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`~beamuq.parquet_tables.read` and :func:`check_one_run`; or if a file is of another model, dataset or
+        recipe than the first, which the message names.
+    """
+    paths = {name: path for name, (_, path) in files.items() if path is not None}
+    tables = {name: read(path, files[name][0]) for name, path in paths.items()}
+    first = next(iter(tables))
+    for name, loaded in tables.items():
+        dataset_only = files[name][0] in ("questions", "shots")
+        for key in ("dataset",) if dataset_only else ("model", "dataset", "recipe"):
+            found, expected = loaded.cell.get(key), tables[first].cell.get(key)
+            if found != expected:
+                raise BeamUQError(
+                    f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {expected!r}; give files of one cell"
+                )
+        check_settings(loaded, asked)
+    check_one_run(tables.values())
+    return tables
+
+
+def check_one_run(tables: Iterable[Footer]) -> None:
+    """Refuse tables that were not made from one another, or from different files of the same name, or seeds.
+
+    A table whose footer lacks a record, as one of an older version may, is compared in what it has.
+
+    Raises
+    ------
+    BeamUQError
+        Naming two files that disagree, and in what; or one that lies where another cell's belongs.
+    """
+    tables = list(tables)
+    told: dict[tuple[Any, ...], tuple[Any, Path]] = {}
+    for table in tables:
+        place = (table.kind, *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]))
+        lies = table.path.with_suffix("").parts[-len(place) :]
+        if all(place) and lies[0] == table.kind and lies != place:
+            raise BeamUQError(f"{table.path}: holds {table.cell}, another cell than its path says; delete it")
+        told[_key(table.kind, table)] = (file_sha256(table.path), table.path)
+    for table in tables:
+        for key, what, found in _records(table):
+            known, path = told.setdefault(key, (found, table.path))
+            if found != known:
+                raise BeamUQError(
+                    f"{table.path}: was made with another {what} than {path}; one of the two is of another run: "
+                    "delete it and run again"
+                )
+
+
+def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
+    """Refuse a table that was made with other settings than ``asked``, of those that its footer names.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the file, the setting and both values.
+    """
+    for name, found in table.provenance.get("settings", {}).items():
+        if name in asked and not _agree(found, asked[name]):
+            raise BeamUQError(
+                f"{table.path}: was made with {name} {found!r}, {asked[name]!r} is asked for; delete it and run again"
+            )
+
+
+def _agree(found: Any, asked: Any) -> bool:
+    """Whether JSON is as asked, tuples as lists; keys that only one of them has may be of another version."""
+    if isinstance(found, Mapping) and isinstance(asked, Mapping):
+        return all(_agree(value, asked[key]) for key, value in found.items() if key in asked)
+    return bool(found == (list(asked) if isinstance(asked, tuple) else asked))
+
+
+def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
+    """(key, what, value) of what a table was made with, where tables of a study with one key must have one value."""
+    made = table.provenance
+    if "seed" in made.get("settings", {}):
+        yield ("seed",), "seed", made["settings"]["seed"]
+    for name, digest in made.get("inputs", {}).items():
+        if name in NAMED_BY or name == "cross_similarity":
+            yield _key(name, table), f"{name} file", digest
+    for name, file in made.get("files", {}).items():
+        yield (name, table.cell.get("dataset")), f"{name} file", file["sha256"]
+
+
+def _key(kind: str, table: Footer) -> tuple[Any, ...]:
+    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made from."""
+    settings = table.provenance.get("settings", {})
+    known = {"metric": settings.get("quality"), "style": settings.get("style")} | table.cell
+    return (kind, *(known.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))

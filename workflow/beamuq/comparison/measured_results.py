@@ -47,10 +47,10 @@ class MeasuredResults:
         Raises
         ------
         BeamUQError
-            If a file is missing, unreadable or of another cell.
+            If a file is missing, unreadable, or of another cell, study or run.
         """
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
-        return cls(study, Inputs.read(folder, present), present)
+        return cls(study, Inputs.read(folder, present, study), present)
 
     def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         """A cell's measurements with their replicates, or None where they were not run."""

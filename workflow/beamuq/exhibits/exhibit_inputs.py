@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import Artifact, Loaded, read
+from beamuq.parquet_tables import Artifact, Footer, Loaded, read
+from beamuq.provenance import check_one_run, check_settings
 from beamuq.study_config import Study, load_study
 
 
@@ -21,15 +23,21 @@ class Inputs:
         self._frames: dict[Artifact, pd.DataFrame] = {}
 
     @classmethod
-    def read(cls, results_folder: Path, wanted: Iterable[Artifact]) -> Inputs:
+    def read(cls, results_folder: Path, wanted: Iterable[Artifact], study: Study | None = None) -> Inputs:
         """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
 
         Raises
         ------
         BeamUQError
-            If a file is missing, unreadable, of another kind, or its footer names another cell than its path.
+            If a file is missing, unreadable, of another kind, its footer names another cell than its path or other
+            settings than ``study``, or the files are not of one run.
         """
-        return cls({artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted})
+        loaded = {artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted}
+        if study:
+            for table in loaded.values():
+                check_settings(table, settings_of(study, table))
+        check_one_run(loaded.values())
+        return cls(loaded)
 
     def __getitem__(self, need: Artifact) -> Loaded:
         return self._loaded[need]
@@ -53,6 +61,28 @@ def read_artifact(path: Path, artifact: Artifact) -> Loaded:
     if loaded.cell != artifact.cell:
         raise BeamUQError(f"{path}: holds {loaded.cell}, expected {artifact.cell}; delete it and run again")
     return loaded
+
+
+def settings_of(study: Study, table: Footer) -> dict[str, Any]:
+    """What the footer of a study's table may name of it, by the names there."""
+    main, quality = study.main, study.quality
+    said: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
+        "seed": study.seed,
+        "quality": quality.metric,
+        "metric": quality.metric,
+        "threshold": quality.threshold,
+        "alpha": main.alpha,
+        "epsilon": main.epsilon,
+        "num_candidates": main.num_candidates,
+    }
+    if table.kind == "candidates":
+        said |= {
+            "recipe": study.recipes[table.cell["recipe"]].model_dump(mode="json", exclude_none=True),
+            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
+            "newline_stops": study.newline_stops,
+            "merge_stop_tokens": study.merge_stop_tokens,
+        }
+    return said
 
 
 def read_study(path: Path) -> Study:

@@ -15,8 +15,9 @@ from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import CandidatesJob, CandidatesSettings, MachineOptions
 from beamuq.provenance import provenance
+from beamuq.steps.prompts import rendered
 from beamuq.strategy_names import GREEDY, parse
-from beamuq.study_config import CustomStrategy, Recipe
+from beamuq.study_config import PROMPTS, CustomStrategy, Recipe
 from beamuq.text_normalization import clean
 
 
@@ -27,6 +28,7 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
     prompts = parquet_tables.read(job.prompts, "prompts")
     if prompts.cell["dataset"] != cell["dataset"]:
         raise BeamUQError(f"{job.prompts}: holds prompts of {prompts.cell['dataset']!r}, not {cell['dataset']!r}")
+    _check_prompts(prompts, settings)
     asked = prompts.table.slice(0, settings.questions).to_pylist()
     if len(asked) < settings.questions:
         raise BeamUQError(f"{job.prompts}: holds {len(asked)} prompts, {settings.questions} are asked for")
@@ -101,6 +103,26 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
         f"prefill {work.prefill_seconds:.1f} s, decoding {work.decode_seconds:.1f} s"
     )
+
+
+def _check_prompts(prompts: parquet_tables.Loaded, settings: CandidatesSettings) -> None:
+    """Refuse prompts that the questions and examples of the same study would not give: they are of another run.
+
+    The footer of prompts tells of no run, so they are rendered again, where the study's files and template are here.
+    """
+    dataset, results = settings.cell["dataset"], prompts.path.parent.parent.parent
+    questions, shots = (results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots"))
+    if not questions.is_file() or not shots.is_file():
+        return
+    adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
+    template = PROMPTS / settings.style / f"{adapter}.txt"
+    if not template.is_file() or parquet_tables.file_sha256(template) != prompts.provenance.get("template_sha256"):
+        return
+    if rendered(template, questions, shots, dataset) != prompts.table.to_pylist():
+        raise BeamUQError(
+            f"{prompts.path}: not the prompts that {questions} and {shots} give, but another run's; "
+            "delete it and run again"
+        )
 
 
 def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from beamuq import parquet_tables
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq.plan.job_types import EvaluationJob, MachineOptions
-from beamuq.provenance import provenance
+from beamuq.provenance import provenance, read_cell
 
 
 def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Read the tables of a cell, measure every score, write the measurements and their replicates."""
-    tables = parquet_tables.read_cell(
-        {
-            "scores": ("scores", job.scores),
-            "quality": ("quality", job.quality),
-            "questions": ("questions", job.questions),
-        }
-    )
+    files = {name: (name, getattr(job, name)) for name in ("scores", "quality", "questions")}
+    tables = read_cell(files, seed=job.settings.seed, metric=job.settings.quality)
     cell = tables["scores"].cell
     scores, quality, questions = (tables[name].table for name in ("scores", "quality", "questions"))
     measured, replicates = evaluate(scores, quality, questions, job.settings, cell.get("dataset", ""))

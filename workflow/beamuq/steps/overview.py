@@ -8,11 +8,12 @@ from typing import Any
 
 from beamuq import parquet_tables
 from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.exhibit_inputs import read_study, settings_of
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import MachineOptions, OverviewJob
+from beamuq.provenance import check_one_run, check_settings
 
 READING = (
     "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
@@ -36,6 +37,9 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
     others_made = (parquet_tables.read_footer(results / artifact.path) for artifact in (*grid.prompts, *others))
     made = [*questions, *candidates, *others_made]
+    for table in made:
+        check_settings(table, settings_of(study, table))
+    check_one_run(made)
     manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts, listed = (

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from beamuq import parquet_tables
 from beamuq.data.prompt_template import load, render
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import MachineOptions, PromptsJob
+from beamuq.provenance import read_cell
 
 
 def run(job: PromptsJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
     """Render the prompts, in the order of the questions."""
-    template, cell = load(job.template), job.settings.model_dump()
-    rows = {}
-    for kind, path in (("questions", job.questions), ("shots", job.shots)):
-        loaded = parquet_tables.read(path, kind)
-        if loaded.cell != {"dataset": cell["dataset"]}:
-            raise BeamUQError(f"{path}: holds {kind} of {loaded.cell}, not of {cell['dataset']!r}; run its rule again")
-        rows[kind] = loaded.table.to_pylist()
-    prompts = [
-        {"id": row["id"], "prompt": render(template, row, rows["shots"], where=f"{job.template}: {row['id']}")}
-        for row in rows["questions"]
-    ]
+    cell = job.settings.model_dump()
+    prompts = rendered(job.template, job.questions, job.shots, job.settings.dataset)
     # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
     digest = parquet_tables.file_sha256(job.template)
     parquet_tables.write(job.prompts, "prompts", prompts, cell=cell, provenance={"template_sha256": digest})
     print(f"{cell['style']}/{cell['dataset']}: {len(prompts)} prompts")
+
+
+def rendered(template: Path, questions: Path, shots: Path, dataset: str) -> list[dict[str, str]]:
+    """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a dataset."""
+    parts, rows = load(template), {}
+    for kind, loaded in read_cell({"questions": ("questions", questions), "shots": ("shots", shots)}).items():
+        if loaded.cell != {"dataset": dataset}:
+            raise BeamUQError(f"{loaded.path}: holds {kind} of {loaded.cell}, not of {dataset!r}; run its rule again")
+        rows[kind] = loaded.table.to_pylist()
+    return [
+        {"id": row["id"], "prompt": render(parts, row, rows["shots"], where=f"{template}: {row['id']}")}
+        for row in rows["questions"]
+    ]

@@ -7,7 +7,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, QualityJob
-from beamuq.provenance import provenance
+from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
 from beamuq.scorers.similarity_table import produced_texts
 
@@ -15,8 +15,8 @@ from beamuq.scorers.similarity_table import produced_texts
 def run(job: QualityJob, machine: MachineOptions) -> None:
     """Read questions and candidates, score the produced answers, write the quality table."""
     settings = job.settings
-    questions = parquet_tables.read(job.questions, "questions").table
-    loaded = parquet_tables.read(job.candidates, "candidates")
+    tables = read_cell({"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)})
+    loaded, questions = tables["candidates"], tables["questions"].table
     references = dict(zip(*(questions.column(name).to_pylist() for name in ("id", "references")), strict=True))
     texts = produced_texts(loaded.table, settings.answer_source, settings.beam)
     answers = [(name, question) for name, of_name in texts.items() for question in of_name]

@@ -6,7 +6,7 @@ from beamuq import parquet_tables
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.plan.job_types import MachineOptions, ScoresJob
-from beamuq.provenance import provenance
+from beamuq.provenance import provenance, read_cell
 
 
 def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
@@ -19,7 +19,7 @@ def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # no
         "statistics": ("statistics", job.statistics),
         "cross_similarity": ("similarity", job.cross_similarity),
     }
-    tables = parquet_tables.read_cell(files)
+    tables = read_cell(files, seed=settings.seed)
     cell = CellTables(
         tables["questions"].table,
         tables["candidates"].table,

@@ -8,7 +8,7 @@ from beamuq import parquet_tables
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
-from beamuq.provenance import provenance
+from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.scorer_protocol import scored, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
@@ -17,7 +17,7 @@ from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 def run(job: SimilarityJob, machine: MachineOptions) -> None:
     """Read the candidates, score their pairs, write the similarity table."""
     settings = job.settings
-    loaded = parquet_tables.read(job.candidates, "candidates")
+    loaded = read_cell({"candidates": ("candidates", job.candidates)})["candidates"]
     needed = needed_pairs(loaded.table, settings.answer_source, settings.beam)
     folder = job.model.parent if job.model else None
     models = identities({"model": folder}, job.folders)

@@ -18,7 +18,7 @@ from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import CcpJudge, MachineOptions, RelevanceJudge, StatisticsJob, StatisticsSettings
-from beamuq.provenance import provenance
+from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
@@ -37,8 +37,9 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     """Read questions and candidates, load one model after the other, write the statistics table."""
     settings = job.settings
     _check_files(job)
-    loaded = parquet_tables.read(job.candidates, "candidates")
-    questions = {row["id"]: row for row in parquet_tables.read(job.questions, "questions").table.to_pylist()}
+    tables = read_cell({"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)})
+    loaded = tables["candidates"]
+    questions = {row["id"]: row for row in tables["questions"].table.to_pylist()}
     unknown = set(loaded.table.column("id").to_pylist()) - questions.keys()
     if unknown:
         raise BeamUQError(f"{job.candidates}: id {min(unknown)!r} is not in {job.questions}; make both anew")

@@ -14,7 +14,7 @@ def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as ev
     """Read what the table needs, build it, write it in every format."""
     study = read_study(job.study)
     exhibit = list_of_exhibits.exhibit(job.name, study)
-    built = exhibit.build(study, Inputs.read(job.study.parent, exhibit.artifacts(study)))
+    built = exhibit.build(study, Inputs.read(job.study.parent, exhibit.artifacts(study), study))
     if not isinstance(built, BuiltTable):
         raise BeamUQError(f"--job: name: {job.name!r} is a figure; ask for it under figures/")
     intervals = built.with_intervals()
