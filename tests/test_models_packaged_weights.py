@@ -106,7 +106,9 @@ def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Sh
     folder = tmp_path / "toy"
     fetch_packaged("toy", folder)
     before = everything(folder)
+    manifest = read_manifest(folder)
     (folder / "fetched.json").unlink()  # as a workflow engine does before it runs a rule again
+    assert read_manifest(folder) == manifest  # what another study loads meanwhile keeps its source and revision
     fetch_packaged("toy", folder, offline=True)
     assert shelf.downloads == 1
     assert everything(folder) == before

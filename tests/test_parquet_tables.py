@@ -87,3 +87,14 @@ def test_a_disk_that_refuses_anything_else_ends_a_step_with_status_2(capsys: pyt
     with pytest.raises(SystemExit, match="2"):
         exit_with_one_line(make_folder)
     assert capsys.readouterr().err.startswith("error: some/folder: cannot be read or written (Read-only file system)")
+
+
+def test_a_file_that_cannot_be_reached_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(_: str) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    (tmp_path / "x.parquet").touch()
+    monkeypatch.setattr(parquet_tables.pa, "OSFile", stale)
+    with pytest.raises(BeamUQError, match=r"x\.parquet: cannot be read \(Stale file handle\); mend that") as told:
+        parquet_tables.read(tmp_path / "x.parquet", "quality")
+    assert "delete" not in str(told.value)

@@ -58,6 +58,10 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise BeamUQError(f"{place}: no such file") from error
+    except OSError as error:
+        if error.errno is None:  # as parsers say that the content is damaged
+            raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
+        raise BeamUQError(f"{place}: cannot be read ({reason(error)}); mend that and run again") from error
     except RecursionError as error:
         raise BeamUQError(f"{place}: not {what} (nested too deeply); {fix}") from error
     except Exception as error:

@@ -95,6 +95,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         If the manifest is unreadable, or a file it names is missing or of another size.
     """
     path = folder / MANIFEST
+    if not path.is_file():  # a workflow engine removes it while it fetches for another study; the folder may be whole
+        path = folder / HIDDEN_COPY
     if not path.is_file():
         return None
     manifest = _parse(path)
