@@ -735,6 +735,29 @@ def test_the_gap_outside_the_beams(
     judged(GAP, of, status, f"40 of 40 questions, {N * outside * 10:,} samples outside the beams", found)
 
 
+def test_the_gap_is_decided_on_any_study_with_a_pool(tmp_path: Path) -> None:
+    """A demo of a few questions: nothing to print, but an answer about itself."""
+    of = evidence(files=pool(LEAST_MASS, vary=True, outside=4), folder=tmp_path)
+    content = of.study.model_dump(mode="json")
+    own = Study.model_validate(
+        content
+        | {
+            "demo": True,
+            "datasets": {TRIVIA: content["datasets"][TRIVIA]},
+            "grid": [
+                entry | {"models": [GEMMA], "datasets": [TRIVIA], "scorers": ["nli"]}
+                for entry in content["grid"]
+                if entry["recipe"] == "pool"
+            ],
+        }
+    )
+    results = Stored(own, [], of.results.inputs, list(of.results.present))
+    by_id = claims.judge(claims.read_claims(), ClaimEvidence(results, of.values, of.rules)).set_index("id")
+    assert set(by_id["status"]) == {"not comparable"}
+    assert by_id.loc["small-gap", "in_this_study"].startswith(f"{GEMMA}: partly; {TRIVIA}: 40 of 40 questions, 1,600 ")
+    assert set(by_id.index[by_id["in_this_study"] != ""]) == {"small-gap", "reduced-variance"}
+
+
 def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside(tmp_path: Path) -> None:
     of = evidence(files=pool(LEAST_MASS, vary=True), folder=tmp_path)
     with pytest.raises(NotRunError, match="0 questions of triviaqa have two samples that are none of the beams"):

@@ -54,6 +54,10 @@ class Measure(StrictModel):
         """Files beside the grid's evaluations, of cells that the grid may or may not have."""
         return []
 
+    def asked_of(self, study: Study) -> dict[str, Measure]:  # noqa: ARG002
+        """The same question asked of a study's own cells, by model; empty where it is one about the paper's alone."""
+        return {}
+
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         """Raises NotRunError if the run lacks what it needs."""
         raise NotImplementedError
@@ -500,7 +504,11 @@ class OfPool(Measure):
     questions: int
 
     def files(self, study: Study) -> list[Artifact]:
-        return [file for dataset in self.datasets for file in pool_artifacts(study, self.model, dataset)]
+        return [file for model in study.models for d in study.datasets for file in pool_artifacts(study, model, d)]
+
+    def asked_of(self, study: Study) -> dict[str, Measure]:
+        pools = {model: [d for d in study.datasets if pool_artifacts(study, model, d)] for model in study.models}
+        return {m: self.model_copy(update={"model": m, "datasets": found}) for m, found in pools.items() if found}
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found = [self.of(evidence, dataset) for dataset in self.datasets]

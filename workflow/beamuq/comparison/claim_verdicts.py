@@ -97,11 +97,15 @@ class Draws:
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """A run, the printed values and the declared rules."""
+    """A run, the printed values and the declared rules.
+
+    Not ``of_paper``: the study is asked about itself, and nothing need be measured as in the paper.
+    """
 
     results: MeasuredResults
     values: Sequence[PrintedNumber]
     rules: ComparisonRules
+    of_paper: bool = True
 
     @property
     def study(self) -> Study:
@@ -130,6 +134,8 @@ class ClaimEvidence:
         """
         if model not in self.study.models or dataset not in self.study.datasets:
             raise NotRunError(f"the study has no {model} on {dataset}")
+        if not self.of_paper:
+            return
         of = Measurement(model, (dataset,), recipe, part="candidates")
         if scored:
             of = replace(of, part="scores", scorer=self.study.main.scorer)
@@ -140,6 +146,8 @@ class ClaimEvidence:
 
     def enough(self, count: int, dataset: str, questions: int | None = None) -> None:
         """Raises NotRunError if there are too few of the paper's questions, all of the dataset's unless told."""
+        if not self.of_paper:
+            return
         size = questions or self.rules.questions(dataset)
         if reason := too_few(count, dataset, size, self.rules):
             raise NotRunError(f"not comparable: {reason}")

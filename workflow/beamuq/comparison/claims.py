@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
 from beamuq.config_errors import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
-COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found"]
+COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
 
 
 class Claim(StrictModel):
@@ -44,8 +44,25 @@ def read_claims(folder: Path = FOLDER) -> list[Claim]:
 
 def judge(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
     """One row a claim; ``COLUMNS``."""
-    rows = [claim.model_dump(include={"id", "where", "claim"}) | _judged(claim, evidence) for claim in claims]
+    rows = [
+        claim.model_dump(include={"id", "where", "claim"})
+        | _judged(claim, evidence)
+        | {"in_this_study": _in_this_study(claim, evidence)}
+        for claim in claims
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _in_this_study(claim: Claim, evidence: ClaimEvidence) -> str:
+    """What the study's own cells say to the same question, whatever its settings; empty where it has none."""
+    own, texts = replace(evidence, of_paper=False), []
+    for model, measure in (claim.decided_by.asked_of(evidence.study) if claim.decided_by else {}).items():
+        try:
+            verdict = measure.verdict(own)
+            texts.append(f"{model}: {verdict.status}; {verdict.found}")
+        except NotRunError as reason:
+            texts.append(f"{model}: not run; {reason}")
+    return "; ".join(texts)
 
 
 def _judged(claim: Claim, evidence: ClaimEvidence) -> dict[str, str]:

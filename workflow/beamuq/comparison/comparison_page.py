@@ -153,7 +153,14 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             svg=forest if len(found.differences) else "",
         ),
         _section("Means over datasets, beam minus multinomial", [], means),
-        _section("Claims", [] if found.study.demo else [_claims(found)], found.claims),
+        _section(
+            "Claims",
+            [
+                *([] if found.study.demo else [_claims(found)]),
+                "In this study: the same question asked of the study's own cells, whatever their settings.",
+            ],
+            found.claims,
+        ),
         _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
