@@ -88,3 +88,19 @@ def test_every_rule_has_a_log_and_an_environment_that_exists() -> None:
 def test_no_job_names_a_path_of_this_machine(planned: dict[str, str]) -> None:
     jobs = planned["demo"][planned["demo"].index("rule ") :]
     assert str(ROOT) not in jobs
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("study: demo\nstudy: real\n", "key 'study' stands twice"),
+        ("study: 2024-13-45\n", "month must be in 1..12"),
+        ("x: " + "[" * 3000, "nested too deeply"),
+        ("", "must be a mapping"),
+    ],
+)
+def test_a_hostile_config_yaml_is_one_line(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(content)
+    done = run_snakemake.snakemake(tmp_path, "--dry-run", "--cores", "1")
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: config\.yaml: .*{told}.*\n", done.stderr)

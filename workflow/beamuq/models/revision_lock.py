@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from beamuq.config_errors import parse_json
 from beamuq.errors import BeamUQError
 from beamuq.parquet_tables import atomic
 
@@ -63,16 +64,14 @@ def entry_of(lock: Path, kind: Kind, repo_id: str) -> dict[str, Any]:
     """
     if not lock.is_file():
         return {}
-    return dict(_parse(lock, lock.read_text(encoding="utf-8")).get(kind, {}).get(repo_id, {}))
+    return dict(_parse(lock, lock.read_bytes()).get(kind, {}).get(repo_id, {}))
 
 
-def _parse(lock: Path, text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text) if text.strip() else {}
-        if not isinstance(content, dict):
-            raise ValueError("not an object")
-    except ValueError as error:
-        raise BeamUQError(f"{lock}: not a readable lock file ({error}); restore it from version control") from error
+def _parse(lock: Path, text: str | bytes) -> dict[str, Any]:
+    fix = "restore it from version control"
+    content = parse_json(text, lock, fix) if text.strip() else {}
+    if not isinstance(content, dict):
+        raise BeamUQError(f"{lock}: not a readable lock file (not an object); {fix}")
     return content
 
 

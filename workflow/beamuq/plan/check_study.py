@@ -129,5 +129,5 @@ def _revision(file: Path) -> str:
     """The revision that a model's manifest names."""
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["revision"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BeamUQError(f"{file}: not a readable manifest; delete it and fetch the model again") from error
