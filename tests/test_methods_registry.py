@@ -172,6 +172,28 @@ def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> No
     assert not np.signbit(scores[2])
 
 
+@pytest.mark.parametrize("large", [1e300, -1e308])
+def test_a_large_score_stays_finite_when_it_is_rounded(large: float, evidence: Evidence) -> None:
+    scores = compute(Method("Large", lambda _: np.full(5, large), "answer"), evidence)
+    assert scores.tolist() == [large] * 5
+
+
+@pytest.mark.parametrize(
+    ("range", "good", "bad"), [("[0, log M]", 2.3, 2.31), ("[1, M]", 10, 10.1), ("[0, ∞)", 9e9, -1)]
+)
+def test_a_score_outside_the_range_that_its_method_states_is_refused(
+    range: str, good: float, bad: float, evidence: Evidence
+) -> None:
+    compute(Method("Mine", lambda _: np.full(5, good), "answer", range=range), evidence)
+    with pytest.raises(BeamUQError, match=rf"method 'Mine' of .*: number \[0\] is {bad}"):
+        compute(Method("Mine", lambda _: np.full(5, bad), "answer", range=range), evidence)
+
+
+def test_a_range_that_is_no_text_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"method 'Mine': range \(0, 1\): write a text"):
+        Method("Mine", lambda e: e.weights[:, 0], "answer", range=(0, 1))  # type: ignore[arg-type]
+
+
 def test_methods_printed_without_a_variant_are_stored_with_one() -> None:
     assert stored_variant("SemanticEntropy", "") == stored_variant("SAR", "") == "multinomial"
     assert stored_variant("SAR", "beamsearch") == "beamsearch"

@@ -60,7 +60,7 @@ class Method:
     limits
         Where its scores mislead, in a sentence or two.
 
-    Raises BeamUQError if the scope is unknown or a name in ``needs`` is no part of the evidence.
+    Raises BeamUQError if the scope is unknown, a range is no text or a name in ``needs`` is no part of the evidence.
     """
 
     name: str
@@ -75,7 +75,10 @@ class Method:
         if self.scope not in (known := get_args(Scope)):
             raise BeamUQError(f"method {self.name!r}: scope {self.scope!r}: unknown; {hint(str(self.scope), known)}")
         for setting in ("", *self.formulations):
-            check_needs(self.name, self.formulation(setting).needs)
+            formulation = self.formulation(setting)
+            check_needs(self.name, formulation.needs)
+            if not isinstance(formulation.range, str):
+                raise BeamUQError(f"method {self.name!r}: range {formulation.range!r}: write a text, such as '[0, 1]'")
 
     @property
     def variants(self) -> tuple[str, ...]:
