@@ -111,7 +111,7 @@ CONTENT: dict[str, Any] = {
         },
     },
     "answer_source": ["greedy", "top_beam"],
-    "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES},
+    "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "max_rejection": [0.5, 1.0], "resamples": RESAMPLES},
     "exhibits": [],
 }
 
@@ -244,7 +244,7 @@ class Results:
                 "value": _value(need, answer_source, metric, method, variant, setting),
             }
             for answer_source, method, variant, setting in self._keys(need)
-            for metric in ("PRR", "ROC-AUC", "PR-AUC")
+            for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
         ]
 
     def _replicate_rows(self, need: Artifact) -> list[np.ndarray[Any, Any]]:

@@ -178,7 +178,7 @@ def test_the_papers_study_is_the_papers() -> None:
     }
     main = of.main
     assert (main.num_candidates, main.sample, main.beam, main.alpha) == (10, "sample T=1.0", "beam M=10", 0.9)
-    assert (main.epsilon, of.quality.threshold, of.evaluation.max_rejection) == (0.0, 0.5, 0.5)
+    assert (main.epsilon, of.quality.threshold, of.evaluation.max_rejection[0]) == (0.0, 0.5, 0.5)
     assert (of.newline_stops, of.merge_stop_tokens) == (True, False)
     assert {scorer.source for scorer in of.scorers.values()} == {
         "hub:microsoft/deberta-large-mnli",
@@ -229,7 +229,7 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
         ("quality/source", "hub:yzha/AlignScore/AlignScore-base.ckpt"),
         ("quality/backbone", "hub:FacebookAI/roberta-base"),
         ("quality/proxy_for", "AlignScore"),
-        ("evaluation/max_rejection", 1.0),
+        ("evaluation/max_rejection", [1.0, 0.5]),
         ("main/num_candidates", 9),
         ("main/alpha", 0.8),
         ("main/epsilon", 0.1),
@@ -281,7 +281,7 @@ def test_the_scorer_of_relevance_affects_sar_alone(change: tuple[str, object]) -
         ("quality/proxy_for", "AlignScore", ACCURACY, CANDIDATES),
         ("quality/threshold", 0.4, replace(COQA, metric="ROC-AUC"), COQA),
         ("quality/threshold", 0.4, ACCURACY, CANDIDATES),
-        ("evaluation/max_rejection", 1.0, COQA, replace(COQA, metric="ROC-AUC")),
+        ("evaluation/max_rejection", [1.0], COQA, replace(COQA, metric="ROC-AUC")),
         ("main/alpha", 0.8, replace(COQA, method="Eccentricity"), COQA),
         ("main/num_candidates", 5, CANDIDATES, ACCURACY),
         ("main/epsilon", 0.1, COQA, CANDIDATES),

@@ -156,6 +156,16 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
     assert all(row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1" for row in measured)
 
 
+def test_prr_to_a_further_rejection_is_a_row_of_its_own(tmp_path: Path) -> None:
+    inputs = files(tmp_path)
+    one, _ = run(tmp_path, inputs, metrics=["PRR"], max_rejection=[1.0])
+    both, replicates = run(tmp_path, inputs, max_rejection=[0.5, 1.0])
+    assert [row["metric"] for row in both[:4]] == [*SETTINGS["metrics"], "PRR@1"]
+    assert [row for row in both if row["metric"] == "PRR@1"] == [row | {"metric": "PRR@1"} for row in one]
+    assert [row["metric"] for row in replicates] == [row["metric"] for row in both]
+    assert [row for row in both if row["metric"] != "PRR@1"] == run(tmp_path, inputs)[0]
+
+
 def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     inputs = files(tmp_path)
     run(tmp_path, inputs)

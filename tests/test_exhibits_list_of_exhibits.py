@@ -36,8 +36,8 @@ def test_every_label_of_the_paper_has_an_exhibit() -> None:
     by_kind: dict[str, set[str]] = {"table": set(), "figure": set()}
     for name in list_of_exhibits.labels(paper):
         by_kind[list_of_exhibits.exhibit(name, paper).kind].add(name)
-    assert by_kind == {"table": TABLES | family, "figure": FIGURES}
-    assert (len(by_kind["table"]), len(by_kind["figure"])) == (19, 12)
+    assert by_kind == {"table": TABLES | family | {"qa_mean_prr_1"}, "figure": FIGURES}
+    assert (len(by_kind["table"]), len(by_kind["figure"])) == (20, 12)
 
 
 def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:

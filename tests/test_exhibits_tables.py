@@ -81,7 +81,7 @@ def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[
     assert not built[name].values.duplicated(list(CSV_COLUMNS[:7])).any()
 
 
-@pytest.mark.parametrize("name", RANKED)
+@pytest.mark.parametrize("name", [name for name in RANKED if name != "qa_mean_prr_1"])
 def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, BuiltTable]) -> None:
     """The synthetic study's models take the places of the paper's."""
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
@@ -114,6 +114,7 @@ def test_latex_and_html_show_the_cells_of_the_markdown(name: str, built: dict[st
 
 SOURCES = {  # the scorer, recipe, answers and metric that each table is of
     **dict.fromkeys(["qa_mean_prr", "qa_tiny", "qa_tinychat"], ("cosine", "main", "greedy", "PRR")),
+    "qa_mean_prr_1": ("cosine", "main", "greedy", "PRR@1"),
     "topbeam_scoring": ("cosine", "main", "top_beam", "PRR"),
     "abl_rocauc": ("cosine", "main", "greedy", "ROC-AUC"),
     "abl_prauc": ("cosine", "main", "greedy", "PR-AUC"),

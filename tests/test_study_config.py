@@ -12,7 +12,7 @@ import yaml
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import STUDIES, load_study, study_path
+from beamuq.study_config import STUDIES, Study, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 
@@ -91,6 +91,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("grid.0.questions", 99, ["grid[0].questions", "99", "24"]),
     ("scoring.widths.budgets.+", 16, ["scoring.widths.budgets", "16", "sample.size 15"]),
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
+    ("evaluation.max_rejection", [0.5, 1.5], ["max_rejection[1]", "1.5"]),
     # what stands twice
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
     ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
@@ -153,6 +154,12 @@ def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
     assert demo.recipes == paper.recipes
     assert {entry.recipe for entry in demo.grid} == set(paper.recipes)
+
+
+@pytest.mark.parametrize(("written", "read"), [(0.4, [0.4]), (1, [1.0]), ([0.5, 1], [0.5, 1.0])])
+def test_a_rejection_is_one_number_or_several(written: Any, read: list[float]) -> None:
+    study = Study.model_validate(changed(DEMO, "evaluation", {"max_rejection": written}))
+    assert study.evaluation.max_rejection == read
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:

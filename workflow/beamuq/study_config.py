@@ -22,7 +22,17 @@ from beamuq.config_errors import StrictModel, read_mapping, validated
 from beamuq.errors import BeamUQError, hint
 from beamuq.judged_answer import AnswerSource, strategy_of
 from beamuq.plugins import FORM
-from beamuq.yaml_field_types import FROM_HOME, Distinct, Name, Positive, each_once, from_home, one_of, shaped
+from beamuq.yaml_field_types import (
+    FROM_HOME,
+    Distinct,
+    Name,
+    Positive,
+    each_once,
+    from_home,
+    one_of,
+    one_or_more,
+    shaped,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
@@ -299,11 +309,22 @@ class Scoring(StrictModel):
     budgets: Distinct[Positive] = []
 
 
+RejectedShare = Annotated[float, Field(gt=0, le=1)]
+
+
 class Evaluation(StrictModel):
     """Metrics and their intervals (D13, metrics)."""
 
     metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
-    max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
+    max_rejection: Annotated[
+        Distinct[RejectedShare],
+        one_or_more(RejectedShare),
+        Field(
+            min_length=1,
+            description="PRR is to this share of rejected answers: a number or a list, of which each further one, such "
+            "as 1, is measured as PRR@1, with a table qa_mean_prr_1",
+        ),
+    ] = [0.5]
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 2000
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 

@@ -56,6 +56,13 @@ def from_home(place: Any) -> Any:
     return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps any other path as written)
 
 
+def one_or_more(kind: Any) -> Any:
+    """A list of numbers of this kind, or one of them alone."""
+    return BeforeValidator(
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=kind | Distinct[kind]
+    )
+
+
 T = TypeVar("T")
 Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
 FROM_HOME = BeforeValidator(from_home)

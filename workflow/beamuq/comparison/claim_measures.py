@@ -535,7 +535,7 @@ class VarianceAcrossRuns(OfPool):
 
     def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
         study, draws = evidence.study, evidence.draws(self.model, dataset, self.questions)
-        M, limit = study.main.num_candidates, study.evaluation.max_rejection
+        M, limit = study.main.num_candidates, study.evaluation.max_rejection[0]
         runs = draws.samples.shape[1] // M
         scores = draws.samples[:, : runs * M].reshape(len(draws.groups), runs, M).mean(axis=2)
         prr = np.array([prr_and_auc.measure("PRR", run, draws.quality, max_rejection=limit)[0] for run in scores.T])

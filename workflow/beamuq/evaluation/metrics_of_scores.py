@@ -11,19 +11,22 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.prr_and_auc import Array, Evaluator, why_undefined
+from beamuq.evaluation.prr_and_auc import Array, Evaluator, prr_to, why_undefined
 
 Row = dict[str, Any]
 
 
 class EvaluationSettings(BaseModel):
-    """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``."""
+    """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``.
+
+    ``max_rejection``: PRR is to the first; to a further one, such as 1, it is a row of its own, ``PRR@1``.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     metrics: tuple[Literal["PRR", "ROC-AUC", "PR-AUC"], ...]
     quality: str
-    max_rejection: Annotated[float, Field(gt=0, le=1)] = 0.5
+    max_rejection: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.5,)
     resamples: Annotated[int, Field(ge=2)] = 2000
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     threshold: float = 0.5
@@ -55,14 +58,19 @@ def evaluate(
         name = draws_name(dataset, zip(ids, of_ids, strict=True))
         drawn = resample_counts(of_ids, settings.resamples, settings.seed, name)
         counts = np.concatenate([np.ones((len(ids), 1), dtype=np.int64), drawn], axis=1)
-        limits = {"max_rejection": settings.max_rejection, "threshold": settings.threshold}
-        evaluator = Evaluator(values, counts, **limits)
-        notes: dict[str, str] = {metric: why_undefined(metric, values, **limits) for metric in settings.metrics}
+        further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
+        limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
+        evaluators = {
+            at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
+        }
         for key, uncertainty in parts:
-            for metric, found in evaluator.measure(uncertainty, settings.metrics).items():
-                row = dict(answer_source=answer_source, quality=settings.quality, subset="all", metric=metric, **key)
-                measured.append(row | _summary(found, notes[metric], settings.confidence) | {"n": len(ids)})
-                replicates.append(row | {"values": found[1:].astype(np.float32)})
+            for at, evaluator in evaluators.items():
+                for metric, found in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
+                    of = {"answer_source": answer_source, "quality": settings.quality, "subset": "all"}
+                    row = of | {"metric": metric + at} | key
+                    note = why_undefined(metric, values, limits[at], settings.threshold)
+                    measured.append(row | _summary(found, note, settings.confidence) | {"n": len(ids)})
+                    replicates.append(row | {"values": found[1:].astype(np.float32)})
     return measured, replicates
 
 

@@ -57,6 +57,11 @@ def prediction_rejection_ratio(area: Array, oracle: Array, random: Array) -> Arr
     return (area - random) / (oracle - random)
 
 
+def prr_to(max_rejection: float) -> str:
+    """The name of PRR up to another rejection than the study's first: ``PRR@1``."""
+    return f"PRR@{max_rejection:g}"
+
+
 class Evaluator:
     """Metrics of any score of the same questions, on every resample.
 

@@ -6,6 +6,7 @@ To add one, add it to this list; the builders are in the other modules of this p
 from __future__ import annotations
 
 from beamuq.errors import BeamUQError, hint
+from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
@@ -28,7 +29,7 @@ EXHIBITS: tuple[Exhibit, ...] = (
     MethodCategories("lmpoly_methods"),
     PromptTemplates("prompts"),
     AccuracyTable("base_accs"),
-    # Every method; a table a model, qa_<label>, comes by the study's models
+    # Every method; a table a model, qa_<label>, comes by the study's models, qa_mean_prr_1 by its further rejections
     MethodTable("qa_mean_prr", columns="models"),
     MethodTable(
         "topbeam_scoring",
@@ -132,8 +133,17 @@ def exhibit(label: str, study: Study) -> Exhibit:
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    """The list, and the table of each of the study's models."""
+    """The list, the table of each of the study's models, and that of the means of PRR to each further rejection."""
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
     ]
-    return {item.label: item for item in (*EXHIBITS, *by_model)}
+    by_rejection = [
+        MethodTable(
+            f"qa_mean_prr_{limit:g}",
+            columns="models",
+            what=f"PRR (higher is better) to a rejection of {limit:g} instead of {study.evaluation.max_rejection[0]:g}",
+            metric=prr_to(limit),
+        )
+        for limit in study.evaluation.max_rejection[1:]
+    ]
+    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection)}

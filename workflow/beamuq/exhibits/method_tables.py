@@ -58,7 +58,7 @@ class MethodTable(TableExhibit):
         recipe = study.main.recipe
         if missing := [method for method in self.methods if method not in study.scoring[recipe].methods]:
             raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{recipe}.methods")
-        if self.metric not in study.evaluation.metrics:
+        if self.metric.partition("@")[0] not in study.evaluation.metrics:
             raise BeamUQError(f"needs {self.metric}; add it to evaluation.metrics")
         if self.answer_source not in study.answer_source:
             raise BeamUQError(f"needs the top beam scored; add {self.answer_source} to answer_source")
@@ -144,7 +144,7 @@ class MethodTable(TableExhibit):
 
     def _sentences(self, study: Study, cells: dict[str, list[str]]) -> list[str]:
         found = list(self.sentences)
-        if self.metric != "PRR":
+        if not self.metric.startswith("PRR"):
             found.append(f"Incorrect answers ({study.quality.title} ≤ {study.quality.threshold}) are the positives.")
         if self.cross_encoder:
             found.append(f"Everything but the similarity is as with {study.scorers[study.main.scorer].title}.")

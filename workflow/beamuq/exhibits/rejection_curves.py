@@ -51,7 +51,7 @@ class RejectionCurvesFigure(FigureExhibit):
                 f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
                 f"{captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random orders. "
                 f"{dataset}, {model}, n = {len(found.quality)} questions.",
-                f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection:g}, the vertical line.",
+                f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection[0]:g}, the vertical line.",
                 f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
                 exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
             ],
@@ -64,7 +64,7 @@ class RejectionCurvesFigure(FigureExhibit):
             title,
             caption,
             data,
-            lambda: _draw(title, note, data, study.evaluation.max_rejection, len(found.quality)),
+            lambda: _draw(title, note, data, study.evaluation.max_rejection[0], len(found.quality)),
         )
 
 
