@@ -234,9 +234,9 @@ def test_an_unknown_machine_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["models_root", "datasets_root"])
-@pytest.mark.parametrize("place", ["/big disk/models", "it's", "$HOME/models", "~nobody-of-this-name/models", ""])
+@pytest.mark.parametrize("place", ["$HOME/models", "~nobody-of-this-name/models", ""])
 def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place: str) -> None:
-    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path of letters") as error:
+    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path with") as error:
         load_machine({key: place})
     assert "\n" not in str(error.value)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from beamuq.config_errors import StrictModel, validated
-from beamuq.yaml_field_types import FROM_HOME, PLAIN_PATH
+from beamuq.yaml_field_types import EXPANDED, FROM_HOME
 
 
 class Machine(StrictModel):
@@ -19,10 +19,10 @@ class Machine(StrictModel):
         str | None, Field(description="local datasets in the hub's schema; null: the hub"), FROM_HOME
     ] = None
     models_root: Annotated[
-        str, Field(min_length=1, description="where fetched models are kept"), PLAIN_PATH, FROM_HOME
+        str, Field(min_length=1, description="where fetched models are kept"), EXPANDED, FROM_HOME
     ] = "resources/models"
     datasets_root: Annotated[
-        str, Field(min_length=1, description="where fetched datasets are kept"), PLAIN_PATH, FROM_HOME
+        str, Field(min_length=1, description="where fetched datasets are kept"), EXPANDED, FROM_HOME
     ] = "resources/datasets"
     cache_root: Annotated[
         str, Field(min_length=1, description="pairs scored before, shared by jobs and studies"), FROM_HOME

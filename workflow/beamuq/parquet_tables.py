@@ -325,11 +325,17 @@ def atomic(path: Path) -> Iterator[Path]:
             yield temporary
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            temporary.chmod(0o644)
+            temporary.chmod(0o666 & ~umask())  # a temporary file is its owner's alone
             temporary.replace(path)
         finally:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def umask() -> int:
+    """What this process takes from the permissions of new files and folders."""
+    os.umask(current := os.umask(0o077))
+    return current
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ def stamped_in_the_future(folders: Sequence[Path], now: float) -> list[str]:
     if not ahead:
         return []
     first = f"{len(ahead)} files are stamped in the future (first: {ahead[0]})"
-    where = " ".join(str(folder) for folder in folders if folder.is_dir())
+    where = shlex.join(str(folder) for folder in folders if folder.is_dir())
     return [
         f"  clock: {first}; jobs that read them run and then fail, and changes before them go unnoticed. Mend it: "
         f"find {where} -newermt now -exec touch -d 1980-01-01 {{}} +"

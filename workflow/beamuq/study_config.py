@@ -28,6 +28,7 @@ from beamuq.yaml_field_types import (
     Name,
     Positive,
     each_once,
+    for_snakemake,
     from_home,
     one_of,
     one_or_more,
@@ -472,10 +473,14 @@ def study_path(name: str) -> Path:
     Raises
     ------
     BeamUQError
-        If there is no such file, or its name would not do as a folder's in the commands of the rules.
+        If there is no such file, its name would not do as a folder's in the commands of the rules, or the path to it
+        would not do in Snakemake.
     """
     own = "/" in name or name.endswith((".yaml", ".yml"))
-    path = Path(from_home(name)) if own else Path(os.path.relpath(STUDIES / f"{name}.yaml"))
+    try:
+        path = Path(from_home(name) if own else for_snakemake(os.path.relpath(STUDIES / f"{name}.yaml")))
+    except ValueError as error:
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name, ensure_ascii=False)}: {error}") from error
     if not path.is_file():
         there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
         fix = hint(name, there, ", or a path to your own file")

@@ -49,11 +49,19 @@ def each_once(items: list[Any]) -> list[Any]:
 
 
 def from_home(place: Any) -> Any:
-    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell; refused as by :func:`for_snakemake`."""
     if not isinstance(place, str):
         return place
     kind = "folder:" if place.startswith("folder:") else ""
-    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps any other path as written)
+    return kind + for_snakemake(os.path.expanduser(place.removeprefix(kind)))  # noqa: PTH111  (keeps others as written)
+
+
+def for_snakemake(path: str) -> str:
+    """The same path. Raises ValueError if it holds a sign that Snakemake reads in the names of a rule's files."""
+    if found := re.search("[{}<>\n\r]", path):
+        told = "Snakemake takes {}, <> and line breaks in a path for its own; every other character is possible"
+        raise ValueError(f"holds {found[0]!r}: {told}; rename the folder, or name another")
+    return path
 
 
 def one_or_more(kind: Any) -> Any:
@@ -66,5 +74,4 @@ def one_or_more(kind: Any) -> Any:
 T = TypeVar("T")
 Distinct = Annotated[list[T], AfterValidator(each_once), Field(json_schema_extra={"uniqueItems": True})]
 FROM_HOME = BeforeValidator(from_home)
-# The commands that fetch name these bare: to quote them there would change the commands, so fetch and decode all again.
-PLAIN_PATH = shaped(r"[\w@%+=:,./-]+", "a path of letters, digits and @%+=:,./_- only")
+EXPANDED = shaped(r"[^$~][^$]*", "a path with nothing left for a shell to put in: no $NAME, no ~name")

@@ -36,15 +36,16 @@ configfile: "config.yaml"
 try:
     plan = Plan.load(config)
     snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
+    snakemake_command.check_folders(
+        *profile_folders, bool(workflow.deployment_settings.deployment_method)
+    )
+    # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
+    # alike. No job asks the hub: only the steps that fetch lift this, for themselves.
+    shell.prefix(plan.shell_prefix(Path(workflow.basedir) / "workflow"))
 except (BeamUQError, OSError, MemoryError) as error:
     refuse(error)
 
 paths = plan.paths
-
-
-# The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node alike.
-# No job asks the hub: only the steps that fetch lift this, for themselves.
-shell.prefix(plan.shell_prefix(Path(workflow.basedir) / "workflow"))
 
 
 started = time.monotonic()

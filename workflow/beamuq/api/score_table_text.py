@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
+from beamuq.exhibits.exhibit_types import csv_text
+
 FORMATS = ("markdown", "csv", "jsonl")
 
 
 def render(scores: pd.DataFrame, form: str) -> str:
     """A score table as ``markdown``, ``csv`` or ``jsonl``; a missing value is empty, in JSON ``null``."""
     if form == "csv":
-        return str(scores.to_csv(index=False))
+        return csv_text(scores)
     if form == "jsonl":
         return str(scores.to_json(orient="records", lines=True, force_ascii=False))
     shown = scores.assign(value=[number(value) for value in scores["value"]])

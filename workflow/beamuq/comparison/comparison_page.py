@@ -12,6 +12,7 @@ import pandas as pd
 from beamuq.comparison import beam_minus_multinomial, number_statuses
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.exhibits import captions, markdown_table
+from beamuq.exhibits.exhibit_types import csv_text
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.study_config import Study
 
@@ -36,7 +37,7 @@ class Comparison:
 def contents(found: Comparison, forest: str) -> dict[str, str]:
     """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
     frames = {"csv": found.cells, "formulations": found.formulations, "claims": found.claims}
-    unrounded = {name: str(frame.to_csv(index=False, lineterminator="\n")) for name, frame in frames.items()}
+    unrounded = {name: csv_text(frame) for name, frame in frames.items()}
     return unrounded | {"summary": summary(found), "markdown": markdown(found), "html": html(found, forest)}
 
 
@@ -65,7 +66,7 @@ def markdown(found: Comparison) -> str:
     sections = [_by_table(found.cells), *_sections(found, "")]
     if len(differing):
         sections.insert(1, _section("Cells that differ", [], _shown_cells(differing)))
-    lines = [f"# {_title(found)}", "", *(f"{sentence}\n" for sentence in _opening(found))]
+    lines = [f"# {markdown_table.escape(_title(found))}", "", *(f"{sentence}\n" for sentence in _opening(found))]
     for section in sections:
         lines += [f"## {section.heading}", ""] if section.heading else []
         lines += [*(f"{sentence}\n" for sentence in section.sentences), *_markdown_table(section), ""]

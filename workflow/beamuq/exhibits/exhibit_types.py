@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 VALUE_COLUMNS = ("table", "model", "dataset", "metric", "method", "variant", "setting", "value", "std")
 CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
+_FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # the wide ones too, in some languages
+_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
 
 
@@ -173,7 +176,7 @@ class BuiltTable:
 
     def csv(self) -> str:
         """The long frame: every value unrounded (shortest text that reads back the same), undefined ones empty."""
-        return self.values[list(CSV_COLUMNS)].to_csv(index=False, lineterminator="\n")
+        return csv_text(self.values[list(CSV_COLUMNS)])
 
     @property
     def letters(self) -> dict[str, str]:
@@ -196,6 +199,23 @@ class BuiltFigure:
     caption: str
     data: pd.DataFrame
     draw: Callable[[], matplotlib.figure.Figure]
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A frame as CSV in which no text is a formula: spreadsheets run a cell that begins with =, +, - or @.
+
+    An apostrophe before such a text makes them show it. A carriage return, which would end a row, becomes a line break.
+    Numbers, those written as texts among them, and all other texts stay as they are.
+    """
+    cells = {name: pd.Series(map(_inert, frame[name]), frame.index, frame[name].dtype) for name in frame}
+    return pd.DataFrame(cells, columns=frame.columns).to_csv(index=False, lineterminator="\n")
+
+
+def _inert(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    begins = "'" if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else ""
+    return begins + value.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def long_frame(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

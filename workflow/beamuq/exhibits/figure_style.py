@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq import parquet_tables
-from beamuq.exhibits.exhibit_types import BuiltFigure
+from beamuq.exhibits.exhibit_types import BuiltFigure, csv_text
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -215,6 +215,6 @@ def save(built: BuiltFigure, *, pdf: Path, svg: Path, png: Path, csv: Path, capt
             with parquet_tables.atomic(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata[kind])
     with parquet_tables.atomic(csv) as temporary:
-        built.data.to_csv(temporary, index=False, lineterminator="\n")
+        temporary.write_text(csv_text(built.data), encoding="utf-8", newline="")
     with parquet_tables.atomic(caption) as temporary:
         temporary.write_text(built.caption + "\n", encoding="utf-8")

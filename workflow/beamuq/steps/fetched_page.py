@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from beamuq import parquet_tables
 from beamuq.cost.download_sizes import FetchedSource, fetched_sources
+from beamuq.exhibits.markdown_table import escape, line
 from beamuq.models.hub_download import readable
 from beamuq.plan.job_types import FetchedPageJob, MachineOptions
 from beamuq.plan.study_on_machine import Plan
@@ -19,15 +20,12 @@ def run(job: FetchedPageJob, machine: MachineOptions) -> None:  # noqa: ARG001  
 
 def page(title: str, held: Sequence[FetchedSource]) -> str:
     """The fetched_sources as a table of GitHub's Markdown, with their sum."""
-    rows = [
-        ("for", "source", "revision", "size", "licence", "gated"),
-        ("---", "---", "---", "---:", "---", "---"),
-        *((one.use, one.source, one.revision[:12], readable(one.size), one.licence, one.gated) for one in held),
-    ]
-    body = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
+    names, sides = ("for", "source", "revision", "size", "licence", "gated"), ("---",) * 3 + ("---:",) + ("---",) * 2
+    rows = [(one.use, one.source, one.revision[:12], readable(one.size), one.licence, one.gated) for one in held]
+    body = "\n".join([line(names), line(sides), *(line(map(escape, row)) for row in rows)])
     total = readable(sum(one.size for one in held))
     return (
-        f"# What “{title}” is made of\n\n{body}\n\n{total} on this disk. Licences are those that the packages and the "
-        "hub's cards name; for datasets the study's own word stands first. `unknown`: nobody named one, so ask the "
-        "owner before you pass anything on.\n"
+        f"# What “{escape(title)}” is made of\n\n{body}\n\n{total} on this disk. "
+        "Licences are those that the packages and the hub's cards name; for datasets the study's own word stands "
+        "first. `unknown`: nobody named one, so ask the owner before you pass anything on.\n"
     )

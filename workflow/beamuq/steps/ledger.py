@@ -10,6 +10,7 @@ from beamuq import parquet_tables
 from beamuq.cost.measured_jobs import LedgerRow, gaps, ledger_rows, measured_jobs
 from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.exhibit_types import csv_text
 from beamuq.html_pages import DASH, PageSection, sections_page
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import LedgerJob, MachineOptions
@@ -43,7 +44,7 @@ def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     study = read_study(job.study)
     tables = Grid(study).measured
     rows = ledger_rows(measured_jobs(job.study.parent, tables), tables)
-    parquet_tables.write_text(job.csv, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+    parquet_tables.write_text(job.csv, csv_text(pd.DataFrame(rows)))
     parquet_tables.write_text(job.markdown, markdown(rows))
     opening = [captions.DEMO_WARNING] if study.demo else []
     section = PageSection("By rule", _shown(rows), gaps(rows), notes=SENTENCES)

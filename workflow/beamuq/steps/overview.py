@@ -9,6 +9,7 @@ from typing import Any
 from beamuq import parquet_tables
 from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study, settings_of
+from beamuq.exhibits.exhibit_types import csv_text
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.plan.cells_of_a_study import Grid
@@ -68,7 +69,7 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
         job.html, sections_page(captions.titled(study, study.title), [*opening, hashes], sections)
     )
     for path, frame in ((job.csv, counts), (job.listed, listed)):
-        parquet_tables.write_text(path, frame.to_csv(index=False, lineterminator="\n"))
+        parquet_tables.write_text(path, csv_text(frame))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
