@@ -60,7 +60,7 @@ def for_snakemake(path: str) -> str:
     """The same path. Raises ValueError if it holds a sign that Snakemake reads in the names of a rule's files."""
     if found := re.search("[{}<>\n\r]", path):
         told = "Snakemake takes {}, <> and line breaks in a path for its own; every other character is possible"
-        raise ValueError(f"holds {found[0]!r}: {told}; rename the folder, or name another")
+        raise ValueError(f"holds {found[0]!r}: {told}; rename the file or folder, or name another")
     return path
 
 
