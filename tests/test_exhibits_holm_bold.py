@@ -19,7 +19,7 @@ from beamuq.exhibits.read_evaluation import Measured
 
 RESAMPLES = 2000
 FEW = exhibits_study.study()
-STUDY = exhibits_study.study(evaluation={"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "resamples": RESAMPLES})
+STUDY = exhibits_study.study(evaluation=exhibits_study.CONTENT["evaluation"] | {"resamples": RESAMPLES})
 TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
