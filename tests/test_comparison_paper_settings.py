@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from beamuq.comparison import claims, errata
+from beamuq.comparison.decisions import decisions_behind, other_template
 from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
 from beamuq.comparison.tolerances_and_families import FOLDER, read_rules
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.read_evaluation import Key
-from beamuq.study_config import STUDIES, Study, load_study
+from beamuq.methods.registry import METHODS
+from beamuq.parquet_tables import file_sha256
+from beamuq.strategy_names import KINDS
+from beamuq.study_config import PROMPTS, STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Measurement("gemma-3-4b-base", ("coqa",), "main", scorer="nli", method="Dissimilarity")
@@ -138,8 +142,9 @@ def with_setting(path: str, value: object) -> Study:
 
 def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> None:
     """A new setting of a study is compared, unless tolerances_and_families.yaml says why it is harmless."""
-    compared = compared_paths(frozenset(RULES.harmless))
-    assert set(setting_paths()) == {*compared, *RULES.harmless}
+    compared = compared_paths(RULES.decided.paths.union(RULES.harmless))
+    assert set(setting_paths()) == {*compared, *RULES.harmless, *RULES.decided.paths}
+    assert not RULES.decided.paths & RULES.harmless.keys()
     assert not {*compared} & {*RULES.harmless}
     assert all(RULES.harmless.values())
     for part, settings in PAPER.items():
@@ -149,7 +154,7 @@ def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> N
 PAPER = {  # by hand: what makes a measurement the paper's
     "models": {"*.source", "*.style", "*.enable_thinking"},
     "datasets.*": {"adapter", "source", "config", "split", "few_shot_split", "few_shot", "max_new_tokens"},
-    "recipes.*": {"sample.size", "beam.length_penalty", "beam.early_stopping", "diverse.size", "hybrid.size"},
+    "recipes.*": {"sample.size", "diverse.size", "hybrid.size"},
     "scorers.*": {"kind", "source", "proxy_for"},
     "quality": {"metric", "source", "backbone", "threshold", "proxy_for"},
     "main": {"sample", "beam", "num_candidates", "alpha", "epsilon"},
@@ -213,8 +218,6 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("newline_stops", False),
-        ("merge_stop_tokens", True),
         ("models/gemma-3-4b-base/source", "hub:google/gemma-3-1b-pt"),
         ("models/gemma-3-4b-base/style", "instruct"),
         ("models/gemma-3-4b-base/enable_thinking", True),
@@ -225,7 +228,6 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
         ("datasets/coqa/few_shot_split", "validation"),
         ("datasets/coqa/max_new_tokens", 30),
         ("datasets/triviaqa/few_shot", 4),
-        ("recipes/pool/beam/early_stopping", True),  # main's own is named in main.beam too
         ("quality/source", "hub:yzha/AlignScore/AlignScore-base.ckpt"),
         ("quality/backbone", "hub:FacebookAI/roberta-base"),
         ("quality/proxy_for", "AlignScore"),
@@ -286,7 +288,6 @@ def test_the_scorer_of_relevance_affects_sar_alone(change: tuple[str, object]) -
         ("main/num_candidates", 5, CANDIDATES, ACCURACY),
         ("main/epsilon", 0.1, COQA, CANDIDATES),
         ("scorers/nli/proxy_for", "DeBERTa", COQA, CANDIDATES),
-        ("newline_stops", False, ACCURACY, None),
         (
             "recipes/strategies/diverse/size",
             20,
@@ -307,3 +308,71 @@ def test_a_setting_affects_the_rows_that_it_changes(
     of = with_setting(path, value)
     assert incomparable(of, RULES, affected)
     assert not_affected is None or not incomparable(of, RULES, not_affected)
+
+
+BEAM = replace(COQA, variant="beamsearch")
+FLOAT32 = frozenset({"float32"})
+
+
+def release_like() -> Study:
+    """The paper's study with generate's defaults for beams, and endings merged."""
+    content = study().model_dump(mode="json")
+    content["merge_stop_tokens"] = True
+    content["recipes"]["main"]["beam"] |= {"length_penalty": 1.0, "early_stopping": False}
+    content["main"]["beam"] = "beam M=10 length_penalty=1.0 early_stopping=False"
+    return study(**content)
+
+
+def test_what_print_does_not_state_may_differ_and_is_told() -> None:
+    """It was refused as "not the paper's", though print states neither."""
+    of = release_like()
+    assert not incomparable(of, RULES, BEAM)
+    behind = decisions_behind(of, RULES, BEAM, FLOAT32)
+    search = "beam search (recipes.main.beam.length_penalty is 1.0, recipes.main.beam.early_stopping is False)"
+    assert {search, "ending (merge_stop_tokens is True)"} <= behind.keys()
+    assert {"beam search", "ending"} <= decisions_behind(study(), RULES, BEAM, FLOAT32).keys()
+    assert not any(name.startswith("beam search") for name in decisions_behind(of, RULES, COQA, FLOAT32))
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "told"),
+    [
+        (FLOAT32, None),
+        (frozenset({"bfloat16", "float32"}), "precision (bfloat16)"),
+        (frozenset(), "precision (not known)"),
+    ],
+)
+def test_what_models_ran_in_is_a_decision_where_it_is_not_the_release_s(dtypes: frozenset[str], told: str) -> None:
+    behind = decisions_behind(study(), RULES, COQA, dtypes)
+    assert [name for name in behind if name.startswith("precision")] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("of", "there", "absent"),
+    [
+        (replace(COQA, method="PTrue"), {"P(True)", "greedy answer", "rejection"}, {"SAR", "sampling", "beam search"}),
+        (replace(COQA, variant="multinomial"), {"sampling", "similarity"}, {"beam search", "top beam"}),
+        (replace(BEAM, answer_source="top_beam"), {"top beam", "beam search"}, {"greedy answer", "sampling"}),
+        (replace(BEAM, setting="hybrid B=3"), {"remainder draws"}, {"repeated diverse beams"}),
+        (replace(COQA, metric="ROC-AUC"), {"ties"}, {"rejection"}),
+        (ACCURACY, {"quality", "prompts"}, {"ties", "texts", "similarity"}),
+    ],
+)
+def test_a_number_rests_on_the_decisions_that_concern_it(of: Measurement, there: set[str], absent: set[str]) -> None:
+    behind = decisions_behind(study(), RULES, of, FLOAT32)
+    assert there <= behind.keys()
+    assert not absent & behind.keys()
+
+
+def test_every_decision_names_methods_and_settings_that_there_are() -> None:
+    for decision in RULES.decided.decisions:
+        assert {*decision.of.methods} <= METHODS.keys()
+        assert {*decision.of.settings} <= {*KINDS}
+        assert {*decision.paths} <= {*setting_paths()}
+
+
+def test_templates_are_those_declared_and_another_is_not_comparable() -> None:
+    used = {name: file_sha256(PROMPTS / name) for name in RULES.decided.templates}
+    assert used == RULES.decided.templates
+    assert not other_template(study(), RULES, COQA, {"coqa": used["base/coqa.txt"]})
+    assert "base/coqa.txt" in other_template(study(), RULES, COQA, {"coqa": "0" * 64})

@@ -20,9 +20,11 @@ from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compare_with_print, compared
 from beamuq.comparison.comparison_page import Comparison
 from beamuq.comparison.files_held_against_print import needed_files
-from beamuq.comparison.measured_results import mean_and_std
+from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.tolerances_and_families import DECLARED_FILES
 from beamuq.errors import BeamUQError
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.parquet_tables import Artifact
 from run_job import run_job
 from simulated_paper_run import PRINTED, RESAMPLES, RULES, one_model, read, results, study, write
 
@@ -335,6 +337,32 @@ def test_a_spread_knows_groups() -> None:
     stories = [str(i // 5) for i in range(20)]
     assert mean_and_std(values, alone) == (0.5, pytest.approx(0.5 / np.sqrt(19)))
     assert mean_and_std(values, stories) == (0.5, pytest.approx(0.5 / np.sqrt(3)))
+
+
+def test_what_models_ran_in_and_the_prompts_template_are_read_beside_the_results(tmp_path: Path) -> None:
+    of = study()
+    main = {"dataset": "coqa", "model": "gemma-3-4b-base", "recipe": "main"}
+    evaluation = Artifact("evaluation", **main, scorer="nli")
+    assert MeasuredResults(of, Inputs({}), [], tmp_path).dtypes([evaluation]) == frozenset()
+    files = {
+        Artifact("candidates", **main): {"dtype": "bfloat16"},
+        Artifact("similarity", **main, scorer="nli"): {"dtype": "float32"},
+        Artifact("prompts", "coqa", style="base"): {"template_sha256": "0" * 64},
+    }
+    for artifact, made in files.items():
+        parquet_tables.write(tmp_path / artifact.path, artifact.kind, [], cell=artifact.cell, provenance=made)
+    results = MeasuredResults(of, Inputs({}), [], tmp_path)
+    assert results.dtypes([evaluation]) == {"bfloat16", "float32"}
+    assert results.templates("gemma-3-4b-base", ["coqa", "triviaqa"]) == {"coqa": "0" * 64}
+
+
+def test_every_status_names_the_decisions_behind_it(replication: Comparison) -> None:
+    held = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
+    assert held["our_decisions"].str.startswith("prompts; questions; ending").all()
+    assert held["our_decisions"].str.contains(r"precision \(not known\)").all()
+    page = comparison_page.markdown(replication)
+    assert "decisions of ours beside what print states" in page
+    assert all(decision.about in page.replace("\\", "") for decision in RULES.decided.decisions)
 
 
 def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:

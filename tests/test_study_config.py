@@ -152,8 +152,9 @@ def test_shipped_studies_are_valid(name: str) -> None:
 
 def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     demo, paper = load_study(STUDIES / "demo.yaml"), load_study(STUDIES / "paper.yaml")
-    assert demo.recipes == paper.recipes
-    assert {entry.recipe for entry in demo.grid} == set(paper.recipes)
+    # `released` explains differences from print, and a demo is held against nothing
+    assert demo.recipes == {name: recipe for name, recipe in paper.recipes.items() if name != "released"}
+    assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
 
 
 @pytest.mark.parametrize(("written", "read"), [(0.4, [0.4]), (1, [1.0]), ([0.5, 1], [0.5, 1.0])])

@@ -201,6 +201,15 @@ class Recipe(StrictModel):
         names += [custom.strategy for custom in self.custom or ()]
         return [*names, strategy_names.SHIPPED] if self.shipped else names
 
+    def decoded(self, strategy: str) -> str | None:
+        """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.
+
+        So a recipe that departs from the exact search (D3, beam search) is scored as the main one is.
+        """
+        kind, options = strategy_names.parse(strategy)
+        name = strategy_names.beam_of_width(self.strategies(), int(options["M"])) if kind == "beam" else strategy
+        return name if name in self.strategies() else None
+
     def samples(self) -> list[str]:
         """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
         return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
@@ -442,7 +451,7 @@ class Study(StrictModel):
                 f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
                 f"({decoded.sample.size}); lower it or raise that one"
             )
-        if not {strategy_of(name, self.main.beam) for name in self.answer_source} & {*decoded.strategies()}:
+        if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
             raise ValueError(
                 f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
             )

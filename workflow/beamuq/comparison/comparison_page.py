@@ -65,7 +65,7 @@ def markdown(found: Comparison) -> str:
     differing = found.cells[found.cells["status"] == "differs"]
     sections = [_by_table(found.cells), *_sections(found, "")]
     if len(differing):
-        sections.insert(1, _section("Cells that differ", [], _shown_cells(differing)))
+        sections.insert(1, _section("Cells that differ", [], _shown_cells(differing, found.rules)))
     lines = [f"# {markdown_table.escape(_title(found))}", "", *(f"{sentence}\n" for sentence in _opening(found))]
     for section in sections:
         lines += [f"## {section.heading}", ""] if section.heading else []
@@ -76,8 +76,9 @@ def markdown(found: Comparison) -> str:
 def html(found: Comparison, forest: str) -> str:
     """One page, nothing loaded: the summary, ``forest`` (an SVG document) and every printed number, folded by table."""
     folded = [
-        _section("", [], _shown_cells(part.drop(columns="table")), folded=True, summary=f"{table}: {_told(part)}")
+        _section("", [], _shown_cells(part.drop(columns="table"), found.rules), folded=True, summary=told)
         for table, part in found.cells.groupby("table", sort=False)
+        for told in (f"{table}: {_told(part)}",)
     ]
     provenance = PageSection("Provenance", notes=[f"{name}: {value}" for name, value in _hashes(found)])
     sections = [_by_table(found.cells), *_sections(found, forest), PageSection("Every printed number"), *folded]
@@ -97,6 +98,12 @@ def _opening(found: Comparison) -> list[str]:
         ]
     decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
     arbitrary = found.cells["setting"].map(found.rules.arbitrary).dropna()
+    held = found.cells[found.cells["status"].isin(["agrees", "differs"])]
+    rest_on = held["our_decisions"].map(lambda names: len(names.split("; ")) if names else 0)
+    resting = (
+        f"Each of these {decided:,} rests on {rest_on.min()} to {rest_on.max()} decisions of ours beside what print "
+        "states: one that agrees replicates print only together with them, and one that differs may differ by them."
+    )
     return [
         f"{len(found.cells):,} printed numbers: "
         + ", ".join(f"{count:,} {status}" for status, count in _counts(found.cells).items())
@@ -105,6 +112,7 @@ def _opening(found: Comparison) -> list[str]:
         "cells share questions, so that count scatters more than that of independent ones.",
         f"{len(arbitrary)} printed numbers are of a setting that no run can be held against: "
         f"{'; '.join(arbitrary.unique())}.",
+        *([resting] if decided else []),
         f"A cell agrees if |z| < {rules.z:g}, z = difference / √(our s² + printed s²). A printed ± that is absent or "
         "in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their difference "
         "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
@@ -167,8 +175,39 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
             found.errata,
         ),
+        _section(
+            "What print does not state",
+            [
+                "Settings as in the official release, where print is silent, and our decisions, where print is silent "
+                "or unclear and the release does otherwise, or nobody can know. The tables of numbers name them by "
+                "number; a study may set those with a path otherwise, and its numbers then say so. What is not here "
+                "is stated in print."
+            ],
+            _decisions(found),
+        ),
     ]
     return sections
+
+
+def _decisions(found: Comparison) -> pd.DataFrame:
+    rows = found.rules.decided.decisions
+    columns = {"release": "release_decisions", "ours": "our_decisions"}
+    held = found.cells[found.cells["status"].isin(["agrees", "differs"])]
+    counts = [sum(_rests_on(row.id, names) for names in held[columns[row.source]]) for row in rows]
+    return pd.DataFrame(
+        {
+            "number": range(1, len(rows) + 1),
+            "decision": [row.id for row in rows],
+            "source": ["as in the release" if row.source == "release" else "our decision" for row in rows],
+            "what": [row.about for row in rows],
+            "settings": [", ".join(row.paths) for row in rows],
+            "numbers that agree or differ": counts,
+        }
+    )
+
+
+def _rests_on(decision: str, names: str) -> bool:
+    return any(name.partition(" (")[0] == decision for name in names.split("; "))
 
 
 def _families(found: Comparison) -> str:
@@ -209,7 +248,14 @@ def _by_table(cells: pd.DataFrame) -> PageSection:
     return _section("", [], pd.DataFrame(rows))
 
 
-def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
+def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
+    numbers = {decision.id: str(number) for number, decision in enumerate(rules.decided.decisions, start=1)}
+
+    def numbered(names: str) -> str:
+        """``prompts; beam search (…)`` → ``1, 6 (…)``."""
+        parts = (name.partition(" (") for name in names.split("; ") if name)
+        return ", ".join(numbers[decision] + blank + departure for decision, blank, departure in parts)
+
     interval = [
         f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in zip(part["low"], part["high"], strict=True)
     ]
@@ -217,7 +263,10 @@ def _shown_cells(part: pd.DataFrame) -> pd.DataFrame:
     before = [name for name in number_statuses.COLUMNS[:7] if name in part and (part[name] != "").any()]
     shown = part[[*before, "printed", "value"]].assign(interval=interval)
     behind = part[["n", "difference", "z", "detectable"]].assign(status=status, errata=part["errata"])
-    return pd.concat([shown, behind], axis=1)
+    if (part["nearest_arm"] != "").any():
+        behind = behind.assign(**{"nearest arm": part["nearest_arm"]})
+    resting = {"ours": part["our_decisions"].map(numbered), "release": part["release_decisions"].map(numbered)}
+    return pd.concat([shown, behind.assign(**resting)], axis=1)
 
 
 def _hashes(found: Comparison) -> list[tuple[str, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from beamuq.evaluation import bootstrap, intervals
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, stored
-from beamuq.parquet_tables import Artifact
+from beamuq.parquet_tables import Artifact, read_footer
 from beamuq.study_config import Study
 
 Floats = NDArray[np.float64]
@@ -34,10 +36,10 @@ class MeasuredCell(Measurements):
 
 
 class MeasuredResults:
-    """What was run. ``present``: the files that are there."""
+    """What was run. ``present``: the files that are there; ``folder``: theirs."""
 
-    def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact]) -> None:
-        self.study, self.inputs, self.present = study, inputs, frozenset(present)
+    def __init__(self, study: Study, inputs: Inputs, present: Sequence[Artifact], folder: Path | None = None) -> None:
+        self.study, self.inputs, self.present, self.folder = study, inputs, frozenset(present), folder
         self._cells: dict[Artifact, MeasuredCell] = {}
 
     @classmethod
@@ -50,7 +52,34 @@ class MeasuredResults:
             If a file is missing, unreadable, or of another cell, study or run.
         """
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
-        return cls(study, Inputs.read(folder, present, study), present)
+        return cls(study, Inputs.read(folder, present, study), present, folder)
+
+    def dtypes(self, measured: Sequence[Artifact]) -> frozenset[str]:
+        """What the models behind evaluations or qualities ran in; empty where the candidates are not beside them."""
+        found: set[str] = set()
+        for of in measured:
+            cell, metric = (of.dataset, of.model, of.recipe), self.study.quality.metric
+            candidates = self._made(Artifact("candidates", *cell))
+            if candidates is None:
+                return frozenset()
+            further = [Artifact("quality", *cell, metric=metric)]
+            if of.kind == "evaluation":
+                further += [Artifact("similarity", *cell, scorer=of.scorer), Artifact("statistics", *cell)]
+            facts = [candidates, *(made for made in map(self._made, further) if made)]
+            found |= {str(made["dtype"]) for made in facts if "dtype" in made}
+        return frozenset(found)
+
+    def templates(self, model: str, datasets: Sequence[str]) -> dict[str, str]:
+        """sha256 of the template of each dataset's prompts, where these are beside the results."""
+        style = self.study.models[model].style
+        made = {dataset: self._made(Artifact("prompts", dataset, style=style)) for dataset in datasets}
+        return {dataset: str(facts["template_sha256"]) for dataset, facts in made.items() if facts}
+
+    @cache  # noqa: B019  (one comparison reads one set of results)
+    def _made(self, artifact: Artifact) -> dict[str, Any] | None:
+        """The provenance in a file's footer; None where there is no such file."""
+        path = self.folder / artifact.path if self.folder else None
+        return read_footer(path).provenance if path and path.is_file() else None
 
     def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         """A cell's measurements with their replicates, or None where they were not run."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from beamuq.comparison import detectable_difference
+from beamuq.comparison.decisions import decisions_behind, other_template
 from beamuq.comparison.errata import ErrataLedger, errata_of
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import MEAN, MeasuredPlace, PrintedNumber, RowKey, measured_place
-from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq.comparison.release_like_arms import nearest_arm
+from beamuq.comparison.tolerances_and_families import ComparisonRules, DecisionSource
 from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
@@ -24,17 +26,22 @@ NOT_COMPARABLE = "not comparable"
 COLUMNS = [
     *RowKey._fields,
     *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
-    *("status", "reason", "errata"),
+    *("status", "reason", "errata", "our_decisions", "release_decisions", "nearest_arm"),
 ]
 
 
 @dataclass(frozen=True)
 class OurMeasurement:
-    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable."""
+    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable.
+
+    ``behind``: the decisions that it rests on, beside what print states; ``place``: where it was measured.
+    """
 
     measured: Measured | None
     reason: str
     paper_n: int
+    behind: Mapping[str, DecisionSource] = field(default_factory=dict)
+    place: MeasuredPlace | None = None
 
 
 def compare(
@@ -108,7 +115,27 @@ def _held_against_print(
         (NOT_COMPARABLE, DEMO) if demo else _status(our, wrong.get(row.key, ()), z, rules)
         for our, row, z in zip(ours, rows, frame["z"], strict=True)
     ]
-    return frame.assign(status=[status for status, _ in statuses], reason=[reason for _, reason in statuses])
+    return frame.assign(
+        status=[status for status, _ in statuses],
+        reason=[reason for _, reason in statuses],
+        our_decisions=[_decisions(our, "ours") for our in ours],
+        release_decisions=[_decisions(our, "release") for our in ours],
+        nearest_arm=[
+            _nearest_arm(results, our, row, spread) if status == "differs" else ""
+            for our, row, (status, _) in zip(ours, rows, statuses, strict=True)
+        ],
+    )
+
+
+def _nearest_arm(results: MeasuredResults, ours: OurMeasurement, row: PrintedNumber, spread: set[RowKey]) -> str:
+    if ours.place is None or ours.measured is None or ours.measured.std is None:
+        return ""
+    std = row.std if row.std is not None and row.key not in spread else ours.measured.std
+    return nearest_arm(results, ours.place, ours.measured, row.value, std)
+
+
+def _decisions(ours: OurMeasurement, source: DecisionSource) -> str:
+    return "; ".join(name for name, found in ours.behind.items() if found == source)
 
 
 def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
@@ -134,9 +161,13 @@ def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formula
         metric=key.metric,
         method=key.method,
         setting=key.setting,
+        variant=key.variant,
+        answer_source=table.answer_source,
     )
     reason = rules.arbitrary.get(key.setting) or incomparable(results.study, rules, of)
-    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes))
+    reason = reason or other_template(results.study, rules, of, results.templates(key.model, datasets))
+    behind = decisions_behind(results.study, rules, of, results.dtypes(found.files))
+    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes), behind, found)
 
 
 def _measured(results: MeasuredResults, found: MeasuredPlace, formulation: str) -> tuple[Measured, list[int]] | str:

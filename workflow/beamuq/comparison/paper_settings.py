@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.methods.score_all_methods import SPECTRAL
+from beamuq.strategy_names import parse
 from beamuq.study_config import Study
 
 AT_LEAST = "recipes.*.sample.size"  # the first ``main.num_candidates`` of them are looked at
@@ -25,7 +26,8 @@ class Measurement:
     """What is held against print.
 
     ``part``: what is looked at, candidates alone, the answers' accuracy, or scores; ``scorer``: the study's similarity
-    behind scores, ``role`` which of the paper's it stands for; ``method`` empty: any but SAR.
+    behind scores, ``role`` which of the paper's it stands for; ``method`` empty: any but SAR. ``variant`` and
+    ``answer_source`` are those of the printed number.
     """
 
     model: str
@@ -37,6 +39,8 @@ class Measurement:
     metric: str = "PRR"
     method: str = ""
     setting: str = ""
+    variant: str = ""
+    answer_source: str = "greedy"
 
 
 # which measurements a path affects, by the path's beginning, first match; without a match all of them
@@ -81,30 +85,43 @@ def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
 
 
 @cache
-def compared_paths(harmless: frozenset[str]) -> tuple[str, ...]:
-    """Every setting of a study that is not declared harmless: a new one is compared unless told otherwise."""
-    return tuple(path for path in setting_paths() if path not in harmless)
+def compared_paths(not_compared: frozenset[str]) -> tuple[str, ...]:
+    """Every setting of a study but these, which are harmless or not stated in print: a new one is compared."""
+    return tuple(path for path in setting_paths() if path not in not_compared)
 
 
 def incomparable(study: Study, rules: ComparisonRules, of: Measurement) -> str:
-    """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path."""
-    paper = rules.paper
-    cross_encoder = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
-    role = paper.main.scorer if of.role == "nli" else cross_encoder
-    for path in compared_paths(frozenset(rules.harmless)):
-        if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
-            continue
-        theirs = {"models": of.model, "recipes": _recipe_with(paper, path), "scorers": role}
-        for dataset in of.datasets if path.startswith("datasets.") else ("",):
-            ours = {"models": of.model, "datasets": dataset, "recipes": of.recipe, "scorers": of.scorer}
-            if reason := _differs(study, paper, path, ours, theirs | {"datasets": dataset}):
-                return reason
+    """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path.
+
+    A setting that print does not state may differ (:mod:`beamuq.comparison.decisions`).
+    """
+    for path in compared_paths(rules.decided.paths.union(rules.harmless)):
+        if reason := differing(study, rules, of, path):
+            return reason
     if of.method == "SAR":
         for path in ("kind", "source", "proxy_for"):
-            ours = {"scorers": study.main.relevance or ""}
-            if reason := _differs(study, paper, f"scorers.*.{path}", ours, {"scorers": cross_encoder}):
+            ours, theirs = {"scorers": study.main.relevance or ""}, {"scorers": _cross_encoder(rules.paper)}
+            if reason := _differs(study, rules.paper, f"scorers.*.{path}", ours, theirs):
                 return f"SAR's relevance: {reason}"
     return ""
+
+
+def differing(study: Study, rules: ComparisonRules, of: Measurement, path: str) -> str:
+    """How a setting behind a measurement differs from the paper's study, else nothing."""
+    if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
+        return ""
+    paper = rules.paper
+    role = paper.main.scorer if of.role == "nli" else _cross_encoder(paper)
+    theirs = {"models": of.model, "recipes": _recipe_with(paper, path), "scorers": role}
+    for dataset in of.datasets if path.startswith("datasets.") else ("",):
+        ours = {"models": of.model, "datasets": dataset, "recipes": of.recipe, "scorers": of.scorer}
+        if reason := _differs(study, paper, path, ours, theirs | {"datasets": dataset}):
+            return reason
+    return ""
+
+
+def _cross_encoder(paper: Study) -> str:
+    return next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
 
 
 def _recipe_with(paper: Study, path: str) -> str:
@@ -123,12 +140,19 @@ def _differs(study: Study, paper: Study, path: str, ours: dict[str, str], theirs
         same = isinstance(found, str) and _same_source(found, str(expected))
     elif path == "evaluation.max_rejection":  # further ones are rows of their own
         same = found[0] == expected[0]
+    elif path == "main.beam":  # the search's options are settings of their own
+        same = _without_options(found) == _without_options(expected)
     else:
         same = found is _ABSENT or (found >= expected if path == AT_LEAST else found == expected)
     if same:
         return ""
     where = path.replace("*", ours.get(path.split(".")[0], "*"))
     return f"{where} is {'absent' if found is _ABSENT else found}, the paper's is {expected}"
+
+
+def _without_options(strategy: str) -> tuple[str, float | bool | None]:
+    kind, options = parse(strategy)
+    return kind, options.get("M")
 
 
 def _at(node: Any, path: str, keys: dict[str, str]) -> Any:

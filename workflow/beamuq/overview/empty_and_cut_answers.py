@@ -110,8 +110,6 @@ def _counted(texts: pd.DataFrame, ids: Sequence[str]) -> tuple[int, ...]:
 
 def _produced(study: Study, recipe: str, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
-    decoded = study.recipes[recipe].strategies()
     for name in study.answer_source:
-        strategy = strategy_of(name, study.main.beam)
-        if strategy in decoded:
+        if strategy := study.recipes[recipe].decoded(strategy_of(name, study.main.beam)):
             yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

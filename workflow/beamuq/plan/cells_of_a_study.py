@@ -86,8 +86,8 @@ class Grid:
         return sorted({*cell.scorers, *([relevance] if relevance else [])})
 
     def decoded(self, strategy: str, recipe: str) -> str | None:
-        """``strategy`` if this recipe decodes it."""
-        return strategy if strategy in self.study.recipes[recipe].strategies() else None
+        """What this recipe decodes for ``strategy``, if it does."""
+        return self.study.recipes[recipe].decoded(strategy)
 
     def produced_answers(self, recipe: str) -> tuple[str, ...]:
         """The study's produced answers that this recipe decodes."""
