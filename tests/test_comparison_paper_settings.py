@@ -355,7 +355,8 @@ def test_what_models_ran_in_is_a_decision_where_it_is_not_the_release_s(dtypes: 
         (replace(BEAM, answer_source="top_beam"), {"top beam", "beam search"}, {"greedy answer", "sampling"}),
         (replace(BEAM, setting="hybrid B=3"), {"remainder draws"}, {"repeated diverse beams"}),
         (replace(COQA, metric="ROC-AUC"), {"ties"}, {"rejection"}),
-        (ACCURACY, {"quality", "prompts"}, {"ties", "texts", "similarity"}),
+        (ACCURACY, {"quality", "prompts"}, {"ties", "texts", "similarity", "subset of unknown rule"}),
+        (replace(COQA, datasets=("coqa", "arc-challenge")), {"subset of unknown rule"}, set()),
     ],
 )
 def test_a_number_rests_on_the_decisions_that_concern_it(of: Measurement, there: set[str], absent: set[str]) -> None:
@@ -368,6 +369,7 @@ def test_every_decision_names_methods_and_settings_that_there_are() -> None:
     for decision in RULES.decided.decisions:
         assert {*decision.of.methods} <= METHODS.keys()
         assert {*decision.of.settings} <= {*KINDS}
+        assert {*decision.of.datasets} <= RULES.paper.datasets.keys()
         assert {*decision.paths} <= {*setting_paths()}
 
 

@@ -151,3 +151,17 @@ def test_a_table_of_the_version_before_keeps_its_job_until_the_weights_change(
 
 def test_fetched_models_are_followed_by_their_manifests_alone(plan: Plan) -> None:
     assert not any(job_of(plan, rule).folders for rule in RULES)
+
+
+def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
+    """On a card everything ran in bfloat16, which the release's scorers do not."""
+    jobs = Plan.load({"study": "paper", "device": "cuda"}).jobs
+    cell = SimpleNamespace(model="gemma-3-4b-base", dataset="coqa", recipe="main", scorer="nli", metric="alignscore")
+    assert jobs.candidates(cell).dtype == "bfloat16"
+    assert (jobs.similarity(cell).dtype, jobs.quality(cell).dtype) == ("float32", "float32")
+    assert (jobs.statistics(cell).dtype, jobs.statistics(cell).scorer_dtype) == ("bfloat16", "float32")
+
+
+def test_one_dtype_for_all_is_said_once(plan: Plan) -> None:
+    """So that results of the version before, on a CPU, are not made again."""
+    assert "scorer_dtype" not in job_of(plan, "statistics").text()

@@ -80,3 +80,21 @@ def test_a_profile_that_is_nowhere_is_refused_with_the_one_meant() -> None:
         snakemake_command.check_command(["--workflow-profile", "profiles/slrum"], {}, HERE, NAMED)
     for name in (str(ROOT / "profiles/workstation"), "workstation", "none"):
         snakemake_command.check_command([f"--workflow-profile={name}"], {}, HERE, NAMED)
+
+
+@pytest.mark.parametrize(
+    ("words", "deploys"),
+    [
+        ("--cores 1", False),
+        ("--sdm conda --cores 1", True),
+        ("--software-deployment-method=apptainer", True),
+        ("--use-conda", True),
+        ("--workflow-profile with", True),
+        ("--workflow-profile without", False),
+    ],
+)
+def test_software_is_deployed_where_command_or_profile_say_so(words: str, deploys: bool, tmp_path: Path) -> None:
+    for name, said in {"with": "software-deployment-method: conda", "without": "use-conda: false"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "profile.yaml").write_text(f"{said}\n")
+    assert snakemake_command.deploys_software(words.split(), {}, [tmp_path]) == deploys

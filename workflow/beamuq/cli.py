@@ -156,7 +156,7 @@ SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
     "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
     "alpha": ("A", "eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2"),
     "device": (DEVICES, "auto: cuda where there is one"),
-    "dtype": (DTYPES, "auto: bfloat16 on cuda, float32 on a CPU"),
+    "dtype": (DTYPES, "auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU"),
     "threads": ("N", "of torch on a CPU"),
 }
 COMMANDS = {

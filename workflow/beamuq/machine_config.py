@@ -29,8 +29,12 @@ class Machine(StrictModel):
     ] = "resources/cache"
     device: Annotated[Literal["auto", "cpu", "cuda"], Field(description="auto: cuda where there is one")] = "auto"
     dtype: Annotated[
-        Literal["auto", "float32", "bfloat16"], Field(description="auto: bfloat16 on cuda, float32 on cpu")
+        Literal["auto", "float32", "bfloat16"],
+        Field(description="of language models; auto: bfloat16 on cuda, float32 on cpu"),
     ] = "auto"
+    scorer_dtype: Annotated[
+        Literal["float32", "bfloat16"], Field(description="of similarity and quality models; the release's is float32")
+    ] = "float32"
     memory_gb: Annotated[float, Field(gt=0, description="main memory that one decoding or scoring job asks for")] = 4.0
     offline: Annotated[bool, Field(description="true: never ask the hub")] = False
     shards: Annotated[

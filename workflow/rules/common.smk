@@ -37,7 +37,8 @@ try:
     plan = Plan.load(config)
     snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
     snakemake_command.check_folders(
-        *profile_folders, bool(workflow.deployment_settings.deployment_method)
+        *profile_folders,
+        snakemake_command.deploys_software(sys.argv, os.environ, profile_folders),
     )
     # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
     # alike. No job asks the hub: only the steps that fetch lift this, for themselves.

@@ -87,6 +87,8 @@ def open_similarity(
         ``lexical`` (ROUGE-L, no model); ``minilm`` (cosine of the packaged embeddings); ``nli:MODEL``,
         ``cross_encoder:MODEL``, ``embedding:MODEL`` with a model as :func:`model_folder` takes it; ``module:attribute``
         of a scorer outside the package; ``auto``: ``minilm`` where its folder is there, else ``lexical``.
+    dtype
+        ``float32``, ``bfloat16``; ``auto``: float32, as in the official release.
 
     Raises
     ------
@@ -117,5 +119,5 @@ def open_similarity(
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    on, precision = devices.prepare(device, dtype, threads)
+    on, precision = devices.prepare(device, "float32" if dtype == "auto" else dtype, threads)
     return Similarity(name, load_scorer(kind, model_folder(source), dtype=precision, device=on))

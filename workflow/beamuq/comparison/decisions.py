@@ -56,4 +56,5 @@ def _concerns(decision: Decision, of: Measurement) -> bool:
         (numbers.settings, of.setting.partition(" ")[0]),
         (numbers.answer_sources, of.answer_source),
     )
-    return all(not names or name in names for names, name in asked)
+    of_datasets = not numbers.datasets or bool({*numbers.datasets} & {*of.datasets})
+    return of_datasets and all(not names or name in names for names, name in asked)

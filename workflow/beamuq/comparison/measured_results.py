@@ -66,7 +66,7 @@ class MeasuredResults:
             if of.kind == "evaluation":
                 further += [Artifact("similarity", *cell, scorer=of.scorer), Artifact("statistics", *cell)]
             facts = [candidates, *(made for made in map(self._made, further) if made)]
-            found |= {str(made["dtype"]) for made in facts if "dtype" in made}
+            found |= {str(made[key]) for made in facts for key in ("dtype", "scorer_dtype") if key in made}
         return frozenset(found)
 
     def templates(self, model: str, datasets: Sequence[str]) -> dict[str, str]:

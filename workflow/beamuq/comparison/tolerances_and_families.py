@@ -72,6 +72,7 @@ class NumbersOf(StrictModel):
     variants: list[Literal["", "multinomial", "beamsearch"]] = []
     metrics: list[str] = []
     settings: list[str] = []
+    datasets: list[str] = []
     answer_sources: list[Literal["greedy", "top_beam"]] = []
 
 

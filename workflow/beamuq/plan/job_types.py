@@ -93,7 +93,7 @@ class Job(StrictModel):
 
     def text(self) -> str:
         """The job as one line of JSON with sorted keys, for the rule to pass."""
-        unsaid = {name for name in ("code", "folders") if not getattr(self, name)}
+        unsaid = {name for name in ("code", "folders", "scorer_dtype") if not getattr(self, name, None)}
         content = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
@@ -319,6 +319,7 @@ class StatisticsJob(Job):
 
     ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
     ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
+    ``scorer_dtype``: of the judges; None: as ``dtype``, the language model's.
     """
 
     questions: Input
@@ -330,6 +331,7 @@ class StatisticsJob(Job):
     settings: StatisticsSettings
     device: Device
     dtype: Dtype
+    scorer_dtype: Dtype | None = None
     statistics: Annotated[Path, Output.table("statistics")]
 
 

@@ -175,7 +175,7 @@ class Jobs:
                 format=FORMATS["similarity"],
             ),
             device=self.device,
-            dtype=self.dtype,
+            dtype=self.machine.scorer_dtype,
             folders=self._folders(cell.table("similarity", scorer=wildcards.scorer), model=scorer.source),
             rerun_on=_plugin_files([scorer.kind]),
             **self.paths.outputs("similarity", wildcards),
@@ -199,7 +199,7 @@ class Jobs:
                 format=FORMATS["quality"],
             ),
             device=self.device,
-            dtype=self.dtype,
+            dtype=self.machine.scorer_dtype,
             folders=self._folders(
                 cell.table("quality", metric=quality.metric), model=quality.source, backbone=quality.backbone
             ),
@@ -238,6 +238,7 @@ class Jobs:
             ),
             device=self.device,
             dtype=self.dtype,
+            scorer_dtype=self.machine.scorer_dtype if self.machine.scorer_dtype != self.dtype else None,
             folders=self._folders(cell.table("statistics"), **sources),
             rerun_on=_plugin_files(judge.kind for judge in judges.values()),
             **self.paths.outputs("statistics", wildcards),
@@ -363,7 +364,7 @@ class Jobs:
 
     @cached_property
     def dtype(self) -> types.Dtype:
-        """What models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
+        """What language models run in: bfloat16 on a card, float32 on a CPU, unless said otherwise."""
         if self.machine.dtype != "auto":
             return self.machine.dtype
         return "bfloat16" if self.device == "cuda" else "float32"

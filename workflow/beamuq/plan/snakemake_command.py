@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError, hint
@@ -19,6 +20,9 @@ from beamuq.study_config import ROOT
 from beamuq.yaml_field_types import for_snakemake
 
 RUN_HERE = ("local", "dryrun", "touch")
+DEPLOYMENT = {"--software-deployment-method", "--deployment-method", "--deployment", "--sdm"} | {
+    f"--use-{what}" for what in ("conda", "apptainer", "singularity")
+}
 
 
 def values_of(argv: Sequence[str], *options: str) -> list[str]:
@@ -49,12 +53,26 @@ def executor(argv: Sequence[str], environment: Mapping[str, str], folders: Seque
     """The executor asked for: on the command line, else in a profile, else "local"."""
     if named := values_of(argv, "--executor", "-e"):
         return named[-1]
+    said = (content["executor"] for content in _said_by_profiles(argv, environment, folders) if "executor" in content)
+    return str(next(said, "local"))
+
+
+def deploys_software(argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path]) -> bool:
+    """Whether jobs run in conda environments or containers that Snakemake makes."""
+    words = {word.partition("=")[0] for word in argv}
+    said = {f"--{key}" for content in _said_by_profiles(argv, environment, folders) for key, v in content.items() if v}
+    return bool(DEPLOYMENT & (words | said))
+
+
+def _said_by_profiles(
+    argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path]
+) -> Iterator[dict[str, Any]]:
+    """The content of each profile that a command uses, the first named first."""
     for name in [*profiles(argv, environment), "default"]:
         for file in _profile_files(name, folders):
             content = read_yaml(file)
-            if isinstance(content, dict) and "executor" in content:
-                return str(content["executor"])
-    return "local"
+            if isinstance(content, dict):
+                yield content
 
 
 def check_command(

@@ -57,13 +57,14 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         for other in others
     ]
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
+    _, scorer_dtype = devices.resolve(job.device, job.scorer_dtype or job.dtype)
     files = {"language_model": job.language_model, "nli": job.nli, "relevance": job.relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
     models = identities(folders, job.folders)
     _check_language_model(job, loaded.provenance, models)
 
     def judge_of(use: str, kind: str) -> CountingScorer:
-        return load_scorer(kind, folders[use], dtype=dtype, device=device, cache=machine.cache_root)
+        return load_scorer(kind, folders[use], dtype=scorer_dtype, device=device, cache=machine.cache_root)
 
     if settings.p_true:
         _fill(rows, "p_true_logprob", _p_true(job, questions, answers, dtype, device))
@@ -89,7 +90,7 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         dtype=dtype,
         device=device,
         folders=job.folders,
-    )
+    ) | ({"scorer_dtype": job.scorer_dtype} if job.scorer_dtype else {})
     parquet_tables.write(job.statistics, "statistics", rows, cell=loaded.cell, provenance=made)
 
 
