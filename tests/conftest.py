@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beamuq.methods import METHODS
 from beamuq.models.offline_and_secrets import FETCHING, SWITCHES, TELEMETRY
 from micro import Workplace, build_models, micro_study
 
@@ -29,6 +30,15 @@ def hub_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*SWITCHES, FETCHING, TELEMETRY):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def registered_methods() -> Iterator[None]:
+    """A method that a test registers is forgotten after it."""
+    before = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(before)
 
 
 @pytest.fixture(scope="session")

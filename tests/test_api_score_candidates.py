@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,19 +171,16 @@ def test_a_question_scores_the_same_in_any_company() -> None:
 
 
 @pytest.fixture
-def plug_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Method], str]]:
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], str]:
     """Makes a method importable from outside the package and says under which name."""
     module = types.ModuleType("their_methods")
     monkeypatch.setitem(sys.modules, "their_methods", module)
-    before = dict(METHODS)
 
     def add(method: Method) -> str:
         setattr(module, method.name, method)
         return f"their_methods:{method.name}"
 
-    yield add
-    METHODS.clear()
-    METHODS.update(before)
+    return add
 
 
 def test_evidence_that_was_not_declared_cannot_be_read(plug_in: Callable[[Method], str]) -> None:

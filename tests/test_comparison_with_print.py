@@ -372,7 +372,7 @@ def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:
     assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
     assert tally(found.differences, HEADLINE)["run"] == 5
     assert len(found.nearer) == 0
-    assert "[demo]" in comparison_page.markdown(found).splitlines()[0]
+    assert "demo" in comparison_page.markdown(found).splitlines()[0]
 
 
 def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:

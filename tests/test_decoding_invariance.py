@@ -145,7 +145,7 @@ def test_prompts_and_stops_that_cannot_be_are_refused_by_name(
     ("make", "told"),
     [
         (lambda: Sample(0), "size must be positive"),
-        (lambda: Sample(3, 0.0), "temperature must be positive"),
+        (lambda: Sample(3, 0.0), "temperature must be at least 1e-06"),
         (lambda: Beam(0), "width must be positive"),
         (lambda: Beam(2, 0.0, "maybe"), "early_stopping must be"),  # type: ignore[arg-type]
         (lambda: DiverseBeam(10, 3, 0.5), "groups must be a divisor"),

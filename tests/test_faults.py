@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -165,7 +166,10 @@ def test_a_batch_of_another_model_is_refused(
     output, foreign = tmp_path / "own/main.parquet", tmp_path / "foreign/main.parquet"
     options = command(output)
     run_step(options)
-    run_step([word.replace(str(tiny_models / "llama"), str(other)) for word in command(foreign)])
+    words = [word.replace(str(tiny_models / "llama"), str(other)) for word in command(foreign)]
+    place_of_job = words.index("--job") + 1
+    planned = json.loads(words[place_of_job]) | {"folders": {}}  # as of a model that was fetched
+    run_step([*words[:place_of_job], json.dumps(planned), *words[place_of_job + 1 :]])
     own, others = (sorted(path.parent.glob("main.batches/*/batch-*")) for path in (output, foreign))
     assert own[0].parent.name != others[0].parent.name
     shutil.copy(others[3], own[3])

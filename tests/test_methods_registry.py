@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
@@ -31,16 +30,14 @@ def evidence() -> Evidence:
 
 
 @pytest.fixture
-def plug_in() -> Iterator[Method]:
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Method:
     module = types.ModuleType("their_methods")
     module.agreement = Method(  # type: ignore[attr-defined]
         "Agreement", lambda e: -e.to_produced.max(axis=1), "candidates", ("pairs.similarity",)
     )
     module.nothing = "a string"  # type: ignore[attr-defined]
-    sys.modules["their_methods"] = module
-    yield module.agreement
-    del sys.modules["their_methods"]
-    METHODS.pop("Agreement", None)
+    monkeypatch.setitem(sys.modules, "their_methods", module)
+    return module.agreement
 
 
 def test_a_method_from_outside_is_named_by_its_module(plug_in: Method, evidence: Evidence) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import Prompt, SearchContext
 from beamuq.errors import BeamUQError
-from beamuq.methods import METHODS, Method
+from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
 from beamuq.plugins import load
 from beamuq.scorers.quality_metrics import quality_values
@@ -33,14 +33,11 @@ ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "sample
 
 
 @pytest.fixture
-def theirs(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
-    """A module of someone else's, ``theirs``; methods named by it are forgotten afterwards."""
+def theirs(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A module of someone else's, ``theirs``."""
     module = types.ModuleType("theirs")
     monkeypatch.setitem(sys.modules, "theirs", module)
-    known = set(METHODS)
-    yield module
-    for name in set(METHODS) - known:
-        del METHODS[name]
+    return module
 
 
 def fails(*_: Any, **__: Any) -> Any:

@@ -53,24 +53,30 @@ class CandidateFigure(FigureExhibit):
 
 
 class RedundantSamples(CandidateFigure):
-    """The share of samples that repeat another one, by length of the greedy answer."""
+    """The share of samples, and of beams, whose text repeats another one, by length of the greedy answer."""
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """(M − distinct cleaned texts) / M, averaged over the questions of a length; t intervals."""
         found = CandidateMeasures(inputs, *self.artifacts(study))
         size = study.main.num_candidates
-        values = found.redundancy(study.main.sample, size)
+        strategies = {captions.MULTINOMIAL: study.main.sample, captions.BEAMSEARCH: study.main.beam}
+        values = {variant: found.redundancy(strategy, size) for variant, strategy in strategies.items()}
+        repeated = number_format.percent(float(values[captions.BEAMSEARCH].mean()), 1)
         rows = [
-            (of.title, *_mean(values, found, of, study), int(of.members.sum()))
+            (of.title, variant, *_mean(redundancy, found, of, study), int(of.members.sum()))
             for of in with_all(length_bins(found.lengths()))
+            for variant, redundancy in values.items()
         ]
         sentences = [
             f"Redundant samples by length of the greedy answer: (M − distinct texts) / M with M = {size} multinomial "
-            f"samples, averaged over the questions of that length. {self._of(study)}, n = {len(values)} questions.",
+            f"samples, and of as many beams, averaged over the questions of that length. {self._of(study)}, "
+            f"n = {len(found.ids)} questions.",
+            f"Beams are distinct token sequences; {repeated} of them repeat another one's text, as an answer can end "
+            "in several ways or be written with other tokens.",
             "Length counts generated tokens with the terminator; texts are cleaned before they are compared.",
             f"Bars: {captions.confidence(study)} {number_format.MEAN_INTERVALS}.",
         ]
-        data = pd.DataFrame(rows, columns=["length", "redundancy", "low", "high", "n"])
+        data = pd.DataFrame(rows, columns=["length", "variant", "redundancy", "low", "high", "n"])
         return self._built(study, "Redundant samples", sentences, data, _draw_redundancy)
 
 
@@ -151,16 +157,21 @@ def _mean(values: Floats, found: CandidateMeasures, of: LengthBin, study: Study)
 
 
 def _draw_redundancy(title: str, data: pd.DataFrame) -> matplotlib.figure.Figure:
-    figure = figure_style.canvas(2.3, title)
+    figure = figure_style.canvas(2.3, title, legend_rows=1)
     axes = figure.subplots()
-    places = figure_style.bar_places(len(data))
-    heights = 100 * data["redundancy"].to_numpy()
-    errors = figure_style.error_lengths(heights, 100 * data["low"].to_numpy(), 100 * data["high"].to_numpy())
-    colours = [figure_style.BLUE] * (len(data) - 1) + [figure_style.GREY]
-    axes.bar(places, heights, 0.7, color=colours, yerr=errors, **figure_style.ERROR_BARS)
-    axes.set_ylim(0, figure_style.percent_top(heights + np.nan_to_num(errors[1])))
-    axes.set_ylabel("Redundant samples (%)")
-    figure_style.length_axis(axes, places, data["length"], data["n"])
+    looks = {
+        captions.MULTINOMIAL: figure_style.SeriesStyle("samples", figure_style.BLUE),
+        captions.BEAMSEARCH: figure_style.SeriesStyle("beams", figure_style.ORANGE, hatch="////"),
+    }
+    places = figure_style.bar_places(len(data) // len(looks))
+    ends = []
+    for offset, (variant, look) in zip((-0.2, 0.2), looks.items(), strict=True):
+        part = data[data["variant"] == variant]
+        ends.append(figure_style.bars(axes, places + offset, part, "redundancy", look, scale=100))
+    axes.set_ylim(0, figure_style.percent_top(np.concatenate(ends)))
+    axes.set_ylabel("Texts that repeat (%)")
+    figure_style.length_axis(axes, places, part["length"], part["n"])
+    figure_style.legend(figure, axes, 2)
     return figure
 
 
