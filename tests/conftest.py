@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from beamuq.methods import METHODS
-from beamuq.models.offline_and_secrets import FETCHING, SWITCHES, TELEMETRY
+from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
 from micro import Workplace, build_models, micro_study
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -175,4 +175,4 @@ def test_no_rule_runs_outside_the_shell_that_forbids_the_hub() -> None:
     lifting = [
         path.name for path in (ROOT / "workflow/beamuq").rglob("*.py") if "open_for_fetching(" in path.read_text()
     ]
-    assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline_and_secrets.py"]
+    assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]

@@ -18,7 +18,7 @@ from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import FORMATS, render
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.models.devices import DEVICES, DTYPES
-from beamuq.models.offline_and_secrets import mask_output
+from beamuq.secret_masking import mask_output
 
 SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beamuq.models.offline_and_secrets import masked
+from beamuq.secret_masking import masked
 
 SHOWN = 900, 300  # characters of a message, from its beginning and from its end: the place, and the fix
 

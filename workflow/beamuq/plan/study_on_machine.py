@@ -16,7 +16,7 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine, load_machine
-from beamuq.models import offline_and_secrets
+from beamuq.models import offline
 from beamuq.parquet_tables import file_name
 from beamuq.plan import check_study
 from beamuq.plan.cells_of_a_study import Grid
@@ -173,7 +173,7 @@ class Plan:
         BeamUQError
             If a folder's name holds a colon, which PYTHONPATH has no way to write.
         """
-        exports = offline_and_secrets.exports(self.machine.offline)
+        exports = offline.exports(self.machine.offline)
         importable = [package, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
         if divided := next((folder for folder in folders if ":" in folder), None):

@@ -14,8 +14,8 @@ from typing import get_type_hints
 import beamuq.steps
 from beamuq.config_errors import validated_json
 from beamuq.errors import exit_with_one_line
-from beamuq.models.offline_and_secrets import mask_output
 from beamuq.plan.job_types import MachineOptions, read_job
+from beamuq.secret_masking import mask_output
 
 
 def main(argv: Sequence[str] | None = None) -> None:

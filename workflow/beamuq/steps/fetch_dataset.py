@@ -5,7 +5,7 @@ from __future__ import annotations
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.hub_dataset import fetch_split
 from beamuq.errors import BeamUQError
-from beamuq.models.offline_and_secrets import open_for_fetching
+from beamuq.models.offline import open_for_fetching
 from beamuq.plan.job_types import FetchDatasetJob, MachineOptions
 
 

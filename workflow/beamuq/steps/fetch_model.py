@@ -5,7 +5,7 @@ from __future__ import annotations
 from beamuq.errors import BeamUQError
 from beamuq.models.model_folder import MANIFEST
 from beamuq.models.model_source import fetch_model
-from beamuq.models.offline_and_secrets import open_for_fetching
+from beamuq.models.offline import open_for_fetching
 from beamuq.plan.job_types import FetchModelJob, MachineOptions
 
 

@@ -19,16 +19,8 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
-from beamuq.models.offline_and_secrets import (
-    FETCHING,
-    SWITCHES,
-    TELEMETRY,
-    exports,
-    is_offline,
-    mask_output,
-    masked,
-    open_for_fetching,
-)
+from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY, exports, is_offline, open_for_fetching
+from beamuq.secret_masking import mask_output, masked
 from beamuq.study_config import ROOT, load_study
 from run_job import job_text
 
@@ -162,7 +154,7 @@ def test_the_tokens_own_file_is_as_secret(hub: Hub, tmp_path: Path) -> None:
 
 def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom beamuq.models.offline_and_secrets import mask_output\nmask_output()\n"
+        "import sys\nfrom beamuq.secret_masking import mask_output\nmask_output()\n"
         f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer {TOKEN}')\n"
     )
     (tmp_path / "crash.py").write_text(program)

@@ -1,8 +1,4 @@
-"""Who may ask the network, and that no access token is ever printed.
-
-Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`exports`, in the shell prefix, so
-that no rule can forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
-"""
+"""No access token and no password of an address is ever printed."""
 
 from __future__ import annotations
 
@@ -10,15 +6,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
-FETCHING = "BEAMUQ_OFFLINE"
-TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
-
-_TRUE = ("1", "ON", "YES", "TRUE")
 _SECRETS = re.compile(
     r"(?-i:hf_)[a-z0-9]{6,}"
     r"|(?<=://)[^\s/]+(?=@)"
@@ -28,28 +18,6 @@ _SECRETS = re.compile(
     r"|(?<=[?&]access_token=)[^\s&'\"]+",
     re.IGNORECASE,
 )
-
-
-def is_offline(environ: Mapping[str, str]) -> bool:
-    """Whether an environment forbids the hub; where the workflow started the job, its word counts for fetching."""
-    told = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
-    return told.upper() in _TRUE
-
-
-def exports(offline: bool) -> str:
-    """Shell text that forbids the hub to a job, and tells one that fetches whether it is meant as well."""
-    forbidden = " ".join(f"{name}=1" for name in (*SWITCHES, TELEMETRY))
-    return f"export {forbidden} {FETCHING}={int(offline or is_offline(os.environ))}"
-
-
-def open_for_fetching(*, offline: bool) -> bool:
-    """Let this process ask the hub, unless ``offline`` or its environment forbids it; returns whether it is offline.
-
-    To be called before the hub's libraries are imported, which read their switches then.
-    """
-    offline = offline or is_offline(os.environ)
-    os.environ.update(dict.fromkeys(SWITCHES, str(int(offline))) | {TELEMETRY: "1"})
-    return offline
 
 
 def masked(text: str) -> str:
