@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
     judged(mean_by_length("repeated samples", lengths=[2, 4], printed=[0.1, 0.2]), of, "not supported", found)
     to_the_end = mean_by_length("repeated samples", lengths=[5, None], printed=[0.0, 0.0])
     judged(to_the_end, of, "supported", "repeated samples: 0.0% ± 0.0%, 10 questions")
-    with pytest.raises(NotRunError, match="no answer has 6 to more tokens"):
+    with pytest.raises(NotRunError, match="too few answers of 6 or more tokens: 0"):
         to_the_end.model_copy(update={"lengths": [6, None]}).verdict(of)
 
 
@@ -752,10 +753,93 @@ def test_the_gap_is_decided_on_any_study_with_a_pool(tmp_path: Path) -> None:
         }
     )
     results = Stored(own, [], of.results.inputs, list(of.results.present))
-    by_id = claims.judge(claims.read_claims(), ClaimEvidence(results, of.values, of.rules)).set_index("id")
+    own_evidence = ClaimEvidence(results, of.values, of.rules)
+    asked = claims.ask(claims.read_claims(), own_evidence)
+    by_id = claims.judge(claims.read_claims(), own_evidence, asked).set_index("id")
     assert set(by_id["status"]) == {"not comparable"}
     assert by_id.loc["small-gap", "in_this_study"].startswith(f"{GEMMA}: partly; {TRIVIA}: 40 of 40 questions, 1,600 ")
-    assert set(by_id.index[by_id["in_this_study"] != ""]) == {"small-gap", "reduced-variance"}
+    assert set(asked[asked["answer"] != claims.CANNOT_SAY]["id"]) == {"small-gap", "reduced-variance"}
+    lacking = asked.set_index("id")["found"]
+    assert lacking["every-budget"].startswith("needs a recipe with budgets")
+    assert lacking["strategies-yield"].startswith("needs a recipe that scores these settings")
+    assert lacking["consistently-improves"].startswith("needs a cell of the main recipe")
+
+
+OWN, FLOWERS = "own-model", "flowers"
+
+
+def own_study(*recipes: str) -> Study:
+    """A study of one's own model on TriviaQA, on CoQA and on a dataset that is not the paper's, in these recipes."""
+    content = of_paper().model_dump(mode="json")
+    models, datasets = content["models"], content["datasets"]
+    trivia = datasets[TRIVIA]
+    entry = {"models": [OWN], "datasets": [TRIVIA, "coqa", FLOWERS], "scorers": ["nli"]}
+    return study(
+        models={OWN: models[GEMMA] | {"label": "own"}},
+        datasets={TRIVIA: trivia, "coqa": datasets["coqa"], FLOWERS: trivia},
+        grid=[entry | {"recipe": recipe} for recipe in recipes],
+        evaluation=content["evaluation"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "of"),
+    [
+        ("redundancy-falls", {f"{OWN} {TRIVIA}", f"{OWN} {FLOWERS}"}),  # the claim is about TriviaQA, not about CoQA
+        ("consistently-improves", {OWN}),
+        ("short-answers", {OWN}),
+        ("every-budget", {OWN}),
+        ("plateau-choice", {OWN}),
+        ("strategies-yield", {OWN}),
+        ("theorem", set()),
+    ],
+)
+def test_a_claim_is_asked_of_the_study_s_own_cells(claim: str, of: set[str]) -> None:
+    measure = {claim.id: claim.decided_by for claim in claims.read_claims()}[claim]
+    assert measure is not None
+    own = own_study("main", "widths", "strategies")
+    assert set(measure.asked_of(own, RULES.paper)) == of
+    assert measure.asked_of(own_study("pool"), RULES.paper) == {}
+
+
+@pytest.mark.parametrize(
+    ("beams", "spread", "answer"),
+    [(0.6, 0.001, "yes"), (0.4, 0.001, "no"), (0.5001, 0.1, "undecided"), (0.4999, 0.1, "undecided")],
+)
+@pytest.mark.parametrize("claim", ["consistently-improves", "state-of-the-art", "top-beam"])
+def test_an_answer_about_the_study_itself_has_to_be_shown(claim: str, beams: float, spread: float, answer: str) -> None:
+    own, methods = own_study("main"), RULES.families.methods
+    values = {
+        Key("PRR", method, variant, "", source): value
+        for method in methods
+        for source in ("greedy", "top_beam")
+        for variant, value in ((BEAM, beams), (SAMPLES, 0.5))
+    }
+    cells = [Made(at(OWN, dataset), values, spread) for dataset in own.datasets]
+    asked = claims.ask(claims.read_claims(), ClaimEvidence(Stored(own, cells, Inputs({}), []), PRINTED, rules()))
+    row = asked.set_index("id").loc[claim]
+    assert (row["of"], row["answer"]) == (OWN, answer), row["found"]
+    assert "120 questions of 3 datasets" in row["found"]
+    assert "printed" not in row["found"]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "answer"),
+    [([4, 4, 4, 4, 3] * 8, "yes"), ([1, 1, 1, 1, 2] * 8, "no"), ([0, 6] * 20, "undecided"), ([4] * 40, "undecided")],
+)
+def test_a_share_about_the_study_itself_has_its_interval_inside_the_printed_range(
+    tmp_path: Path, repeats: list[int], answer: str
+) -> None:
+    """Equal values have no interval: they show nothing."""
+    of = evidence(files=decoded([3] * N, [0.5] * N, [again + (again > 0) for again in repeats]), folder=tmp_path)
+    measure = mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5])
+    assert measure.verdict(replace(of, of_paper=False)).answer == answer
+
+
+def test_too_few_answers_of_a_length_tell_nothing(tmp_path: Path) -> None:
+    of = evidence(files=decoded([3] * 4 + [9] * 36, [0.5] * N), folder=tmp_path)
+    with pytest.raises(NotRunError, match="too few answers of 2 to 4 tokens: 4"):
+        mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5]).verdict(of)
 
 
 def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside(tmp_path: Path) -> None:
@@ -783,7 +867,8 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_no_run_decides_says_what_is_missing() -> None:
     claim = claims.Claim(id="a", where="b", claim="c", missing="a ruler")
-    row = claims.judge([claim], evidence()).iloc[0]
+    row = claims.judge([claim], evidence(), claims.ask([claim], evidence())).iloc[0]
+    assert row["in_this_study"] == "cannot say; missing: a ruler"
     assert (row["status"], row["found"]) == ("not run", "missing: a ruler")
 
 

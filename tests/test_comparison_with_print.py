@@ -358,7 +358,7 @@ def test_what_models_ran_in_and_the_prompts_template_are_read_beside_the_results
 
 def test_every_status_names_the_decisions_behind_it(replication: Comparison) -> None:
     held = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
-    assert held["our_decisions"].str.startswith("prompts; questions; ending").all()
+    assert held["our_decisions"].str.contains("^prompts; questions; (?:subset of unknown rule; )?ending").all()
     assert held["our_decisions"].str.contains(r"precision \(not known\)").all()
     page = comparison_page.markdown(replication)
     assert "decisions of ours beside what print states" in page
@@ -372,7 +372,25 @@ def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:
     assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
     assert tally(found.differences, HEADLINE)["run"] == 5
     assert len(found.nearer) == 0
-    assert "demo" in comparison_page.markdown(found).splitlines()[0]
+    page, sheet = comparison_page.markdown(found), comparison_page.html(found, "<svg></svg>")
+    assert "demo" in page.splitlines()[0]
+    for text in (page, sheet):
+        assert text.count("not comparable") == 1
+        assert text.index("asked of this study") < text.index("Beam minus multinomial, paired")
+        assert text.count("demo study") == 1
+    assert "The 1,958 printed numbers and the 36 claims about them are not comparable (demo study)" in page
+    assert "gemma-3-4b-base triviaqa" in page
+
+
+def test_a_study_that_nothing_can_be_held_against_leads_with_its_own_answers(tmp_path: Path) -> None:
+    found = compared(results(one_model("coqa", questions=20), tmp_path), PROVENANCE)
+    page = comparison_page.markdown(found)
+    assert "## Claims" not in page
+    said = "None of the 1,958 printed numbers can be held against it: "
+    assert said in page
+    assert "20 questions of coqa, the paper has 2000" in found.cells["reason"].to_numpy()
+    assert page.index(said) < page.index("## What the paper claims, asked of this study") < page.index("## Beam minus")
+    assert len(comparison_page.contents(found, "")["csv"].splitlines()) == 1959
 
 
 def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:

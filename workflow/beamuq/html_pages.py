@@ -20,6 +20,7 @@ import pandas as pd
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+CLASSED = ("status", "in this study")
 DASH = "–"  # in a column of numbers: there is none
 
 
@@ -30,7 +31,7 @@ class PageSection:
     Parameters
     ----------
     frame
-        The table: a column of numbers is set to the right; the text of a column ``status`` is its cell's class too; a
+        The table: a column of numbers is set to the right; the text of a column in ``CLASSED`` is its cell's class; a
         row whose first cell is "total" is set off; missing values are left empty.
     folded, summary
         Whether a line is shown instead of the table until it is clicked, and its text; "": how many rows there are.
@@ -69,7 +70,7 @@ class PageSection:
         for name in self.frame.columns:
             texts = [self._text(str(name), value) for value in self.frame[name]]
             common = self._class(name)
-            classes = [t.split(":")[0].replace(" ", "-") if name == "status" else common for t in texts]
+            classes = [t.split(":")[0].replace(" ", "-") if name in CLASSED else common for t in texts]
             columns.append([PageCell(text, kind) for text, kind in zip(texts, classes, strict=True)])
         return [list(row) for row in zip(*columns, strict=True)]
 

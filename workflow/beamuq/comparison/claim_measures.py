@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.config_errors import StrictModel
 from beamuq.evaluation import bootstrap, prr_and_auc
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.evaluation.intervals import LEAST_GROUPS
 from beamuq.exhibits import exhibit_cells
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
 from beamuq.exhibits.number_format import TIE
@@ -47,15 +48,34 @@ Floats = prr_and_auc.Array
 Truths = NDArray[np.bool_]
 
 
+def own_cells(
+    study: Study, paper: Study, models: Sequence[str], datasets: Sequence[str], has: Callable[[str, str], object]
+) -> dict[str, list[str]]:
+    """A study's own cells that stand for those of a claim: model → datasets, among the ones that it ``has``.
+
+    The claim's models and datasets (empty: all of the paper's), and every other that is not the paper's; where a study
+    has none of these, all of its own.
+    """
+
+    def standing(own: Sequence[str], claimed: Sequence[str], printed: Sequence[str]) -> list[str]:
+        return [name for name in own if name in (claimed or printed) or name not in printed] or list(own)
+
+    cells = {model: [dataset for dataset in study.datasets if has(model, dataset)] for model in study.models}
+    there = [model for model, found in cells.items() if found]
+    return {m: standing(cells[m], datasets, list(paper.datasets)) for m in standing(there, models, list(paper.models))}
+
+
 class Measure(StrictModel):
-    """One kind of measurement."""
+    """One kind of measurement. ``needs``: what a study has to have, to be asked the same about itself."""
+
+    needs: ClassVar[str] = "a question about the paper alone"
 
     def files(self, study: Study) -> list[Artifact]:  # noqa: ARG002  (the name is part of the interface)
         """Files beside the grid's evaluations, of cells that the grid may or may not have."""
         return []
 
-    def asked_of(self, study: Study) -> dict[str, Measure]:  # noqa: ARG002
-        """The same question asked of a study's own cells, by model; empty where it is one about the paper's alone."""
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:  # noqa: ARG002
+        """The same question asked of a study's own cells, by what they are called; empty where it has none."""
         return {}
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
@@ -63,11 +83,31 @@ class Measure(StrictModel):
         raise NotImplementedError
 
 
-class OneCell(Measure):
+class OfMain(Measure):
+    """A measurement of cells of the main recipe."""
+
+    needs: ClassVar[str] = "needs a cell of the main recipe under the main scorer"
+
+    def own_cells(
+        self, study: Study, paper: Study, models: Sequence[str], datasets: Sequence[str] = ()
+    ) -> dict[str, list[str]]:
+        """A study's main cells: :func:`own_cells`."""
+        recipe, scorer = study.main.recipe, study.main.scorer
+        return own_cells(study, paper, models, datasets, lambda m, d: exhibit_cells.covers(study, recipe, m, d, scorer))
+
+
+class OneCell(OfMain):
     """A measurement of one model on one dataset of the main recipe."""
 
     model: str
     dataset: str
+
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        return {
+            f"{model} {dataset}": self.model_copy(update={"model": model, "dataset": dataset})
+            for model, datasets in self.own_cells(study, paper, [self.model], [self.dataset]).items()
+            for dataset in datasets
+        }
 
 
 class OfCandidates(OneCell):
@@ -100,24 +140,25 @@ class MeanByLength(OfCandidates):
             values = (mass > beam_mass_theorem.printed_threshold(main.num_candidates)).astype(np.float64)
             corrected = (mass[members] > beam_mass_theorem.corrected_threshold(main.num_candidates)).mean()
             added = f"; {corrected:.1%} meet the corrected one"
-        mean, std = mean_and_std(values[members], group_of(found.groups, members))
-        text, z = (
-            f"{self.quantity}: {mean:.1%} ± {std:.1%}, {members.sum()} questions{added}",
-            evidence.rules.agreement.z,
-        )
+        groups = group_of(found.groups, members)
+        mean, std = mean_and_std(values[members], groups)
+        text = f"{self.quantity}: {mean:.1%} ± {std:.1%}, {members.sum()} questions{added}"
         if self.printed is not None:
-            return ClaimVerdict("-", within(mean, std, self.printed, z), "-", text)
+            return ClaimVerdict("-", evidence.as_printed(values[members], groups, self.printed), "-", text)
         others = self._of_length(found, self.other_lengths or [1, None])
         other, other_std = mean_and_std(values[others], group_of(found.groups, others))
-        clear: Part = "yes" if mean - other > z * float(np.hypot(std, other_std)) else "no"
-        return ClaimVerdict("yes" if mean > other else "no", "-", clear, f"{text}, against {other:.1%}")
+        apart = evidence.rules.agreement.z * float(np.hypot(std, other_std))
+        clear: Part = "yes" if mean - other > apart else "no"
+        text += f", against {other:.1%} ± {other_std:.1%}, {others.sum()} questions"
+        return ClaimVerdict("yes" if mean > other else "no", "-", clear, text, opposite=other - mean > apart)
 
     def _of_length(self, found: CandidateMeasures, lengths: Sequence[int | None]) -> Truths:
         """[N] which questions have a greedy answer of these lengths."""
         counted, (shortest, longest) = found.lengths(), lengths
         members = (counted >= (shortest or 0)) & (counted <= (longest or np.inf))
-        if not members.any():
-            raise NotRunError(f"no answer has {shortest} to {longest or 'more'} tokens")
+        if len(set(group_of(found.groups, members))) < LEAST_GROUPS:
+            tokens = f"{shortest} to {longest}" if longest else f"{shortest} or more"
+            raise NotRunError(f"too few answers of {tokens} tokens: {members.sum()}")
         return np.asarray(members)
 
 
@@ -138,14 +179,15 @@ class BeamCoverage(OfCandidates):
         leading = float(p[(rows["rank"] < self.first).to_numpy()].sum() / p.sum())
         text = (
             f"beams cover {mean:+.3f} more, more in {sum(b > 0 for b in bins)} of {len(bins)} length bins; the first "
-            f"{self.first} beams hold {leading:.0%} of the beams' mass"
+            f"{self.first} beams hold {leading:.0%} of the beams' mass; ± {std:.3f}, {len(gain)} questions"
         )
         above = share_as(float(np.mean(np.array(bins) > 0)))
         clear: Part = "yes" if mean > evidence.rules.agreement.z * std else "no"
-        return ClaimVerdict(above, "yes" if leading > self.share else "no", clear, text)
+        less = mean < -evidence.rules.agreement.z * std
+        return ClaimVerdict(above, "yes" if leading > self.share else "no", clear, text, opposite=less)
 
 
-class BeamGains(Measure):
+class BeamGains(OfMain):
     """Means of beam minus multinomial over methods and models: do ``all``, ``most`` or ``none`` of them change?
 
     ``table``: where the paper prints them, for the size. ``none``: every interval lies within the negligible margin;
@@ -158,11 +200,17 @@ class BeamGains(Measure):
     answer_source: Literal["greedy", "top_beam"] = "greedy"
     methods: list[str]
     models: list[str] = Field(default=[], description="empty: all of the paper's")
+    datasets: list[str] = Field(default=[], description="empty: all of the paper's")
     expect: Literal["all", "most", "none"]
     significant: bool = False
 
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        found = self.own_cells(study, paper, self.models, self.datasets)
+        return {model: self.model_copy(update={"models": [model], "datasets": own}) for model, own in found.items()}
+
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        models, datasets = self.models or list(evidence.rules.paper.models), evidence.rules.paper.datasets
+        models = self.models or list(evidence.rules.paper.models)
+        datasets = self.datasets or list(evidence.rules.paper.datasets)
         found, spreads = [], []
         for model in models:
             cells = [evidence.main(model, dataset) for dataset in datasets]
@@ -171,24 +219,31 @@ class BeamGains(Measure):
                 found.append(evidence.difference(cells, a, b))
                 spreads.append(replicated_difference(cells, a, b))
         rising, tested = share_rising(found), evidence.tested(found)
-        mean, printed = float(np.mean([d.value or 0.0 for d in found])), self._printed(evidence, models)
+        mean = float(np.mean([d.value or 0.0 for d in found]))
         # cells of the same questions share their resamples, so what methods and models have in common stays in
         std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))
-        size = within(mean, std, [printed, printed], evidence.rules.agreement.z)
+        asked = sum(evidence.main(models[0], dataset).questions for dataset in datasets)
         text = (
-            f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± "
-            f"{std:.3f}, printed {printed:+.3f}"
+            f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± {std:.3f}"
         )
+        size: Part = "-"
+        if evidence.of_paper:
+            printed = self._printed(evidence, models)
+            size = within(mean, std, [printed, printed], evidence.rules.agreement.z)
+            text += f", printed {printed:+.3f}"
+        else:
+            text += f", {asked:,} questions of {len(datasets)} datasets"
         if any(len({evidence.main(model, dataset).questions for model in models}) > 1 for dataset in datasets):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
             margin = evidence.rules.claims.negligible
-            asked = sum(evidence.main(models[0], dataset).questions for dataset in datasets)
             text = "; ".join([text, *undecidable(found, margin, asked)])
             return ClaimVerdict(all_as([negligible(d, margin) for d in found]), size, "-", text)
         if self.expect == "most":
-            return ClaimVerdict("yes" if rising > 0.5 else "no", size, tested.part(0.5), text, self.significant)
-        return ClaimVerdict(share_as(rising), size, tested.part(), text, self.significant)
+            sign, significance = share_as(rising, np.nextafter(0.5, 1)), tested.part(0.5)
+        else:
+            sign, significance = share_as(rising), tested.part()
+        return ClaimVerdict(sign, size, significance, text, self.significant, opposite=tested.opposite)
 
     def _printed(self, evidence: ClaimEvidence, models: Sequence[str]) -> float:
         by_key = {row.key: row.value for row in evidence.values if row.key.table == self.table}
@@ -215,7 +270,7 @@ def negligible(difference: bootstrap.Difference, margin: float) -> Part:
     return "no" if difference.low > margin or difference.high < -margin else "undecided"
 
 
-class Ranking(Measure):
+class Ranking(OfMain):
     """Where a beam form stands among all forms of the main table, by its mean PRR, model by model.
 
     ``method``: whose beam form; none: the best of all beam forms. ``place``: it is claimed to be the best, tested
@@ -226,42 +281,64 @@ class Ranking(Measure):
     kind: Literal["ranking"]
     method: str | None = None
     models: Annotated[list[str], Field(description="empty: all of the paper's")] = []
+    datasets: Annotated[list[str], Field(description="empty: all of the paper's")] = []
     place: Literal["best", "second", "best two"]
 
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        found = self.own_cells(study, paper, self.models, self.datasets)
+        return {model: self.model_copy(update={"models": [model], "datasets": own}) for model, own in found.items()}
+
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        ranked = {model: _ranking(evidence, model) for model in self.models or evidence.rules.paper.models}
+        datasets = self.datasets or list(evidence.rules.paper.datasets)
+        ranked = {
+            model: _ranking(evidence, [evidence.main(model, dataset) for dataset in datasets])
+            for model in self.models or evidence.rules.paper.models
+        }
+        # no test says how far a rank is one by chance: asked of a study, it leaves the answer open
+        untested: Part = "-" if evidence.of_paper else "undecided"
+        asked = sum(evidence.main(next(iter(ranked)), dataset).questions for dataset in datasets)
+        n = "" if evidence.of_paper else f"; {asked:,} questions of {len(datasets)} datasets"
+        why = "" if evidence.of_paper else f"; no test of ranks{n}"
         if self.place == "best two":
             beams = sum(variant == BEAM for forms in ranked.values() for _, variant in forms[:2])
             sign = share_as(beams / (2 * len(ranked)), evidence.rules.claims.nearly_all)
             text = f"{beams} of {2 * len(ranked)} best and second-best methods are beam forms"
-            return ClaimVerdict(sign, "-", "-", text)
-        right, leads, texts = [], [], []
+            return ClaimVerdict(sign, "-", untested, text + why)
+        right, leads, behind, texts = [], [], [], []
         for model, forms in ranked.items():
             ahead = [form for form in forms if form[1] == BEAM and self.method in (None, form[0])]
             others = [form for form in forms if (form not in ahead if self.method else form[1] != BEAM)]
+            if not ahead or not others:
+                raise NotRunError(f"{model} has no beam form of {self.method or 'any method'} beside other methods")
             beam, place = ahead[0], forms.index(ahead[0]) + 1
             right.append(place == (1 if self.place == "best" else 2))
             text = f"{beam[0]} {place} in {model}"
             if self.place == "best":
-                cells = [evidence.main(model, dataset) for dataset in evidence.rules.paper.datasets]
-                keys = ([Key("PRR", *form) for form in part] for part in (ahead, others))
-                leads.append(evidence.lead(cells, *keys))
+                cells = [evidence.main(model, dataset) for dataset in datasets]
+                of_beams, of_others = ([Key("PRR", *form) for form in part] for part in (ahead, others))
+                leads.append(evidence.lead(cells, of_beams, of_others))
+                behind.append(evidence.lead(cells, of_others, of_beams))
                 text += f", {leads[-1].value:+.3f} over {' '.join(filter(None, others[0]))}"
             texts.append(text)
         sign = some_as(float(np.mean(right))) if self.method else share_as(share_rising(leads))
         if not leads:
-            return ClaimVerdict(sign, "-", "-", "; ".join(texts))
-        tested = evidence.tested(leads)
-        return ClaimVerdict(sign, "-", tested.part(), "; ".join([*texts, tested.text("ahead in")]))
+            return ClaimVerdict(sign, "-", untested, "; ".join(texts) + why)
+        tested, opposite = evidence.tested(leads), bool(evidence.tested(behind).rising)
+        text = "; ".join([*texts, tested.text("ahead in")]) + n
+        return ClaimVerdict(sign, "-", tested.part(), text, opposite=opposite)
 
 
-def _ranking(evidence: ClaimEvidence, model: str) -> list[tuple[str, str]]:
-    """The main table's forms of a model, (method, variant), by mean PRR over datasets, best first."""
-    cells = [evidence.main(model, dataset) for dataset in evidence.rules.paper.datasets]
+def _ranking(evidence: ClaimEvidence, cells: Sequence[MeasuredCell]) -> list[tuple[str, str]]:
+    """The main table's forms, (method, variant), by mean PRR over a model's cells, best first.
+
+    All those of the main table have to be measured; of a study asked about itself, those that it measures.
+    """
     found = {}
     for row in evidence.values:
-        if row.key.table == "tab:qa_mean_prr" and row.key.model == model:
-            key = Key("PRR", row.key.method, row.key.variant)
+        key = Key("PRR", row.key.method, row.key.variant)
+        if row.key.table == "tab:qa_mean_prr" and (row.key.method, row.key.variant) not in found:
+            if not evidence.of_paper and not all(key in cell for cell in cells):
+                continue
             for cell in cells:
                 evidence.measured(cell, key)
             found[row.key.method, row.key.variant] = float(np.mean([cell[key].value or 0 for cell in cells]))
@@ -271,8 +348,21 @@ def _ranking(evidence: ClaimEvidence, model: str) -> list[tuple[str, str]]:
 class OverBudgets(Measure):
     """PRR against M on some cells (model, dataset); ``questions``: the paper's of each, where not all."""
 
+    needs: ClassVar[str] = "needs a recipe with budgets that scores these methods, as widths in studies/demo.yaml"
+
     cells: list[Pair]
     questions: int | None = None
+
+    def scored(self) -> list[str]:
+        """The methods whose curves are read."""
+        raise NotImplementedError
+
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        methods, models, datasets = self.scored(), *(list(names) for names in zip(*self.cells, strict=True))
+        found = own_cells(
+            study, paper, models, datasets, lambda m, d: exhibit_cells.budget_recipe(study, m, d, methods)
+        )
+        return {m: self.model_copy(update={"cells": [(m, d) for d in own]}) for m, own in found.items()}
 
     def curves(self, evidence: ClaimEvidence, methods: Sequence[str]) -> Iterator[tuple[str, MeasuredCell, list[int]]]:
         """Each cell's name, measurements and budgets, in the recipe whose curves of these methods the figures draw."""
@@ -293,17 +383,23 @@ class AheadAtBudgets(OverBudgets):
     first: int = 2
     last: int | None = None
 
+    def scored(self) -> list[str]:
+        return [method for method, _ in (*self.better, *self.worse)]
+
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found = []
-        for _, cell, budgets in self.curves(evidence, [method for method, _ in (*self.better, *self.worse)]):
+        found, asked = [], []
+        for name, cell, budgets in self.curves(evidence, self.scored()):
+            asked.append(f"{cell.questions} questions of {name}")
             for M in (m for m in budgets if self.first <= m <= (self.last or m)):
                 for a, b in zip(self.better, self.worse, strict=True):
                     found.append(
                         evidence.difference([cell], Key("PRR", *a, ablation("M", M)), Key("PRR", *b, ablation("M", M)))
                     )
+        if not found:
+            raise NotRunError(f"no budget is from {self.first} to {self.last or 'more'}")
         ahead, tested = share_rising(found), evidence.tested(found)
-        text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}"
-        return ClaimVerdict(share_as(ahead), "-", tested.part(), text)
+        text = f"ahead at {ahead:.0%} of {len(found)} points, {tested.text('at')}; {', '.join(asked)}"
+        return ClaimVerdict(share_as(ahead), "-", tested.part(), text, opposite=tested.opposite)
 
 
 class Plateau(OverBudgets):
@@ -318,10 +414,13 @@ class Plateau(OverBudgets):
     variant: str
     at: int
 
+    def scored(self) -> list[str]:
+        return [self.method]
+
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         rules, near, rises, texts = evidence.rules.claims, [], [], []
         slack = rules.plateau_slack * self.at
-        for name, cell, budgets in self.curves(evidence, [self.method]):
+        for name, cell, budgets in self.curves(evidence, self.scored()):
             keys = {M: Key("PRR", self.method, self.variant, ablation("M", M)) for M in budgets}
             last = budgets[-1]
             rises.append(evidence.difference([cell], keys[last], keys[budgets[0]]))
@@ -335,7 +434,8 @@ class Plateau(OverBudgets):
             claimed = [difference for M, difference in to_end.items() if abs(M - self.at) <= slack]
             texts += undecidable(claimed, rules.plateau, cell.questions)
         rising, tested = share_as(share_rising(rises)), evidence.tested(rises)
-        return ClaimVerdict(rising, all_as(near), tested.part(), "; ".join([*texts, tested.text("rising in")]))
+        text, opposite = "; ".join([*texts, tested.text("rising in")]), tested.opposite or "no" in near
+        return ClaimVerdict(rising, all_as(near), tested.part(), text, opposite=opposite)
 
     def _near(self, start: int | None, earliest: int, slack: float) -> Part:
         """``start``: where the curve is shown to be there, if anywhere; ``earliest``: from where on it may be."""
@@ -345,7 +445,7 @@ class Plateau(OverBudgets):
         return "no" if shown or earliest > self.at + slack else "undecided"
 
 
-class GainByLength(Measure):
+class GainByLength(OfMain):
     """The gain of beams on answers shorter than ``short_below`` tokens, and on the others, where it is negligible."""
 
     kind: Literal["gain by length"]
@@ -353,6 +453,10 @@ class GainByLength(Measure):
     datasets: list[str]
     method: str
     short_below: int
+
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        found = self.own_cells(study, paper, [self.model], self.datasets)
+        return {model: self.model_copy(update={"model": model, "datasets": own}) for model, own in found.items()}
 
     def files(self, study: Study) -> list[Artifact]:
         return [
@@ -365,18 +469,22 @@ class GainByLength(Measure):
         gains: dict[str, list[bootstrap.Difference]] = {"below": [], "from": []}
         texts = []
         for dataset in self.datasets:
-            scored, found = evidence.scored(self.model, dataset), evidence.candidates(self.model, dataset)
+            scored = evidence.scored(self.model, dataset, [self.method])
+            found = evidence.candidates(self.model, dataset)
             lengths = dict(zip(found.ids, found.lengths(), strict=True))
             short = np.array([lengths[key] < self.short_below for key in scored.ids])
             for where, members in (("below", short), ("from", ~short)):
                 gain = self._gain(evidence, scored, members)
                 gains[where].append(gain)
                 around = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
-                texts.append(f"{gain.value:+.3f}{around} {where} {self.short_below} tokens on {dataset}")
+                texts.append(
+                    f"{gain.value:+.3f}{around} {where} {self.short_below} tokens on {dataset}, n = {members.sum()}"
+                )
             texts += undecidable(gains["from"][-1:], evidence.rules.claims.negligible, int((~short).sum()))
         rising, tested = share_as(share_rising(gains["below"])), evidence.tested(gains["below"])
         size = all_as([negligible(gain, evidence.rules.claims.negligible) for gain in gains["from"]])
-        return ClaimVerdict(rising, size, tested.part(), "; ".join([*texts, tested.text("rising below in")]))
+        text, opposite = "; ".join([*texts, tested.text("rising below in")]), tested.opposite or size == "no"
+        return ClaimVerdict(rising, size, tested.part(), text, opposite=opposite)
 
     def _gain(self, evidence: ClaimEvidence, scored: QuestionScores, members: Truths) -> bootstrap.Difference:
         """Beam minus multinomial over some of the questions, paired."""
@@ -398,7 +506,8 @@ class CurvesAhead(OneCell):
         return score_artifacts(study, self.model, self.dataset)
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        scored, cell = evidence.scored(self.model, self.dataset), evidence.main(self.model, self.dataset)
+        scored = evidence.scored(self.model, self.dataset, self.methods)
+        cell = evidence.main(self.model, self.dataset)
         shares, found = [], []
         for method in self.methods:
             a, b = (prr_and_auc.rejection_curves(scored.scores(method, v), scored.quality) for v in (BEAM, SAMPLES))
@@ -406,7 +515,8 @@ class CurvesAhead(OneCell):
             found.append(evidence.difference([cell], Key("PRR", method, BEAM), Key("PRR", method, SAMPLES)))
         text = "; ".join(f"{share:.0%} of the range for {m}" for m, share in zip(self.methods, shares, strict=True))
         sign, tested = share_as(min(shares), evidence.rules.claims.nearly_all), evidence.tested(found)
-        return ClaimVerdict(sign, "-", tested.part(), f"{text}; {tested.text('ahead in')}")
+        text += f"; {tested.text('ahead in')}; {len(scored.ids)} questions"
+        return ClaimVerdict(sign, "-", tested.part(), text, opposite=tested.opposite)
 
 
 class AblationSettings(Measure):
@@ -419,26 +529,41 @@ class AblationSettings(Measure):
     """
 
     kind: Literal["ablation settings"]
+    needs: ClassVar[str] = "needs a recipe that scores these settings, as strategies in studies/demo.yaml"
+
     table: Literal["tab:abl_sampling", "tab:abl_normalization", "tab:abl_ecc_params"]
     expect: Literal["ahead", "robust", "none dominates"]
     settings: list[str] = []
     worse: list[str] = []
     margin: float = 0.0
+    cells: list[Pair] = Field(default=[], description="empty: the table's own")
+
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        part = {"tab:abl_sampling": "every_strategy", "tab:abl_normalization": "epsilon", "tab:abl_ecc_params": "alpha"}
+        recipes = [name for name, scoring in study.scoring.items() if getattr(scoring, part[self.table])]
+        scorer = study.main.scorer
+
+        def has(model: str, dataset: str) -> bool:
+            return any(exhibit_cells.covers(study, recipe, model, dataset, scorer) for recipe in recipes)
+
+        found = own_cells(study, paper, [], [], has)
+        return {m: self.model_copy(update={"cells": [(m, d) for d in own]}) for m, own in found.items()}
 
     def columns(self, evidence: ClaimEvidence) -> list[tuple[MeasuredCell, dict[str, Key]]]:
         """Each cell × method with the stored key of every printed setting."""
         found: dict[tuple[str, str, str], tuple[MeasuredCell, dict[str, Key]]] = {}
-        for row in evidence.values:
-            if row.key.table != self.table:
-                continue
-            place = measured_place(evidence.study, row.key, evidence.rules)
+        keys = [row.key for row in evidence.values if row.key.table == self.table]
+        if self.cells:
+            keys = [key._replace(model=model, dataset=dataset) for model, dataset in self.cells for key in keys]
+        for key in dict.fromkeys(keys):
+            place = measured_place(evidence.study, key, evidence.rules)
             if isinstance(place, str):
                 raise NotRunError(place)
-            model, dataset = row.key.model, row.key.dataset
+            model, dataset = key.model, key.dataset
             questions = evidence.rules.questions(dataset, self.table)
             cell = evidence.cell(model, dataset, place.files[0].recipe, questions)
             evidence.measured(cell, place.key)
-            found.setdefault((model, dataset, row.key.method), (cell, {}))[1][row.key.setting] = place.key
+            found.setdefault((model, dataset, key.method), (cell, {}))[1][key.setting] = place.key
         return list(found.values())
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
@@ -457,7 +582,8 @@ class AblationSettings(Measure):
         ]
         below, tested = share_rising(found), evidence.tested(found)
         text = f"below {better} in {below:.0%} of {len(found)} comparisons, {tested.text('in')}"
-        return ClaimVerdict(share_as(below, evidence.rules.claims.nearly_all), "-", tested.part(), text)
+        sign = share_as(below, evidence.rules.claims.nearly_all)
+        return ClaimVerdict(sign, "-", tested.part(), text + _asked(columns), opposite=tested.opposite)
 
     def _robust(self, evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
         close, found, default = [], [], self.settings[-1]
@@ -471,10 +597,18 @@ class AblationSettings(Measure):
             f"{near:.0%} within {self.margin:g} of the best; {default} ahead of the best {' or '.join(self.worse)} in "
             f"{ahead:.0%} of {len(found)} columns, {tested.text('in')}"
         )
-        return ClaimVerdict(share_as(ahead), share_as(near, evidence.rules.claims.nearly_all), tested.part(), text)
+        size = share_as(near, evidence.rules.claims.nearly_all)
+        text += _asked(columns)
+        return ClaimVerdict(share_as(ahead), size, tested.part(), text, opposite=tested.opposite)
 
 
 Columns: TypeAlias = Sequence[tuple[MeasuredCell, dict[str, Key]]]
+
+
+def _asked(columns: Columns) -> str:
+    """``; 16 questions of triviaqa``, of each dataset."""
+    asked = dict.fromkeys(f"{cell.questions} questions of {cell.artifact.dataset}" for cell, _ in columns)
+    return f"; {', '.join(asked)}"
 
 
 def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
@@ -488,6 +622,7 @@ def _none_dominates(evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
         behind.append(holm(p, len(p)).min() < evidence.rules.claims.level)
     text = f"{len(best)} of {len(names)} settings are best in some of {len(columns)} columns; "
     text += why or f"{sum(behind)} are significantly behind another in some column"
+    text += _asked(columns)
     if len(best) == 1:
         return ClaimVerdict("no", "-", "-", text)
     return ClaimVerdict("yes" if not why and all(behind) else "undecided", "-", "-", text)
@@ -499,6 +634,8 @@ class OfPool(Measure):
     ``questions``: how many are asked for at least.
     """
 
+    needs: ClassVar[str] = "needs a recipe with two draws of samples and the main beams, as pool in studies/demo.yaml"
+
     model: str
     datasets: list[str]
     questions: int
@@ -506,9 +643,9 @@ class OfPool(Measure):
     def files(self, study: Study) -> list[Artifact]:
         return [file for model in study.models for d in study.datasets for file in pool_artifacts(study, model, d)]
 
-    def asked_of(self, study: Study) -> dict[str, Measure]:
-        pools = {model: [d for d in study.datasets if pool_artifacts(study, model, d)] for model in study.models}
-        return {m: self.model_copy(update={"model": m, "datasets": found}) for m, found in pools.items() if found}
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        pools = own_cells(study, paper, [self.model], self.datasets, lambda m, d: pool_artifacts(study, m, d))
+        return {m: self.model_copy(update={"model": m, "datasets": found}) for m, found in pools.items()}
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         found = [self.of(evidence, dataset) for dataset in self.datasets]
@@ -517,7 +654,8 @@ class OfPool(Measure):
             "-" if "-" in parts else all_as(parts)
             for parts in zip(*((of.sign, of.size, of.significance) for of in found), strict=True)
         )
-        return ClaimVerdict(sign, size, significance, "; ".join(texts))
+        opposite = any(of.opposite for of in found)
+        return ClaimVerdict(sign, size, significance, "; ".join(texts), opposite=opposite)
 
     def of(self, evidence: ClaimEvidence, dataset: str) -> ClaimVerdict:
         """The verdict on one dataset. Raises NotRunError if the run lacks what it needs."""
@@ -543,12 +681,14 @@ class VarianceAcrossRuns(OfPool):
         error = (draws.inside - scores.mean(axis=1)) ** 2 - variance / runs
         gain, std = mean_and_std(variance - error, draws.groups)
         text = (
+            f"{len(draws.groups)} questions; "
             f"over {runs} draws of {M} samples Dissimilarity varies by {variance.mean() ** 0.5:.3f} and PRR by "
             f"{prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. Mean squared error: one draw "
             f"{variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± {std:.4f}"
         )
-        clear: Part = "yes" if gain > evidence.rules.agreement.z * std else "no"
-        return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text)
+        apart = evidence.rules.agreement.z * std
+        clear: Part = "yes" if gain > apart else "no"
+        return ClaimVerdict("yes" if gain > 0 else "no", "-", clear, text, opposite=gain < -apart)
 
 
 class GapOutsideBeams(OfPool):
@@ -590,6 +730,8 @@ class GapOutsideBeams(OfPool):
 
 class Counterexample(Measure):
     """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
+
+    needs: ClassVar[str] = "a question of the theorem, which no study's numbers decide: see theorem in errata"
 
     kind: Literal["counterexample"]
 

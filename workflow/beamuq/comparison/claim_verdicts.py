@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq.comparison.measured_results import Floats, MeasuredCell, MeasuredResults, paired
+from beamuq.comparison.measured_results import Floats, MeasuredCell, MeasuredResults, mean_and_std, paired
 from beamuq.comparison.number_statuses import too_few
 from beamuq.comparison.paper_settings import Measurement, incomparable
 from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq.evaluation import intervals
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED, Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
@@ -37,7 +38,7 @@ class ClaimVerdict:
     """Whether the sign, the size and the significance are as claimed, and what was found.
 
     "-": not claimed; "undecided": claimed, and the run cannot tell. Significance is told beside the others: it counts
-    only where print claims it.
+    only where print claims it. ``opposite``: whether the run shows the opposite of something claimed.
     """
 
     sign: Part
@@ -45,6 +46,7 @@ class ClaimVerdict:
     significance: Part
     found: str
     significance_claimed: bool = False
+    opposite: bool = False
 
     @property
     def status(self) -> str:
@@ -62,6 +64,17 @@ class ClaimVerdict:
             return "undecided"
         return "partly"
 
+    @property
+    def answer(self) -> Part:
+        """The claim asked of a study as a question: any answer has to be shown, beyond what chance alone does.
+
+        A status by sign and size becomes "undecided" where a test was made and shows neither it nor its opposite.
+        """
+        by_value: dict[str, Part] = {"supported": "yes", "partly": "partly", "not supported": "no"}
+        answer = by_value.get(self.status, "undecided")
+        shown = self.significance in ("-", "yes") if answer == "yes" else self.opposite or self.significance == "-"
+        return answer if shown else "undecided"
+
 
 @dataclass(frozen=True)
 class TestedDifferences:
@@ -74,6 +87,11 @@ class TestedDifferences:
     def part(self, most: float = 1.0) -> Part:
         """Whether all (or at least ``most``) rise significantly."""
         return "undecided" if self.rising is None else some_as(self.rising, most)
+
+    @property
+    def opposite(self) -> bool:
+        """Whether any falls significantly."""
+        return bool(self.falling)
 
     def text(self, where: str) -> str:
         """``significantly <where> 40 %``, or why that cannot be said."""
@@ -160,9 +178,11 @@ class ClaimEvidence:
         self.enough(len(found.ids), dataset)
         return found
 
-    def scored(self, model: str, dataset: str) -> QuestionScores:
+    def scored(self, model: str, dataset: str, methods: Sequence[str]) -> QuestionScores:
         """The main recipe's scores and quality of a cell, by question."""
         self.check(model, dataset, self.study.main.recipe)
+        if lacking := [name for name in methods if name not in self.study.scoring[self.study.main.recipe].methods]:
+            raise NotRunError(f"the main recipe does not score {', '.join(lacking)}")
         scores, quality, questions = self.require(score_artifacts(self.study, model, dataset))
         found = QuestionScores(self.results.inputs, scores, quality, questions)
         self.enough(len(found.ids), dataset)
@@ -201,6 +221,20 @@ class ClaimEvidence:
             mass=np.minimum(mass, 1.0),
             quality=quality.to_numpy(dtype=np.float64),
         )
+
+    def as_printed(self, values: Floats, groups: Sequence[str], printed: Sequence[float]) -> Part:
+        """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
+
+        Not ``of_paper``: whether the mean's interval lies inside that range (yes), outside (no), or across its ends; it
+        is undecided too where few or equal values have no interval.
+        """
+        if self.of_paper:
+            return within(*mean_and_std(values, groups), printed, self.rules.agreement.z)
+        interval = intervals.mean_interval(values, groups, self.study.evaluation.confidence)
+        if interval is None:
+            return "undecided"
+        inside = printed[0] <= interval[0] and interval[1] <= printed[1]
+        return "yes" if inside else "no" if interval[1] < printed[0] or printed[1] < interval[0] else "undecided"
 
     def require(self, files: Sequence[Artifact]) -> Sequence[Artifact]:
         """The same files. Raises NotRunError if one is not there."""

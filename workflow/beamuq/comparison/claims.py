@@ -18,6 +18,8 @@ from beamuq.config_errors import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
+ASKED = ["id", "claim", "of", "answer", "found"]
+CANNOT_SAY = "cannot say"
 
 
 class Claim(StrictModel):
@@ -42,27 +44,46 @@ def read_claims(folder: Path = FOLDER) -> list[Claim]:
     return found
 
 
-def judge(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
-    """One row a claim; ``COLUMNS``."""
+def judge(claims: Sequence[Claim], evidence: ClaimEvidence, asked: pd.DataFrame) -> pd.DataFrame:
+    """One row a claim; ``COLUMNS``. ``asked``: what :func:`ask` found of them."""
+    own = _texts(asked)
     rows = [
-        claim.model_dump(include={"id", "where", "claim"})
-        | _judged(claim, evidence)
-        | {"in_this_study": _in_this_study(claim, evidence)}
+        claim.model_dump(include={"id", "where", "claim"}) | _judged(claim, evidence) | {"in_this_study": own[claim.id]}
         for claim in claims
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _in_this_study(claim: Claim, evidence: ClaimEvidence) -> str:
-    """What the study's own cells say to the same question, whatever its settings; empty where it has none."""
-    own, texts = replace(evidence, of_paper=False), []
-    for model, measure in (claim.decided_by.asked_of(evidence.study) if claim.decided_by else {}).items():
-        try:
-            verdict = measure.verdict(own)
-            texts.append(f"{model}: {verdict.status}; {verdict.found}")
-        except NotRunError as reason:
-            texts.append(f"{model}: not run; {reason}")
-    return "; ".join(texts)
+def ask(claims: Sequence[Claim], evidence: ClaimEvidence) -> pd.DataFrame:
+    """What a study's own cells say to the same questions, whatever its settings; ``ASKED``.
+
+    A row a claim and what it is asked of, those first that have an ``answer``: yes, partly, no or undecided. One that
+    says "cannot say" tells in ``found`` what the study lacks.
+    """
+    own, rows = replace(evidence, of_paper=False), []
+    for claim in claims:
+        named = claim.model_dump(include={"id", "claim"})
+        measures = claim.decided_by.asked_of(evidence.study, evidence.rules.paper) if claim.decided_by else {}
+        for of, measure in measures.items():
+            try:
+                verdict = measure.verdict(own)
+                rows.append(named | {"of": of, "answer": verdict.answer, "found": verdict.found})
+            except NotRunError as reason:
+                rows.append(named | {"of": of, "answer": CANNOT_SAY, "found": str(reason)})
+        if not measures:
+            why = claim.decided_by.needs if claim.decided_by else f"missing: {claim.missing}"
+            rows.append(named | {"of": "", "answer": CANNOT_SAY, "found": why})
+    frame = pd.DataFrame(rows, columns=ASKED)
+    return frame.sort_values("answer", key=lambda answers: answers == CANNOT_SAY, kind="stable", ignore_index=True)
+
+
+def _texts(asked: pd.DataFrame) -> dict[str, str]:
+    """Claim → ``model: answer; found`` of all that it was asked of."""
+    texts: dict[str, str] = {}
+    for claim, of, answer, found in zip(*(asked[name] for name in ("id", "of", "answer", "found")), strict=True):
+        told = f"{of}: {answer}; {found}" if of else f"{answer}; {found}"
+        texts[claim] = f"{texts[claim]}; {told}" if claim in texts else told
+    return texts
 
 
 def _judged(claim: Claim, evidence: ClaimEvidence) -> dict[str, str]:

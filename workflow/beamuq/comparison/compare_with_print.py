@@ -45,6 +45,8 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
     rules = read_rules()
     printed, ledger = read_printed_numbers(rules), errata.read_ledger()
     cells = number_statuses.compare(found, printed, ledger, rules)
+    claimed, evidence = claims.read_claims(), ClaimEvidence(found, printed, rules)
+    asked = claims.ask(claimed, evidence)
     return Comparison(
         study=found.study,
         rules=rules,
@@ -52,7 +54,8 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
         formulations=number_statuses.formulations(found, printed, ledger, rules),
         nearer=number_statuses.nearer(cells),
         differences=beam_minus_multinomial.differences(found, rules),
-        claims=claims.judge(claims.read_claims(), ClaimEvidence(found, printed, rules)),
+        claims=claims.judge(claimed, evidence, asked),
+        asked=asked,
         errata=errata.ledger_table(ledger, printed),
         provenance=provenance,
     )

@@ -30,8 +30,14 @@ class Comparison:
     nearer: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
+    asked: pd.DataFrame
     errata: pd.DataFrame
     provenance: dict[str, Any]
+
+    @property
+    def held(self) -> pd.DataFrame:
+        """The printed numbers that the study could be held against."""
+        return self.cells[self.cells["status"].isin(["agrees", "differs"])]
 
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
@@ -63,7 +69,7 @@ def summary(found: Comparison) -> str:
 def markdown(found: Comparison) -> str:
     """The summary: counts, differing cells, claims, wins and losses, errata."""
     differing = found.cells[found.cells["status"] == "differs"]
-    sections = [_by_table(found.cells), *_sections(found, "")]
+    sections = [*_by_table(found), *_sections(found, "")]
     if len(differing):
         sections.insert(1, _section("Cells that differ", [], _shown_cells(differing, found.rules)))
     lines = [f"# {markdown_table.escape(_title(found))}", "", *(f"{sentence}\n" for sentence in _opening(found))]
@@ -75,13 +81,13 @@ def markdown(found: Comparison) -> str:
 
 def html(found: Comparison, forest: str) -> str:
     """One page, nothing loaded: the summary, ``forest`` (an SVG document) and every printed number, folded by table."""
-    folded = [
-        _section("", [], _shown_cells(part.drop(columns="table"), found.rules), folded=True, summary=told)
-        for table, part in found.cells.groupby("table", sort=False)
-        for told in (f"{table}: {_told(part)}",)
-    ]
     provenance = PageSection("Provenance", notes=[f"{name}: {value}" for name, value in _hashes(found)])
-    sections = [_by_table(found.cells), *_sections(found, forest), PageSection("Every printed number"), *folded]
+    sections = [*_by_table(found), *_sections(found, forest)]
+    if len(found.held):
+        sections.append(PageSection("Every printed number"))
+        for table, part in found.cells.groupby("table", sort=False):
+            shown, told = _shown_cells(part.drop(columns="table"), found.rules), f"{table}: {_told(part)}"
+            sections.append(_section("", [], shown, folded=True, summary=told))
     return sections_page(_title(found), _opening(found), [*sections, provenance])
 
 
@@ -93,13 +99,20 @@ def _opening(found: Comparison) -> list[str]:
     rules = found.rules.agreement
     if found.study.demo:
         return [
-            f"{len(found.cells):,} printed numbers, each not comparable: {number_statuses.DEMO}. A demo shows that the "
-            "machinery works; other models on other questions say nothing about the paper."
+            "What the paper claims, asked of this demo, which shows that the machinery works: other models on other "
+            "questions say nothing about the paper.",
+            f"The {len(found.cells):,} printed numbers and the {len(found.claims)} claims about them are not "
+            f"comparable ({number_statuses.DEMO}); comparison.csv and comparison_claims.csv list them.",
+        ]
+    if not len(found.held):
+        return [
+            "What the paper claims, asked of this study about itself.",
+            f"None of the {len(found.cells):,} printed numbers can be held against it: {_reasons(found.cells)}; "
+            "comparison.csv lists them.",
         ]
     decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
     arbitrary = found.cells["setting"].map(found.rules.arbitrary).dropna()
-    held = found.cells[found.cells["status"].isin(["agrees", "differs"])]
-    rest_on = held["our_decisions"].map(lambda names: len(names.split("; ")) if names else 0)
+    rest_on = found.held["our_decisions"].map(lambda names: len(names.split("; ")) if names else 0)
     resting = (
         f"Each of these {decided:,} rests on {rest_on.min()} to {rest_on.max()} decisions of ours beside what print "
         "states: one that agrees replicates print only together with them, and one that differs may differ by them."
@@ -127,8 +140,8 @@ def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **opti
 
 
 def _sections(found: Comparison, forest: str) -> list[PageSection]:
-    """Every section behind the counts."""
-    sections = []
+    """Every section behind the counts; where nothing is held against print, the study's own answers lead."""
+    sections, held = [], len(found.held) > 0
     if len(found.nearer):
         nearest = found.nearer[found.nearer["model"] == "all"]["nearer"].iloc[0]
         sentence = (
@@ -146,15 +159,21 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
     )
     means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
     means = means[["model", *means.columns.drop(["family", "model", "dataset", "std", "resamples"])]]
+    entropy = _section(
+        "Semantic Entropy in its three forms",
+        [
+            "Print defines the sampled form in one way, the official code in another; every printed value is held "
+            "against all three."
+        ],
+        counted.assign(mean_distance=counted["formulation"].map(closest)),
+    )
+    claims_of_print = _section(
+        "Claims",
+        [_claims(found), "In this study: the same question asked of the study's own cells, whatever their settings."],
+        found.claims,
+    )
     sections += [
-        _section(
-            "Semantic Entropy in its three forms",
-            [
-                "Print defines the sampled form in one way, the official code in another; every printed value is held "
-                "against all three."
-            ],
-            counted.assign(mean_distance=counted["formulation"].map(closest)),
-        ),
+        entropy if held else _asked(found),
         _section(
             "Beam minus multinomial, paired",
             [_families(found), beam_minus_multinomial.resamples_sentence(found.differences, found.rules)],
@@ -162,18 +181,12 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             svg=forest if len(found.differences) else "",
         ),
         _section("Means over datasets, beam minus multinomial", [], means),
-        _section(
-            "Claims",
-            [
-                *([] if found.study.demo else [_claims(found)]),
-                "In this study: the same question asked of the study's own cells, whatever their settings.",
-            ],
-            found.claims,
-        ),
+        *([claims_of_print] if held else []),
         _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
             found.errata,
+            folded=not held,
         ),
         _section(
             "What print does not state",
@@ -184,16 +197,39 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
                 "is stated in print."
             ],
             _decisions(found),
+            folded=not held,
         ),
     ]
     return sections
 
 
+def _asked(found: Comparison) -> PageSection:
+    """The claims as questions about the study itself; a claim's words stand once."""
+    asked = found.asked.rename(columns={"of": "asked of", "answer": "in this study"})
+    again = asked["claim"] == asked["claim"].shift()
+    return _section(
+        "What the paper claims, asked of this study",
+        [
+            "This study's models are asked instead of the claim's, on its datasets where the study runs them and on "
+            "all that are not the paper's. Yes: shown with this many questions; partly: of a part; no: the opposite "
+            "is, or a value outside the printed range; undecided: what was found may be chance. Settings need not be "
+            "the paper's."
+        ],
+        asked.assign(claim=asked["claim"].mask(again, ""))[["claim", "in this study", "asked of", "found"]],
+    )
+
+
+def _reasons(cells: pd.DataFrame) -> str:
+    """``1,800 not run, 158 not comparable (the most frequent reasons)``."""
+    frequent = cells.loc[cells["status"] != "errata", "reason"].value_counts(sort=True).head(3)
+    reasons = "; ".join(f"{count:,}: {reason}" for reason, count in frequent.items() if reason)
+    return f"{_told(cells)} (most often {reasons})"
+
+
 def _decisions(found: Comparison) -> pd.DataFrame:
     rows = found.rules.decided.decisions
     columns = {"release": "release_decisions", "ours": "our_decisions"}
-    held = found.cells[found.cells["status"].isin(["agrees", "differs"])]
-    counts = [sum(_rests_on(row.id, names) for names in held[columns[row.source]]) for row in rows]
+    counts = [sum(_rests_on(row.id, names) for names in found.held[columns[row.source]]) for row in rows]
     return pd.DataFrame(
         {
             "number": range(1, len(rows) + 1),
@@ -242,10 +278,13 @@ def _told(cells: pd.DataFrame) -> str:
     return ", ".join(f"{count} {status}" for status, count in _counts(cells).items() if count)
 
 
-def _by_table(cells: pd.DataFrame) -> PageSection:
-    parts = [*cells.groupby("table", sort=False), ("total", cells)]
+def _by_table(found: Comparison) -> list[PageSection]:
+    """The counts, where any number is held against print."""
+    if not len(found.held):
+        return []
+    parts = [*found.cells.groupby("table", sort=False), ("total", found.cells)]
     rows = [{"table": table, "rows": len(part), **_counts(part)} for table, part in parts]
-    return _section("", [], pd.DataFrame(rows))
+    return [_section("", [], pd.DataFrame(rows))]
 
 
 def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:

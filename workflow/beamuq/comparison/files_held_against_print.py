@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from beamuq.comparison.claims import read_claims
+from beamuq.comparison.tolerances_and_families import PAPER_STUDY
 from beamuq.parquet_tables import Artifact
-from beamuq.study_config import Study
+from beamuq.study_config import Study, load_study
 
 
 def needed_files(study: Study) -> list[Artifact]:
@@ -25,8 +26,10 @@ def needed_files(study: Study) -> list[Artifact]:
                 if entry.recipe == study.main.recipe:
                     found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric))
                     found.append(Artifact("questions", dataset))
-    for claim in read_claims():
-        files = claim.decided_by.files(study) if claim.decided_by else []
+    measures = [claim.decided_by for claim in read_claims() if claim.decided_by]
+    paper = load_study(PAPER_STUDY)
+    for measure in measures:
+        files = [file for of in (measure, *measure.asked_of(study, paper).values()) for file in of.files(study)]
         there = {file.dataset for file in files if (file.model, file.dataset, file.recipe) in cells}
         found += [
             file
