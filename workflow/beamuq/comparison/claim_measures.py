@@ -731,7 +731,7 @@ class GapOutsideBeams(OfPool):
 class Counterexample(Measure):
     """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
 
-    needs: ClassVar[str] = "a question of the theorem, which no study's numbers decide: see theorem in errata"
+    needs: ClassVar[str] = "a question of the theorem, which no study decides: see Print against itself"
 
     kind: Literal["counterexample"]
 

@@ -172,6 +172,10 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
         [_claims(found), "In this study: the same question asked of the study's own cells, whatever their settings."],
         found.claims,
     )
+    decided = found.claims[~found.claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
+    if not held and len(decided):
+        decided = decided.drop(columns="in_this_study")
+        claims_of_print = _section("Claims decided as in print", [_claims(found)], decided)
     sections += [
         entropy if held else _asked(found),
         _section(
@@ -181,7 +185,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             svg=forest if len(found.differences) else "",
         ),
         _section("Means over datasets, beam minus multinomial", [], means),
-        *([claims_of_print] if held else []),
+        *([claims_of_print] if held or len(decided) else []),
         _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
