@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from beamuq.data.question import question
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import Artifact
-from beamuq.provenance import check_one_run, read_cell
+from beamuq.provenance import check_one_run, check_settings, read_cell
 from beamuq.study_config import PROMPTS, load_study
 from run_job import run_job
 
@@ -176,3 +177,12 @@ def test_prompts_of_another_run_are_not_decoded(changed: str, tmp_path: Path) ->
     decode = {"prompts": prompts, "model": tmp_path / "none/config.json", "candidates": tmp_path / "out.parquet"}
     with pytest.raises(BeamUQError, match=rf"{prompts}: not the prompts that .* give, but another run's; delete it"):
         run_job("candidates", decode | {"settings": settings, "device": "cpu", "dtype": "float32"})
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "agree"), [(0.5, [0.5], True), (0.5, (0.5, 1.0), False), (0.4, [0.4], True)]
+)
+def test_a_single_value_of_the_version_before_is_a_list_of_it(found: float, asked: Any, agree: bool) -> None:
+    table = parquet_tables.Footer(Path("x.parquet"), "evaluation", {}, {"settings": {"max_rejection": found}})
+    with nullcontext() if agree else pytest.raises(BeamUQError, match="max_rejection"):
+        check_settings(table, {"max_rejection": asked})

@@ -126,10 +126,14 @@ def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
 
 
 def _agree(found: Any, asked: Any) -> bool:
-    """Whether JSON is as asked, tuples as lists; keys that only one of them has may be of another version."""
+    """Whether JSON is as asked, tuples as lists, a value as a list of it alone.
+
+    Keys that only one of them has may be of another version, as a single value may be where there is a list now.
+    """
     if isinstance(found, Mapping) and isinstance(asked, Mapping):
         return all(_agree(value, asked[key]) for key, value in found.items() if key in asked)
-    return bool(found == (list(asked) if isinstance(asked, tuple) else asked))
+    asked = list(asked) if isinstance(asked, tuple) else asked
+    return bool(found == asked or [found] == asked)
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
