@@ -85,7 +85,8 @@ class Asked:
         told = []
         if self.covered_mass < 0.5:
             told.append(
-                f"the beams cover {self.covered_mass:.2f} of the probability: sample instead, or raise the width"
+                f"the beams cover {self.covered_mass:.2f} of the probability: the estimate of Dissimilarity may be off "
+                f"by up to {1 - self.covered_mass:.2f}; more width covers more"
             )
         if not self.ended:
             told.append("the answer was cut at the largest number of tokens: raise it")
