@@ -93,13 +93,13 @@ def test_tied_pairs_count_one_half() -> None:
     assert measure("ROC-AUC", np.array([1.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0, 1.0]))[0] == 0.875
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(16))
 def test_average_precision_of_ties_is_the_mean_over_all_their_orders(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    uncertainty, quality = rng.integers(0, 1 + seed % 4, 7).astype(float), rng.random(7)
+    uncertainty, quality = rng.integers(0, 1 + seed % 4, 5).astype(float), rng.random(5)
     quality[0] = 0.1
-    orders = [np.array(order) for order in permutations(range(7)) if (np.diff(uncertainty[[*order]]) <= 0).all()]
-    expected = np.mean([average_precision_score(quality[order] <= 0.5, np.arange(7)[::-1]) for order in orders])
+    orders = [np.array(order) for order in permutations(range(5)) if (np.diff(uncertainty[[*order]]) <= 0).all()]
+    expected = np.mean([average_precision_score(quality[order] <= 0.5, np.arange(5)[::-1]) for order in orders])
     assert measure("PR-AUC", uncertainty, quality)[0] == pytest.approx(expected, abs=1e-12)
     assert plain_average_precision(uncertainty, quality) == pytest.approx(expected, abs=1e-12)
 
