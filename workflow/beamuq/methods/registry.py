@@ -26,7 +26,7 @@ Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
-_RANGE = re.compile(r"[\[(](-?[\d.]+|-∞), (-?[\d.]+|∞|M|log M)[\])]")
+_RANGE = re.compile(r"[\[(](-?\d+(?:\.\d+)?|-∞), (-?\d+(?:\.\d+)?|∞|M|log M)[\])]")
 
 
 @dataclass(frozen=True)
