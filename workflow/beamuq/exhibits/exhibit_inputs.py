@@ -75,6 +75,8 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "epsilon": main.epsilon,
         "num_candidates": main.num_candidates,
     }
+    if table.kind == "similarity":
+        said["kind"] = study.scorers[table.cell["scorer"]].kind
     if table.kind == "candidates":
         said |= {
             "recipe": study.recipes[table.cell["recipe"]].model_dump(mode="json", exclude_none=True),

@@ -233,7 +233,7 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
     They are remembered in this process and in the user's cache, where that can be written.
     """
-    store = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "beamuq", "sha256.json")
+    store = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~/.cache")), "beamuq", "sha256.json")  # noqa: PTH111  (it raises nothing without a home)
     known = _stored(store) | _hashed
     found, new = {}, {}
     told = threading.Timer(TOLD_AFTER, print, [f"{folder}: hashing its files"], {"file": sys.stderr, "flush": True})

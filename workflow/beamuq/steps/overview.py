@@ -38,9 +38,9 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
     others_made = (parquet_tables.read_footer(results / artifact.path) for artifact in (*grid.prompts, *others))
     made = [*questions, *candidates, *others_made]
+    check_one_run(made)
     for table in made:
         check_settings(table, settings_of(study, table))
-    check_one_run(made)
     manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
     counts, listed = (
