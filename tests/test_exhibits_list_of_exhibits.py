@@ -6,6 +6,7 @@ import csv
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,10 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import exhibit_inputs, list_of_exhibits
+from beamuq.machine_config import Machine
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.code_inputs import step_sources
+from beamuq.plan.study_on_machine import BEYOND_PAPER, Plan
 from beamuq.study_config import STUDIES, load_study
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
@@ -44,6 +47,15 @@ def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         published = {row["table"].removeprefix("tab:") for row in csv.DictReader(file)}
     assert published <= set(list_of_exhibits.labels(load_study(STUDIES / "paper.yaml")))
+
+
+def test_what_is_held_against_print_is_not_beyond_the_paper_and_the_report_shows_that_apart() -> None:
+    plan = Plan(load_study(STUDIES / "paper.yaml"), Machine(study="paper"), "paper", STUDIES / "paper.yaml")
+    section = plan.report_section("1 Tables")
+    shown = {name: section(SimpleNamespace(name=name)) for name in list_of_exhibits.labels(plan.study)}
+    assert shown["qa_mean_prr_1"] == BEYOND_PAPER
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        assert {shown[row["table"].removeprefix("tab:")] for row in csv.DictReader(file)} == {"1 Tables"}
 
 
 def test_an_exhibit_s_module_builds_it_and_not_the_others() -> None:

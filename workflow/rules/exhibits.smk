@@ -22,9 +22,17 @@ rule table:
     output:
         **paths.flagged(
             "table",
-            html=in_report("table.rst", "1 Tables", table="{name}", style="paper"),
+            html=in_report(
+                "table.rst",
+                plan.report_section("1 Tables"),
+                table="{name}",
+                style="paper",
+            ),
             intervals_html=in_report(
-                "table.rst", "1 Tables", table="{name}", style="intervals"
+                "table.rst",
+                plan.report_section("1 Tables"),
+                table="{name}",
+                style="intervals",
             ),
         ),
     log:
@@ -48,7 +56,9 @@ rule figure:
     output:
         **paths.flagged(
             "figure",
-            png=in_report("figure.rst", "2 Figures", figure="{name}"),
+            png=in_report(
+                "figure.rst", plan.report_section("2 Figures"), figure="{name}"
+            ),
         ),
     log:
         paths.log("figure"),

@@ -7,7 +7,7 @@ import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -29,9 +29,13 @@ _KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
 
 @dataclass(frozen=True)
 class Exhibit(ABC):
-    """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``."""
+    """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``, or one of our own.
+
+    ``beyond_paper``: print has nothing like it; the report shows it in a section of its own.
+    """
 
     label: str
+    beyond_paper: bool = field(default=False, kw_only=True)
     kind: ClassVar[Literal["table", "figure"]]
 
     @abstractmethod

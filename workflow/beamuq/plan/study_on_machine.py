@@ -25,6 +25,9 @@ from beamuq.plan.make_jobs import Jobs, SnakemakeWildcards
 from beamuq.plan.paths import Paths
 from beamuq.study_config import Study, load_study, study_path
 
+BEYOND_PAPER = "3 Beyond the paper"
+"""The report's section of exhibits that print does not have."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -114,6 +117,15 @@ class Plan:
         """The parameter function of a rule: its job as text, which Snakemake compares."""
         make = getattr(self.jobs, rule)
         return lambda wildcards: make(wildcards).text()
+
+    def report_section(self, section: str) -> Callable[[SnakemakeWildcards], str]:
+        """Of an exhibit's rule: the report's section of what is in the paper; what is not has one of its own."""
+
+        def of_wildcards(wildcards: SnakemakeWildcards) -> str:
+            beyond = list_of_exhibits.exhibit(wildcards.name, self.study).beyond_paper
+            return BEYOND_PAPER if beyond else section
+
+        return of_wildcards
 
     def machine_options(self, wildcards: SnakemakeWildcards, output: object, threads: int) -> str:  # noqa: ARG002
         """How this machine runs a job, as text. It asks for ``output`` because Snakemake compares no such parameter.
