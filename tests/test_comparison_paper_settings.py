@@ -184,7 +184,7 @@ def test_the_papers_study_is_the_papers() -> None:
     main = of.main
     assert (main.num_candidates, main.sample, main.beam, main.alpha) == (10, "sample T=1.0", "beam M=10", 0.9)
     assert (main.epsilon, of.quality.threshold, of.evaluation.max_rejection[0]) == (0.0, 0.5, 0.5)
-    assert (of.newline_stops, of.merge_stop_tokens) == (True, False)
+    assert (of.newline_stops, of.recipes[of.main.recipe].merge_stop_tokens) == (True, False)
     assert {scorer.source for scorer in of.scorers.values()} == {
         "hub:microsoft/deberta-large-mnli",
         "hub:cross-encoder/stsb-roberta-large",
@@ -317,7 +317,7 @@ FLOAT32 = frozenset({"float32"})
 def release_like() -> Study:
     """The paper's study with generate's defaults for beams, and endings merged."""
     content = study().model_dump(mode="json")
-    content["merge_stop_tokens"] = True
+    content["recipes"]["main"]["merge_stop_tokens"] = True
     content["recipes"]["main"]["beam"] |= {"length_penalty": 1.0, "early_stopping": False}
     content["main"]["beam"] = "beam M=10 length_penalty=1.0 early_stopping=False"
     return study(**content)
@@ -329,7 +329,7 @@ def test_what_print_does_not_state_may_differ_and_is_told() -> None:
     assert not incomparable(of, RULES, BEAM)
     behind = decisions_behind(of, RULES, BEAM, FLOAT32)
     search = "beam search (recipes.main.beam.length_penalty is 1.0, recipes.main.beam.early_stopping is False)"
-    assert {search, "ending (merge_stop_tokens is True)"} <= behind.keys()
+    assert {search, "ending (recipes.main.merge_stop_tokens is True)"} <= behind.keys()
     assert {"beam search", "ending"} <= decisions_behind(study(), RULES, BEAM, FLOAT32).keys()
     assert not any(name.startswith("beam search") for name in decisions_behind(of, RULES, COQA, FLOAT32))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -65,6 +66,16 @@ def test_no_job_names_how_the_machine_runs_it(rule: str, plan: Plan) -> None:
     machine = {"cache_root": "elsewhere", "offline": True, "memory_gb": 99}
     other = Plan.load({"study": "demo", "device": "cpu"} | machine)
     assert job_of(other, rule).text() == job_of(plan, rule).text()
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_merged_endings_are_a_setting_of_a_recipe_where_finished_decodings_have_them(merged: bool, plan: Plan) -> None:
+    """Beside the recipe, as when the key was the study's: no decoding runs again."""
+    recipe = plan.study.recipes["main"].model_copy(update={"merge_stop_tokens": merged})
+    study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"main": recipe}})
+    settings = replace(plan, study=study).jobs.candidates(SimpleNamespace(**WHERE)).settings  # type: ignore[arg-type]
+    assert settings.merge_stop_tokens == merged
+    assert "merge_stop_tokens" not in settings.recipe
 
 
 def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:

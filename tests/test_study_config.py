@@ -109,7 +109,8 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("scoring.widths.budgets.+", 15, ["scoring.widths.budgets: 15 stands twice"]),
     # keys of the first version
     ("wave", 4, ["wave: 4: ", "now called 'batch_questions'"]),
-    ("one_ending", True, ["one_ending: true: ", "now called 'merge_stop_tokens'"]),
+    ("one_ending", True, ["one_ending: true: ", "write recipes.NAME.merge_stop_tokens"]),
+    ("merge_stop_tokens", False, ["merge_stop_tokens: false: ", "recipe now", "remove it where it is false"]),
     ("produced", ["greedy"], ["produced: ", "now called 'answer_source'"]),
     ("recipes.main.own", [], ["recipes.main.own: ", "now called 'custom'"]),
     ("scorers.embedding.same_meaning", 0.8, ["same_meaning: 0.8: ", "now called 'equivalence_threshold'"]),

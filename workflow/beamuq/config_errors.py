@@ -22,13 +22,14 @@ RENAMED_KEYS = {
     "wave": "batch_questions",
     "own": "custom",
     "same_meaning": "equivalence_threshold",
-    "one_ending": "merge_stop_tokens",
     "stand_in_for": "proxy_for",
     "size": "num_candidates",
     "produced": "answer_source",
     "memo_root": "cache_root",
 }
 """Keys of version 1, each told only where its new name is allowed and the old one is not."""
+MOVED_KEYS = dict.fromkeys(("one_ending", "merge_stop_tokens"), ("recipes", "recipes.NAME.merge_stop_tokens"))
+"""Keys that stand elsewhere now: beside which key each stood, and where it stands; false is the default there."""
 
 LARGEST_YAML = 1_000_000  # bytes, in which a study fits two hundred times
 
@@ -172,7 +173,9 @@ def _as_json(value: Any) -> str:
 
 
 def _unknown_key(name: str, allowed: list[str]) -> str:
-    renamed = RENAMED_KEYS.get(name)
+    renamed, (beside, place) = RENAMED_KEYS.get(name), MOVED_KEYS.get(name, ("", ""))
+    if beside in allowed:
+        return f"this key stands in a recipe now: write {place}, or remove it where it is false"
     return (
         f"this key is now called {renamed!r}; rename it"
         if renamed in allowed

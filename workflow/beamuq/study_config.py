@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -181,6 +181,9 @@ class Recipe(StrictModel):
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
         False
     )
+    merge_stop_tokens: Annotated[
+        bool, Field(description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)")
+    ] = False
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
@@ -188,6 +191,10 @@ class Recipe(StrictModel):
             raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, custom")
         each_once(self.strategies())
         return self
+
+    def searched(self) -> dict[str, Any]:
+        """The recipe as job texts and footers have it: without null keys, ``merge_stop_tokens`` being one beside it."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens"})
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
@@ -348,9 +355,6 @@ class Study(StrictModel):
     newline_stops: Annotated[
         bool, Field(description="a token whose text holds a newline ends an answer (D1, ending)")
     ] = True
-    merge_stop_tokens: Annotated[
-        bool, Field(description="all bare stop tokens count as one ending, with their summed p")
-    ] = False
     batch_questions: Annotated[
         int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
     ]

@@ -147,7 +147,7 @@ def ask(
     """Ask a model one question and measure how sure it is of its greedy answer, from a beam search.
 
     All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
-    probabilities; a study does so with ``merge_stop_tokens: true``.
+    probabilities; a recipe of a study does so with ``merge_stop_tokens: true`` (D21, merged endings).
 
     Parameters
     ----------

@@ -53,6 +53,7 @@ _AFFECTED: tuple[tuple[str, Callable[[Measurement], bool]], ...] = (
     ("main.", lambda of: of.part != "accuracy"),
     ("recipes.*.diverse.", lambda of: of.setting.startswith("diverse")),
     ("recipes.*.hybrid.", lambda of: of.setting.startswith("hybrid")),
+    ("recipes.*.merge_stop_tokens", lambda _: True),
     ("recipes.", lambda of: of.part != "accuracy"),
     ("scorers.", lambda of: of.part == "scores"),
 )

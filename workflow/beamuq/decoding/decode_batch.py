@@ -53,7 +53,8 @@ def decode(
         Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the batch
         itself is too large, its halves are decoded one after the other.
     merge_stop_tokens
-        Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them.
+        Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them
+        (D21, merged endings).
     work
         What this took is added to its counts.
 

@@ -90,7 +90,7 @@ class HostTransfers:
 class NextTokenDistributions:
     """The model's output layer, and what turns its logits into the distribution that policies see.
 
-    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
+    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities (D21).
     """
 
     def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:

@@ -48,7 +48,10 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, n
 
 
 def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> frozenset[int]:
-    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with a newline."""
+    """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with a newline.
+
+    After the same tokens before them they give the same text, so that they may be merged (D21, merged endings).
+    """
     strings = token_texts(tokenizer, range(max(stop_ids, default=-1) + 1))
     return frozenset(token for token in stop_ids if _contribution(strings[token]) == "")
 

@@ -78,11 +78,12 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     if table.kind == "similarity":
         said["kind"] = study.scorers[table.cell["scorer"]].kind
     if table.kind == "candidates":
+        recipe = study.recipes[table.cell["recipe"]]
         said |= {
-            "recipe": study.recipes[table.cell["recipe"]].model_dump(mode="json", exclude_none=True),
+            "recipe": recipe.searched(),
             "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
             "newline_stops": study.newline_stops,
-            "merge_stop_tokens": study.merge_stop_tokens,
+            "merge_stop_tokens": recipe.merge_stop_tokens,
         }
     return said
 

@@ -18,11 +18,12 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
     """What the study fixes for every cell, as name and value; the batch is that of the tables."""
     main, evaluation, quality = study.main, study.evaluation, study.quality
     batches = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
+    merged = [name for name, recipe in study.recipes.items() if recipe.merge_stop_tokens]
     said = {
         "seed of subsets, samples and bootstrap": study.seed,
         "questions decoded together": ", ".join(map(str, batches)),
         "a newline ends an answer": study.newline_stops,
-        "all bare stop tokens are one ending": study.merge_stop_tokens,
+        "recipes whose bare stop tokens are one ending": ", ".join(merged) or "none",
         "produced answers": ", ".join(study.answer_source),
         "candidates of the main tables": f"{main.sample}; {main.beam}",
         "similarity of the main tables": study.scorers[main.scorer].title,

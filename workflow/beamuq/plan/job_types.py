@@ -195,7 +195,7 @@ class PromptsJob(Job):
 
 
 class CandidatesSettings(StrictModel):
-    """A recipe and how it is decoded. ``recipe``: as the study has it, without keys that are null."""
+    """A recipe and how it is decoded. ``recipe``: as ``Recipe.searched`` gives it."""
 
     cell: dict[str, str]
     recipe: dict[str, Any]

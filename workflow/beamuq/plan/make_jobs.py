@@ -143,11 +143,11 @@ class Jobs:
             "model": self.paths.model_manifest(model.source),
             "settings": types.CandidatesSettings(
                 cell={"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe},
-                recipe=recipe.model_dump(mode="json", exclude_none=True),
+                recipe=recipe.searched(),
                 questions=cell.questions,
                 max_new_tokens=study.datasets[cell.dataset].max_new_tokens,
                 newline_stops=study.newline_stops,
-                merge_stop_tokens=study.merge_stop_tokens,
+                merge_stop_tokens=recipe.merge_stop_tokens,
                 seed=study.seed,
                 batch_questions=study.batch_questions,
                 style=model.style,
