@@ -349,8 +349,8 @@ def ranking(*values: float, spread: float = 0.01, models: Sequence[str] = (GEMMA
 def test_a_rank(values: tuple[float, ...], spread: float, first: str, second: str) -> None:
     of, place = ranking(*values, spread=spread), 1 + sum(other > values[0] for other in values)
     best, behind = (ranked(place=claimed, method="Dissimilarity", models=[GEMMA]) for claimed in ("best", "second"))
-    judged(best, of, first, f"Dissimilarity {place} in {GEMMA}, ", "; significantly ahead in")
-    judged(behind, of, second, f"Dissimilarity {place} in {GEMMA}")
+    judged(best, of, first, f"Dissimilarity {place} of 4 in {GEMMA}, ", "; significantly ahead in")
+    judged(behind, of, second, f"Dissimilarity {place} of 4 in {GEMMA}")
 
 
 def ranked(**options: Any) -> Ranking:
@@ -367,9 +367,9 @@ def test_the_best_two() -> None:
 
 def test_the_best_beam_form() -> None:
     models, measure = list(RULES.paper.models), ranked(place="best")
-    found = f"Dissimilarity 1 in {GEMMA}, +0.100 over Dissimilarity multinomial"
+    found = f"Dissimilarity 1 of 4 in {GEMMA}, +0.100 against Dissimilarity multinomial"
     judged(measure, ranking(0.6, 0.5, 0.4, 0.3, models=models), "supported", found, "significantly ahead in 100%")
-    found = f"CocoaMSP 2 in {GEMMA}, -0.100 over Prob"
+    found = f"CocoaMSP 2 of 4 in {GEMMA}, -0.100 against Prob"
     judged(measure, ranking(0.4, 0.3, 0.5, 0.6, models=models), "not supported", found)
 
 
@@ -582,7 +582,13 @@ ROBUST_OF = ablation("ecc_params", "robust", settings=["alpha=0.7", "alpha=0.9"]
         # the best changes, but within noise
         (FLOOR_OF, [(0.6, 0.59, 0.58), (0.58, 0.59, 0.6)], 0.1, "undecided", "; 0 are significantly behind"),
         (FLOOR_OF, [(0.6, 0.595, 0.4), (0.595, 0.6, 0.4)], 0.05, "undecided", "; 1 are significantly behind"),
-        (ROBUST_OF, [(0.6, 0.59, 0.5, 0.4)] * 2, 0.01, "supported", "100% within 0.03 of the best; alpha=0.9 ahead"),
+        (
+            ROBUST_OF,
+            [(0.6, 0.59, 0.5, 0.4)] * 2,
+            0.01,
+            "supported",
+            "100% within 0.03 of the best; alpha=0.9 ahead of the best K",
+        ),
         (ROBUST_OF, [(0.5, 0.5, 0.6, 0.4)] * 2, 0.01, "not supported", "0% within 0.03 of the best; alpha=0.9"),
         (ROBUST_OF, [(0.7, 0.66, 0.5, 0.6)] * 2, 0.01, "partly", "50% within 0.03 of the best; alpha=0.9 ahead"),
     ],
@@ -698,13 +704,13 @@ VARIANCE = VarianceAcrossRuns(kind="variance across runs", model=GEMMA, datasets
 def test_beams_nearer_the_truth_than_a_draw_of_samples(tmp_path: Path) -> None:
     # draws of 0 and 1: variance 10/36; beams weigh to .5 exactly, the mean's own error is a tenth of the variance
     of = evidence(files=pool([0.45, *[0.05] * 9], vary=True), folder=tmp_path)
-    found = "one draw 0.2778, beams -0.0278, less by 0.3056 ± 0.0000"
+    found = "one draw 0.2778, beams -0.0278, the former minus the latter +0.3056 ± 0.0000"
     judged(VARIANCE, of, "supported", "varies by 0.527 and PRR by 0.0000", found)
 
 
 def test_beams_that_do_not_vary_and_are_far_off(tmp_path: Path) -> None:
     of = evidence(files=pool([0.45, *[0.05] * 9], vary=False), folder=tmp_path)
-    found = "one draw 0.0000, beams 0.2500, less by -0.2500"
+    found = "one draw 0.0000, beams 0.2500, the former minus the latter -0.2500"
     judged(VARIANCE, of, "not supported", "beams, being deterministic, by nothing", found)
 
 

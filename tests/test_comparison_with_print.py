@@ -418,6 +418,9 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
     again = comparison_page.contents(compare_with_print(one_model(), of, printed_again), drawing)
     assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
     summary = json.loads(again["summary"])
+    asked = compare_with_print(one_model(), of, printed_again).asked
+    assert summary["claims_in_this_study"] == {name: int((asked["answer"] == name).sum()) for name in claims.ANSWERS}
+    assert sum(summary["claims_in_this_study"].values()) == len(asked) > 0
     assert summary["rows"] == sum(summary["statuses"].values()) == 1958
     assert set(summary["provenance"]["declared"]) == {path.name for path in DECLARED_FILES}
     assert len(summary["provenance"]["inputs"]) == len(needed_files(one_model()))

@@ -312,13 +312,13 @@ class Ranking(OfMain):
                 raise NotRunError(f"{model} has no beam form of {self.method or 'any method'} beside other methods")
             beam, place = ahead[0], forms.index(ahead[0]) + 1
             right.append(place == (1 if self.place == "best" else 2))
-            text = f"{beam[0]} {place} in {model}"
+            text = f"{beam[0]} {place} of {len(forms)} in {model}"
             if self.place == "best":
                 cells = [evidence.main(model, dataset) for dataset in datasets]
                 of_beams, of_others = ([Key("PRR", *form) for form in part] for part in (ahead, others))
                 leads.append(evidence.lead(cells, of_beams, of_others))
                 behind.append(evidence.lead(cells, of_others, of_beams))
-                text += f", {leads[-1].value:+.3f} over {' '.join(filter(None, others[0]))}"
+                text += f", {leads[-1].value:+.3f} against {' '.join(filter(None, others[0]))}"
             texts.append(text)
         sign = some_as(float(np.mean(right))) if self.method else share_as(share_rising(leads))
         if not leads:
@@ -587,6 +587,7 @@ class AblationSettings(Measure):
 
     def _robust(self, evidence: ClaimEvidence, columns: Columns) -> ClaimVerdict:
         close, found, default = [], [], self.settings[-1]
+        named = " or ".join(name.rstrip("=") for name in self.worse)
         for cell, keys in columns:
             values = {setting: cell[key].value or 0.0 for setting, key in keys.items()}
             close += [values[setting] >= max(values.values()) - self.margin for setting in self.settings]
@@ -594,7 +595,7 @@ class AblationSettings(Measure):
             found.append(evidence.lead([cell], [keys[default]], rivals))
         ahead, near, tested = share_rising(found), float(np.mean(close)), evidence.tested(found)
         text = (
-            f"{near:.0%} within {self.margin:g} of the best; {default} ahead of the best {' or '.join(self.worse)} in "
+            f"{near:.0%} within {self.margin:g} of the best; {default} ahead of the best {named} in "
             f"{ahead:.0%} of {len(found)} columns, {tested.text('in')}"
         )
         size = share_as(near, evidence.rules.claims.nearly_all)
@@ -684,7 +685,7 @@ class VarianceAcrossRuns(OfPool):
             f"{len(draws.groups)} questions; "
             f"over {runs} draws of {M} samples Dissimilarity varies by {variance.mean() ** 0.5:.3f} and PRR by "
             f"{prr.std(ddof=1):.4f}; beams, being deterministic, by nothing. Mean squared error: one draw "
-            f"{variance.mean():.4f}, beams {error.mean():.4f}, less by {gain:.4f} ± {std:.4f}"
+            f"{variance.mean():.4f}, beams {error.mean():.4f}, the former minus the latter {gain:+.4f} ± {std:.4f}"
         )
         apart = evidence.rules.agreement.z * std
         clear: Part = "yes" if gain > apart else "no"
@@ -722,8 +723,8 @@ class GapOutsideBeams(OfPool):
             f"{told.sum()} of {len(told)} questions, {draws.outside[told].sum():,} samples outside the beams: "
             f"dissimilarity outside minus inside {mean:+.3f} ± {of_mean:.3f}, root mean square "
             f"{max(squared.mean(), 0.0) ** 0.5:.3f}; a mass below {printed:.3f} is enough at {share:.1%} ± "
-            f"{of_share:.1%}. Mean squared error: one draw {of_samples.mean():.4f}, beams {of_beams.mean():.4f}, less "
-            f"by {gain:.4f} ± {of_gain:.4f}"
+            f"{of_share:.1%}. Mean squared error: one draw {of_samples.mean():.4f}, beams {of_beams.mean():.4f}, the "
+            f"former minus the latter {gain:+.4f} ± {of_gain:.4f}"
         )
         return ClaimVerdict(above(share - 0.5, of_share, z), above(gain, of_gain, z), "-", text)
 

@@ -20,6 +20,7 @@ STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
 ASKED = ["id", "claim", "of", "answer", "found"]
 CANNOT_SAY = "cannot say"
+ANSWERS = ("yes", "partly", "no", "undecided", CANNOT_SAY)
 
 
 class Claim(StrictModel):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.comparison import beam_minus_multinomial, claims, errata, number_statuses
+from beamuq.comparison import beam_minus_multinomial, claims, errata, number_statuses, release_like_arms
 from beamuq.comparison.claim_verdicts import ClaimEvidence
 from beamuq.comparison.comparison_page import Comparison
 from beamuq.comparison.files_held_against_print import needed_files
@@ -54,6 +54,7 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
         formulations=number_statuses.formulations(found, printed, ledger, rules),
         nearer=number_statuses.nearer(cells),
         differences=beam_minus_multinomial.differences(found, rules),
+        arms=release_like_arms.changes(found, rules.families.metric),
         claims=claims.judge(claimed, evidence, asked),
         asked=asked,
         errata=errata.ledger_table(ledger, printed),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from beamuq.comparison import beam_minus_multinomial, number_statuses
+from beamuq.comparison import beam_minus_multinomial, claims, number_statuses
+from beamuq.comparison.printed_numbers import MEAN
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.exhibits import captions, markdown_table
 from beamuq.exhibits.exhibit_types import csv_text
@@ -29,6 +30,7 @@ class Comparison:
     formulations: pd.DataFrame
     nearer: pd.DataFrame
     differences: pd.DataFrame
+    arms: pd.DataFrame
     claims: pd.DataFrame
     asked: pd.DataFrame
     errata: pd.DataFrame
@@ -58,6 +60,7 @@ def summary(found: Comparison) -> str:
         "held_against_print": decided,
         "expected_to_differ_by_chance": round(chance, 1),
         "claims": {str(k): int(v) for k, v in found.claims["status"].value_counts().sort_index().items()},
+        "claims_in_this_study": _answers(found),
         "headline": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.HEADLINE),
         "cells": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.CELLS),
         "nearer": json.loads(found.nearer.to_json(orient="records", double_precision=6)),
@@ -169,7 +172,11 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
     )
     claims_of_print = _section(
         "Claims",
-        [_claims(found), "In this study: the same question asked of the study's own cells, whatever their settings."],
+        [
+            _claims(found),
+            "In this study: the same question asked of the study's own cells, whatever their settings. "
+            f"{_answers_told(found)}",
+        ],
         found.claims,
     )
     decided = found.claims[~found.claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
@@ -177,7 +184,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
         decided = decided.drop(columns="in_this_study")
         claims_of_print = _section("Claims decided as in print", [_claims(found)], decided)
     sections += [
-        entropy if held else _asked(found),
+        *([entropy] if held else _asked(found)),
         _section(
             "Beam minus multinomial, paired",
             [_families(found), beam_minus_multinomial.resamples_sentence(found.differences, found.rules)],
@@ -185,6 +192,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             svg=forest if len(found.differences) else "",
         ),
         _section("Means over datasets, beam minus multinomial", [], means),
+        *_arms(found),
         *([claims_of_print] if held or len(decided) else []),
         _section(
             "Print against itself",
@@ -207,20 +215,55 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
     return sections
 
 
-def _asked(found: Comparison) -> PageSection:
+def _asked(found: Comparison) -> list[PageSection]:
     """The claims as questions about the study itself; a claim's words stand once."""
     asked = found.asked.rename(columns={"of": "asked of", "answer": "in this study"})
     again = asked["claim"] == asked["claim"].shift()
-    return _section(
-        "What the paper claims, asked of this study",
-        [
-            "This study's models are asked instead of the claim's, on its datasets where the study runs them and on "
-            "all that are not the paper's. Yes: shown with this many questions; partly: of a part; no: the opposite "
-            "is, or a value outside the printed range; undecided: what was found may be chance. Settings need not be "
-            "the paper's."
-        ],
-        asked.assign(claim=asked["claim"].mask(again, ""))[["claim", "in this study", "asked of", "found"]],
+    shown = asked.assign(claim=asked["claim"].mask(again, ""))[["claim", "in this study", "asked of", "found"]]
+    cannot = asked["in this study"] == claims.CANNOT_SAY
+    explained = (
+        f"{_answers_told(found)} This study's models are asked instead of the claim's, on its datasets where the study "
+        "runs them and on all that are not the paper's. Yes: shown with this many questions; partly: of a part; no: "
+        "the opposite is, or a value outside the printed range; undecided: what was found may be chance. Settings need "
+        "not be the paper's."
     )
+    sections = [_section("What the paper claims, asked of this study", [explained], shown[~cannot])]
+    if cannot.any():
+        sections.append(_section("What this study cannot say, and why", [], shown[cannot], folded=True))
+    return sections
+
+
+def _answers(found: Comparison) -> dict[str, int]:
+    """How many answers of each kind the study's own cells give to the claims."""
+    return {answer: int((found.asked["answer"] == answer).sum()) for answer in claims.ANSWERS}
+
+
+def _answers_told(found: Comparison) -> str:
+    """``51 answers of its models and datasets: 2 yes, …; 8 times it cannot say.``"""
+    counts = _answers(found)
+    cannot = counts.pop(claims.CANNOT_SAY)
+    told = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
+    answers = f"{sum(counts.values())} answers of its models and datasets: {told}" if told else "No answers"
+    return f"{answers}; {cannot} times it cannot say."
+
+
+def _arms(found: Comparison) -> list[PageSection]:
+    """What decoding as the official release does changes, where the study has such a recipe."""
+    if not len(found.arms):
+        return []
+    of_mean = found.arms["dataset"] == MEAN
+    several = found.arms[of_mean].drop(columns="dataset")
+    explained = (
+        "The release-like arm minus the main recipe, means over the arm's datasets, the same questions in the same "
+        "resamples: beams as generate searches them by default, an answer drawn as the model's shipped settings say "
+        "(the greedy one where they name no sampling). Each interval is of one difference, not corrected for their "
+        "number. Which arm lies nearer to print stands beside each printed number that differs; of a number that is "
+        "not held against print nothing can be said."
+    )
+    return [
+        _section("Decoded as the official release does", [explained], several),
+        _section("Each dataset decoded as the official release does", [], found.arms[~of_mean], folded=True),
+    ]
 
 
 def _reasons(cells: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq.evaluation import bootstrap, intervals
@@ -30,6 +31,11 @@ class MeasuredCell(Measurements):
     def questions(self) -> int:
         """How many questions its measurements rest on, the fewest if they differ."""
         return min((row.n for row in self._rows.values()), default=0)
+
+    @property
+    def measured(self) -> list[Key]:
+        """What was measured, in the file's order."""
+        return list(self._rows)
 
     def __contains__(self, key: Key) -> bool:
         return stored(key) in self._rows
@@ -97,21 +103,31 @@ class MeasuredResults:
         main = self.study.main
         return self.cell(Artifact("evaluation", dataset, model, main.recipe, scorer=main.scorer))
 
-    def accuracy(self, quality: Artifact) -> Measured | None:
-        """The share of greedy answers with quality above the threshold; stories count as groups.
+    def accuracy(self, quality: Artifact, answer_source: str = "greedy", *, resampled: bool = False) -> Measured | None:
+        """The share of produced answers with quality above the threshold; stories count as groups.
 
         Its std is that of its interval: where all are right, or none, the answers' own is 0 and would judge nothing.
+        ``resampled``: with replicates, in the draws that all have who were asked the same questions.
         """
         questions = Artifact("questions", quality.dataset)
         if quality not in self.present or questions not in self.present:
             return None
-        of = intervals.accuracy(
-            self.inputs.frame(quality),
-            self.inputs.frame(questions),
-            self.study.quality.threshold,
-            self.study.evaluation.confidence,
-        )
-        return Measured(of.value, of.low, of.high, of.std, of.n)
+        study, frame, asked = self.study, self.inputs.frame(quality), self.inputs.frame(questions)
+        if answer_source not in set(frame["answer_source"]):
+            return None
+        of = intervals.accuracy(frame, asked, study.quality.threshold, study.evaluation.confidence, answer_source)
+        replicates = self._resampled(quality.dataset, frame, asked, answer_source) if resampled else None
+        return Measured(of.value, of.low, of.high, of.std, of.n, replicates=replicates)
+
+    def _resampled(self, dataset: str, quality: pd.DataFrame, asked: pd.DataFrame, answer_source: str) -> Floats:
+        """Accuracy in each resample [R]."""
+        answers = quality[quality["answer_source"] == answer_source].set_index("id")["value"].sort_index()
+        groups = list(asked.set_index("id")["group"].loc[answers.index])
+        name = bootstrap.draws_name(dataset, zip(answers.index, groups, strict=True))
+        drawn = bootstrap.resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
+        right = (answers > self.study.quality.threshold).to_numpy(dtype=np.float64)
+        shares: Floats = right @ drawn / drawn.sum(axis=0)
+        return shares
 
 
 def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
