@@ -9,12 +9,16 @@ from beamuq.beam_mass_theorem import (
     COUNTEREXAMPLE,
     COUNTEREXAMPLE_M,
     Outcomes,
+    best_set_size,
     corrected_threshold,
     covered_mass,
     general_condition,
+    left_by_size,
+    meets_fair_share,
     printed_threshold,
     squared_errors,
 )
+from beamuq.methods.log_space_sums import Array
 
 
 def random_outcomes(count: int) -> list[tuple[Outcomes, int]]:
@@ -89,3 +93,74 @@ def test_covered_mass_adds_the_candidates_and_not_the_padding() -> None:
 
 def test_covered_mass_of_hopeless_candidates_is_zero() -> None:
     assert covered_mass(np.array([[-900.0, -1000.0]]), np.ones((1, 2), dtype=bool)) == pytest.approx(0.0)
+
+
+def random_distributions(count: int, Y: int) -> tuple[Array, Array]:
+    """Probabilities in falling order and dissimilarities, [count, Y] each, flat and steep."""
+    rng = np.random.default_rng(2)
+    p = rng.gamma(rng.choice([0.1, 0.5, 2.0], (count, 1)), size=(count, Y)) + 1e-9
+    p = -np.sort(-p / p.sum(axis=1, keepdims=True))
+    d = np.where(rng.random((count, 1)) < 0.5, rng.random(p.shape), rng.integers(0, 2, p.shape))
+    return p, d
+
+
+def variances(p: Array, d: Array, size: Array, M: int) -> tuple[Array, Array]:
+    """Of the stratified estimate with the first ``size`` [N] outcomes and M − size draws, and of M samples; by hand."""
+    outside = np.arange(p.shape[1]) >= size[:, None]
+    r = np.where(outside, p, 0).sum(axis=1)
+    q = np.where(outside, p, 0) / r[:, None]
+    spread = (q * d**2).sum(axis=1) - (q * d).sum(axis=1) ** 2
+    sigma2 = (p * d**2).sum(axis=1) - (p * d).sum(axis=1) ** 2
+    return r**2 * spread / (M - size), sigma2 / M
+
+
+def test_a_set_that_covers_its_share_is_never_worse_than_samples() -> None:
+    """10⁵ random distributions for each |B|: the ratio is at most r M/n, so at most 1 where m ≥ B/M."""
+    M, Y = 6, 12
+    p, d = random_distributions(100_000, Y)
+    left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
+    for B in range(M):
+        stratified, samples = variances(p, d, np.full(len(p), B), M)
+        r = left[:, B]
+        assert (stratified <= samples * r * M / (M - B) + 1e-13).all()
+        fair = r <= 1 - B / M
+        assert fair.sum() > 5_000
+        assert (stratified[fair] <= samples[fair] + 1e-13).all()
+
+
+def test_the_fair_share_is_sharp() -> None:
+    """One value of d on B, the mean of the rest: all variance lies outside, and below B/M the set is worse."""
+    M, B = 10, 4
+    for mass, worse in ((B / M - 1e-6, True), (B / M + 1e-6, False)):
+        p = np.concatenate([np.full(B, mass / B), np.full(20, (1 - mass) / 20)])[None, :]
+        d = np.concatenate([np.full(B, 0.5), np.tile([0.0, 1.0], 10)])[None, :]
+        stratified, samples = variances(p, d, np.array([B]), M)
+        assert stratified[0] / samples[0] == pytest.approx((1 - mass) * M / (M - B))
+        assert (stratified[0] > samples[0]) == worse
+
+
+@pytest.mark.parametrize("M", [1, 2, 5, 10])
+def test_the_best_set_is_never_worse_than_samples(M: int) -> None:
+    p, d = random_distributions(100_000, 12)
+    left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
+    best = best_set_size(left, M)
+    assert best.max() < M
+    stratified, samples = variances(p, d, best, M)
+    assert (stratified <= samples + 1e-13).all()
+
+
+def test_the_best_set_has_the_smallest_bound_and_the_fewest_members() -> None:
+    # r/(M − B): .25, .2, .2 (not smaller), .1 / of the flat one .25, .3, .4, .7
+    left = np.array([[1.0, 0.6, 0.4, 0.1, 0.0], [1.0, 0.9, 0.8, 0.7, 0.6]])
+    assert best_set_size(left, 4).tolist() == [3, 0]
+    assert best_set_size(np.array([[1.0, 0.6, 0.4]]), 4).tolist() == [1]
+    assert meets_fair_share(left, 4).tolist() == [True, False]
+    assert not meets_fair_share(left, 1).any()  # no 1 ≤ B < 1
+
+
+def test_meeting_the_fair_share_is_some_set_of_that_mass() -> None:
+    p, _ = random_distributions(2000, 12)
+    left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
+    for M in (2, 5):
+        expected = [any(row[:B].sum() >= B / M - 1e-12 for B in range(1, M)) for row in p]
+        assert meets_fair_share(left, M).tolist() == expected

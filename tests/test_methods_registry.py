@@ -195,3 +195,4 @@ def test_methods_printed_without_a_variant_are_stored_with_one() -> None:
     assert stored_variant("SemanticEntropy", "") == stored_variant("SAR", "") == "multinomial"
     assert stored_variant("SAR", "beamsearch") == "beamsearch"
     assert stored_variant("Prob", "") == ""
+    assert stored_variant("Dissimilarity", "unnormalised") == "unnormalised"  # an estimator's

@@ -20,6 +20,7 @@ from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.methods import METHODS, Method
+from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.plan.study_on_machine import Plan
@@ -102,6 +103,66 @@ def test_a_beam_budget_is_a_search_of_that_width() -> None:
 def test_a_sample_budget_is_the_first_samples() -> None:
     frame = scored(methods=["Dissimilarity"], num_candidates=5, ablations={"budgets": [5]})
     assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
+
+
+ESTIMATED = (
+    "uniform sample T=1.0", "distinct sample T=1.0", "normalised beam M=5", "unnormalised beam M=10", "lower beam M=10",
+    "stratified hybrid B=3", "match beam M=10",
+)  # fmt: skip
+
+
+def test_estimators_are_rows_of_their_own_by_weighting_and_candidates() -> None:
+    frame = scored(methods=["Dissimilarity", "CocoaMSP", "Prob"], estimators=ESTIMATED, num_candidates=5)
+    rows = [(method, variant, setting) for method, variant, setting in keys(frame) if variant in WEIGHTINGS]
+    of = [(variant, setting) for method, variant, setting in rows if method == "Dissimilarity"]
+    samples = ["sample T=1.0 M=5", "sample T=1.0 M=10", "sample T=1.0 M=5 draw=1", "sample T=1.0 M=5 draw=2"]
+    assert of == [
+        *(("uniform", setting) for setting in samples),
+        *(("distinct", setting) for setting in samples),
+        *(tuple(name.split(" ", 1)) for name in ESTIMATED[2:]),
+    ]
+    assert {method for method, _, _ in rows} == {"Dissimilarity", "CocoaMSP"}
+    estimates = np.array(values(frame, "Dissimilarity", "unnormalised", "beam M=10"))
+    cocoa = values(frame, "CocoaMSP", "unnormalised", "beam M=10")
+    np.testing.assert_allclose(cocoa, np.array(values(frame, "Prob", "")) * estimates)
+
+
+def test_estimators_that_a_method_has_too_give_its_scores() -> None:
+    frame = scored(
+        methods=["Dissimilarity"],
+        estimators=ESTIMATED,
+        ablations={"budgets": [5], "strategies": ["hybrid B=3"]},
+        num_candidates=5,
+    )
+    for mine, (variant, setting) in {
+        ("uniform", "sample T=1.0 M=5"): ("multinomial", "M=5"),
+        ("uniform", "sample T=1.0 M=5 draw=1"): ("multinomial", "M=5"),
+        ("normalised", "beam M=5"): ("beamsearch", "M=5"),
+        ("stratified", "hybrid B=3"): ("beamsearch", "hybrid B=3"),
+    }.items():
+        expected = values(frame, "Dissimilarity", variant, setting)
+        np.testing.assert_allclose(values(frame, "Dissimilarity", *mine), expected, rtol=1e-10)
+    second = values(frame, "Dissimilarity", "uniform", "sample T=1.0 M=5 draw=2")
+    both = values(frame, "Dissimilarity", "uniform", "sample T=1.0 M=10")
+    first = np.array(values(frame, "Dissimilarity", "uniform", "sample T=1.0 M=5"))
+    np.testing.assert_allclose((first + second) / 2, both)
+
+
+def test_the_two_ends_of_the_interval_lie_apart_by_what_was_not_found() -> None:
+    frame = scored(methods=["Dissimilarity"], estimators=ESTIMATED)
+    lower, upper = (np.array(values(frame, "Dissimilarity", name, "beam M=10")) for name in ("lower", "unnormalised"))
+    rows = MADE["candidates"].to_pandas().query("strategy == 'beam M=10'")
+    mass = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum().to_numpy()
+    np.testing.assert_allclose(upper - lower, 1 - np.minimum(mass, 1))
+
+
+def test_estimators_need_no_pairs_but_those_with_the_answer() -> None:
+    candidates, similarity = MADE["candidates"], MADE["similarity"]
+    answers = {row["id"]: row["text"] for row in candidates.to_pylist() if row["strategy"] == "greedy"}
+    kept = [row for row in similarity.to_pylist() if row["premise"] == answers[row["id"]]]
+    cell = CellTables(MADE["questions"], candidates, pa.Table.from_pylist(kept, similarity.schema))
+    settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}, "estimators": ESTIMATED}
+    assert len(keys(score_cell(cell, ScoringSettings.model_validate(settings)).to_pandas())) == 9
 
 
 def test_strategies_are_scored_with_printed_and_exact_weights() -> None:

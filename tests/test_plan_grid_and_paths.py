@@ -11,6 +11,7 @@ from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
+from beamuq.plan.check_study import _check_methods
 from beamuq.plan.paths import Paths
 from beamuq.study_config import STUDIES, Dataset, load_study
 
@@ -38,6 +39,24 @@ def test_the_judge_of_sar_is_scored_beside_a_cells_own_scorers(grid: Grid) -> No
         artifact.kind for artifact in grid.measured if (artifact.model, artifact.dataset) == (cell.model, cell.dataset)
     ]
     assert kinds.count("similarity") > kinds.count("scores")
+
+
+def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid) -> None:
+    assert grid.estimators_of("strategies", ["uniform sample", "unnormalised beam"]) == [
+        "uniform sample T=1.0",
+        "unnormalised beam M=10",
+    ]
+    assert grid.estimators_of("strategies", ["stratified hybrid"])[:2] == [
+        "stratified hybrid B=1",
+        "stratified hybrid B=2",
+    ]
+
+
+def test_estimators_without_dissimilarity_are_refused() -> None:
+    scoring = DEMO.scoring["main"].model_copy(update={"methods": ["Prob"], "estimators": ["normalised beam"]})
+    study = DEMO.model_copy(update={"scoring": DEMO.scoring | {"main": scoring}})
+    with pytest.raises(BeamUQError, match=r"scoring\.main\.estimators: .*; add it to scoring\.main\.methods"):
+        _check_methods(Grid(study))
 
 
 def test_only_what_a_recipe_decodes_is_produced(grid: Grid) -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.plan.job_types import Job, PromptsJob, job_type, read_job
+from beamuq.plan.job_types import Job, PromptsJob, SimilarityJob, job_type, read_job
 from beamuq.plan.make_jobs import Jobs
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import STUDIES
@@ -83,6 +83,16 @@ def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:
     assert named == {"questions", "candidates", "similarity", "statistics", "cross_similarity"}
     widths = plan.jobs.scores(SimpleNamespace(**WHERE | {"recipe": "widths"}))  # type: ignore[arg-type]
     assert set(widths.inputs()) == {"questions", "candidates", "similarity"}
+
+
+def test_a_similarity_job_says_which_strategies_need_few_pairs_only_where_any_do(plan: Plan) -> None:
+    """So a file of before is not computed again."""
+    job = job_of(plan, "similarity")
+    assert "only_with_answer" not in job.text()
+    assert "only_with_answer" not in job.settings.model_dump(mode="json", exclude={"source"})
+    settings = job.settings.model_copy(update={"only_with_answer": ("exact M=10",)})
+    text = job.model_copy(update={"settings": settings}).text()
+    assert read_job(SimilarityJob, text).settings == settings
 
 
 @pytest.mark.parametrize(

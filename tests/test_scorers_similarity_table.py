@@ -65,6 +65,13 @@ def test_a_second_produced_answer_adds_its_pairs_with_the_samples() -> None:
     assert both - one == {("Rome", "Lyon"), ("Lyon", "Rome")}
 
 
+def test_what_estimators_alone_read_is_compared_with_the_answers_only() -> None:
+    needed = needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2", ["sample T=1.0"])
+    one, both = as_sets(needed, "q1"), needed_pairs(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2")
+    assert {pair for pair in one if "Rome" in pair} == {("Paris", "Rome"), ("Lyon", "Rome")}
+    assert set(needed) < set(both)
+
+
 def test_produced_answers_are_greedy_and_the_first_beam() -> None:
     found = produced_texts(TWO_STRATEGIES, ["greedy", "top_beam"], "beam M=2")
     assert found == {"greedy": {"q1": "Paris", "q2": "six"}, "top_beam": {"q1": "Lyon", "q2": "six"}}

@@ -1,4 +1,4 @@
-"""When the beam-weighted estimator beats Monte Carlo: Theorem 1, its condition on the mass put right (D20, theorem).
+"""When beams beat Monte Carlo: Theorem 1, its condition put right (D20, theorem), and beams with draws (fair share).
 
 Notation: outcomes of probability p, more than M of them, the dissimilarity 1 − s in [0, 1] of each to the produced
 answer, a beam set B of M outcomes (those of highest probability, for an exact search) of covered mass m_B, M samples.
@@ -6,6 +6,9 @@ The general condition, (1 − m_B)|μ_B − μ_out| < σ/√M, is right, and is 
 one, m_B > 1 − 1/(2√M), rests on σ² ≤ 1/4 where a lower bound on σ is needed. By the law of total variance
 σ² ≥ m_B(1 − m_B)(μ_B − μ_out)², so that m_B > M/(M + 1) suffices (unless σ = 0: then both estimators are exact), and
 nothing smaller does.
+
+A set B of outcomes with n independent draws outside it has no bias, and variance r² σ_out²/n with r = 1 − m_B. Since
+σ² ≥ r σ_out², that is at most r M/n times the variance σ²/M of M samples. Proofs: docs/theory.md.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
+from beamuq.methods.log_space_sums import Array, Index, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:
@@ -30,6 +33,32 @@ def corrected_threshold(M: int) -> float:
 def covered_mass(logprob: Array, mask: Mask) -> Array:
     """m_B, the probability of the candidates together: [N, M] of distinct outcomes → [N] in [0, 1]."""
     return np.minimum(np.exp(log_sum_exp(np.where(mask, logprob, -np.inf))), 1.0)
+
+
+def meets_fair_share(left: Array, M: int) -> Mask:
+    """Whether some set of 1 ≤ B < M outcomes covers its share B/M of the mass: r_B ≤ 1 − B/M.
+
+    left [N, K]: r_B, the mass outside the set of size B = 0 … K − 1 (:func:`left_by_size`) → [N]. Where it holds, that
+    set and M − B independent draws outside it estimate Dissimilarity with at most the variance of M samples, under any
+    similarity; no smaller mass suffices.
+    """
+    sizes = np.arange(left.shape[1])[:M]
+    return np.asarray((left[:, 1:M] <= 1.0 - sizes[1:] / M).any(axis=1))
+
+
+def best_set_size(left: Array, M: int) -> Index:
+    """B* = argmin over 0 ≤ B < M of r_B/(M − B), the smallest of equals: left [N, K] → [N].
+
+    From the masses alone, so that the estimate stays unbiased, and never worse than M samples: r_B*/(M − B*) ≤ 1/M.
+    """
+    sizes = np.arange(left.shape[1])[:M]
+    return np.asarray((left[:, :M] / (M - sizes)).argmin(axis=1), dtype=np.int64)
+
+
+def left_by_size(logprob: Array, mask: Mask) -> Array:
+    """r_B for B = 0 … M: the mass outside the first B of distinct outcomes, [N, M] → [N, M + 1] in [0, 1]."""
+    p = np.where(mask, np.exp(logprob), 0.0)
+    return np.maximum(1.0 - np.concatenate([np.zeros((len(p), 1)), np.cumsum(p, axis=1)], axis=1), 0.0)
 
 
 @dataclass(frozen=True)

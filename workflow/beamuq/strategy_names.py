@@ -25,6 +25,8 @@ DRAWN = ("sample", "hybrid", "shipped")
 """Kinds whose candidates are drawn, at least in part: one comes up as often as it is probable."""
 KINDS = (GREEDY, "beam", "diverse", *DRAWN)
 """Kinds of the package; the first word of a custom search is none of them."""
+FOR_ESTIMATORS = ("exact", "above", "systematic", "stochastic", "neverworse", "adaptive")
+"""Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only where asked to."""
 CUSTOM_NAME = r"[a-z]+(?: [A-Za-z]+=[0-9]+(?:\.[0-9]+)?)*"
 """What a custom search may be called."""
 
@@ -62,6 +64,11 @@ def hybrid(beams: int) -> str:
 def ablation(name: str, value: float) -> str:
     """One parameter of an ablation: ``epsilon=0.1``."""
     return f"{name}={number(value)}"
+
+
+def samples_of(strategy: str, M: int, draw: int | None = None) -> str:
+    """The first M samples of a strategy, or the ``draw``-th M of them, from 1: ``sample T=1.0 M=10 draw=3``."""
+    return f"{strategy} M={M}" + (f" draw={draw}" if draw else "")
 
 
 def number(value: float) -> str:

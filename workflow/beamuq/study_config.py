@@ -324,6 +324,13 @@ class Scoring(StrictModel):
     alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
     fixed_k: Distinct[Positive] = []
     budgets: Distinct[Positive] = []
+    estimators: Annotated[
+        Distinct[str],
+        Field(
+            description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
+            "'unnormalised beam'"
+        ),
+    ] = []
 
 
 RejectedShare = Annotated[float, Field(gt=0, le=1)]

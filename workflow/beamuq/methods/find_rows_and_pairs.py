@@ -39,15 +39,19 @@ class PairTable:
 
     def rows(self, ids: list[str], codes: Index) -> Index:
         """Where every ordered pair of the texts [N, n] stands, [N, n, n]; −1 on padding (codes −1)."""
-        real = (codes[:, :, None] >= 0) & (codes[:, None, :] >= 0)
-        keys = (np.arange(len(codes))[:, None, None] * len(self._texts) + codes[:, :, None]) * len(self._texts) + codes[
-            :, None, :
-        ]
+        return self.rows_from(ids, codes, codes)
+
+    def rows_from(self, ids: list[str], premises: Index, hypotheses: Index) -> Index:
+        """Where the pairs of the texts [N, n] with the texts [N, m] stand, [N, n, m]; −1 on padding (codes −1)."""
+        first, second = premises[:, :, None], hypotheses[:, None, :]
+        real = (first >= 0) & (second >= 0)
+        keys = (np.arange(len(premises))[:, None, None] * len(self._texts) + first) * len(self._texts) + second
         rows = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         missing = real & (self._keys[rows] != keys) if len(self._keys) else real
         if missing.any():
             question, premise, hypothesis = (int(axis[0]) for axis in np.nonzero(missing))
-            pair = tuple(self._texts[int(codes[question, node])].as_py() for node in (premise, hypothesis))
+            texts = int(premises[question, premise]), int(hypotheses[question, hypothesis])
+            pair = tuple(self._texts[code].as_py() for code in texts)
             raise BeamUQError(f"{self._name}: question {ids[question]!r} lacks the pair {pair}; make the file again")
         return np.where(real, rows, -1)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.methods import answer_probability, candidate_weights
+from beamuq.methods.dissimilarity_estimators import Found
 from beamuq.methods.find_rows_and_pairs import PairTable, padded_lists, positions, rows_by_question, rows_where
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.p_true_ccp_sar_inputs import JudgementColumns
 from beamuq.methods.rouge import rouge_matrix
-from beamuq.strategy_names import kind_of, parse
+from beamuq.strategy_names import DRAWN, kind_of, parse, searches
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
@@ -97,7 +99,8 @@ class CellTables:
         ----------
         strategy
             As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
-            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; hybrids both.
+            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with draws
+            outside it (hybrids) both; stochastic beams p over their probability of being included, normalised.
         answer_source
             The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
         budget
@@ -125,21 +128,59 @@ class CellTables:
             alpha=alpha,
         )
 
-    def _rows(self, strategy: str, budget: int | None = None) -> Index:
-        """Rows of the candidates table, [N, M], −1 on padding.
+    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> Found:
+        """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity: pairs with y* alone.
+
+        A question may have none of them. Raises BeamUQError as :meth:`evidence`.
+        """
+        rows = self._rows(strategy, None if budget is None else first + budget, least=budget or 0)[:, first:]
+        mask, answers = rows >= 0, self._answer_rows(answer_source)
+        codes, answer = np.where(mask, self._text[rows], -1), self._text[answers][:, None]
+        pairs = self._similarity.rows_from(self.ids, answer, codes)[:, 0]
+        policy_logprob = self._policy_logprob[rows]
+        return Found(
+            logprob=np.where(mask, self._logprob[rows], -np.inf),
+            dissimilarity=np.where(mask, 1.0 - self._similarity.entail[pairs], 0.0),
+            mask=mask,
+            drawn=mask & ~np.isnan(policy_logprob),
+            repeated=self._repeated(rows),
+            differs=mask & (codes != answer),
+            log_inclusion=policy_logprob if kind_of(strategy) == "stochastic" else None,
+        )
+
+    def size_of(self, strategy: str) -> int:
+        """How many candidates of a strategy every question has, at least."""
+        return int((self._rows(strategy) >= 0).sum(axis=1).min())
+
+    def answer(self, answer_source: str) -> Answer:
+        """What is known of the produced answers. Raises BeamUQError if a question lacks one."""
+        return self._answer(answer_source, self._answer_rows(answer_source))
+
+    def _repeated(self, rows: Index) -> Mask:
+        """Which rows hold a token sequence that stands before in the same question, [N, M]."""
+        sequences = self._candidates.column("token_ids").take(pa.array(rows[rows >= 0])).to_pylist()
+        question = np.nonzero(rows >= 0)[0].tolist()
+        named = pd.Series(list(zip(question, map(tuple, sequences), strict=True)), dtype=object)
+        repeated = np.zeros(rows.shape, dtype=bool)
+        repeated[rows >= 0] = named.duplicated().to_numpy()
+        return repeated
+
+    def _rows(self, strategy: str, budget: int | None = None, least: int | None = None) -> Index:
+        """Rows of the candidates table, [N, M], −1 on padding; at least one a question, or so many.
 
         Draws stand as drawn, a search's candidates by descending p (D12, Semantic Entropy depends on the order).
         """
         rows = rows_where(self._candidates, strategy=strategy)
         order = self._rank[rows]
-        if kind_of(strategy) not in ("sample", "hybrid"):
+        if searches([strategy]):
             order = np.lexsort((order, -self._logprob[rows])).argsort()
         rows = rows[np.lexsort((order, self._question[rows]))]
         matrix = rows_by_question(rows, self._question[rows], len(self.ids))
-        short = (matrix >= 0).sum(axis=1) < (budget or 1)
+        needed = (budget or 1) if least is None else least
+        short = (matrix >= 0).sum(axis=1) < needed
         if short.any():
             raise BeamUQError(
-                f"candidates: question {self.ids[int(short.argmax())]!r} has fewer than {budget or 1} of {strategy!r}; "
+                f"candidates: question {self.ids[int(short.argmax())]!r} has fewer than {needed} of {strategy!r}; "
                 "decode them, or ask for fewer"
             )
         return matrix[:, :budget]
@@ -157,13 +198,13 @@ class CellTables:
     def _weights(self, strategy: str, rows: Index, epsilon: float, exact: bool) -> Array:
         kind, parameters = parse(strategy)
         mask, logprob, policy_logprob = rows >= 0, self._logprob[rows], self._policy_logprob[rows]
-        if kind == "hybrid":
-            return candidate_weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
-        if kind != "sample":
-            return candidate_weights.restricted_mass(logprob, mask, epsilon)
-        if exact:
+        if kind == "stochastic" or (kind == "sample" and exact):
             return candidate_weights.importance(logprob, policy_logprob, mask)
-        return candidate_weights.temperature(logprob, mask, parameters["T"])
+        if kind == "sample":
+            return candidate_weights.temperature(logprob, mask, parameters["T"])
+        if kind in DRAWN:
+            return candidate_weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
+        return candidate_weights.restricted_mass(logprob, mask, epsilon)
 
     def _pairs(self, codes: Index) -> Pairs:
         rows = self._similarity.rows(self.ids, codes)

@@ -96,6 +96,7 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
+PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
 STATISTICS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the statistics file fills
 
 
@@ -163,9 +164,10 @@ def stored_variant(method: str, printed: str) -> str:
     """The variant under which the tables here hold what the paper prints as ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
+    A variant that print does not know, an estimator's, is its own.
     """
     variants = resolve(method).variants
-    return printed if printed in variants else variants[0]
+    return variants[0] if printed in PRINTED_VARIANTS and printed not in variants else printed
 
 
 def _of_the_paper(

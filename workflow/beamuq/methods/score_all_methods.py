@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamuq.methods import candidate_weights
+from beamuq import plugins
+from beamuq.methods import answer_probability, candidate_weights
+from beamuq.methods.dissimilarity_estimators import Found, estimate, standard_error
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import Evidence
+from beamuq.methods.method_inputs import Answer, Evidence
 from beamuq.methods.method_inputs_from_tables import CellTables, SentenceSimilarity
-from beamuq.methods.registry import Method, compute, resolve
-from beamuq.strategy_names import ablation, beam_of_width, kind_of
+from beamuq.methods.registry import DECIMALS, Method, compute, resolve
+from beamuq.strategy_names import ablation, beam_of_width, kind_of, parse, samples_of
 
+FACTORS: dict[str, Callable[[Answer], Array]] = {
+    "Dissimilarity": lambda answer: np.ones_like(answer.logprob),
+    "CocoaMSP": lambda answer: answer_probability.prob(answer.logprob),
+    "CocoaPPL": lambda answer: answer_probability.perplexity(answer.logprob, answer.length),
+}
+"""What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 
@@ -41,7 +50,10 @@ class MainStrategies(_SettingsModel):
 
 
 class ScoringSettings(_SettingsModel):
-    """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are."""
+    """What is scored. ``num_candidates``: how many samples the main line looks at; None: all there are.
+
+    ``estimators``: each a name of ``WEIGHTINGS`` and, behind a space, a strategy.
+    """
 
     methods: tuple[str, ...]
     answer_source: tuple[str, ...]
@@ -53,6 +65,7 @@ class ScoringSettings(_SettingsModel):
     sar_similarity: SentenceSimilarity | None = None
     recipe: str = ""
     ablations: Ablations = Ablations()
+    estimators: tuple[str, ...] = ()
     format: int = 0
     seed: int = 0
 
@@ -128,6 +141,53 @@ def _each_setting(
         yield from _every_method(on_both, "multinomial", strategy, evidence(strategy, budget=settings.num_candidates))
         exact = evidence(strategy, budget=settings.num_candidates, exact=True)
         yield from _every_method(on_both, "multinomial", f"{strategy} exact", exact)
+
+    for name in settings.estimators:
+        yield from _estimates(cell, settings, answer_source, *name.split(" ", 1))
+
+
+def _estimates(
+    cell: CellTables, settings: ScoringSettings, answer_source: str, name: str, strategy: str
+) -> Iterator[MethodScores]:
+    """An estimator's scores: of samples at every M and in disjoint draws; where lattices tell it, its standard error.
+
+    The variant is the estimator's name, the setting its candidates.
+    """
+    answer = cell.answer(answer_source)
+    factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
+
+    def scores(setting: str, found: Found) -> Iterator[MethodScores]:
+        estimates = estimate(name, found)
+        for method, factor in factors.items():
+            yield MethodScores(method, name, setting, _rounded(f"{name} {strategy}", factor * estimates))
+
+    if kind_of(strategy) == "sample":
+        size = cell.size_of(strategy)
+        M = settings.num_candidates or size
+        for budget in _budgets(cell, settings, size):
+            yield from scores(samples_of(strategy, budget), cell.found(strategy, answer_source, budget=budget))
+        for draw in range(size // M if size >= 2 * M else 0):
+            found = cell.found(strategy, answer_source, first=draw * M, budget=M)
+            yield from scores(samples_of(strategy, M, draw + 1), found)
+        return
+    found = cell.found(strategy, answer_source)
+    yield from scores(strategy, found)
+    lattices = int(parse(strategy)[1].get("lattices", 0))
+    if name == "stratified" and lattices > 1:
+        error = standard_error(found, lattices)
+        yield MethodScores("Dissimilarity", "standard error", strategy, _rounded(f"{name} {strategy}", error))
+
+
+def _budgets(cell: CellTables, settings: ScoringSettings, size: int) -> list[int]:
+    """How many samples are looked at: as many as on the main line, as in the budgets, as other strategies have."""
+    named = (parse(strategy)[1].get("M") for strategy in cell.strategies)
+    budgets = {settings.num_candidates or size, *settings.ablations.budgets, *(int(M) for M in named if M)}
+    return sorted(budget for budget in budgets if budget <= size)
+
+
+def _rounded(name: str, values: Array) -> Array:
+    finite = plugins.numbers(f"estimator {name!r}", values, values.shape, 0.0, np.inf)
+    return np.asarray(np.round(finite, DECIMALS) + 0.0)
 
 
 def _every_method(methods: Iterable[Method], variant: str, setting: str, evidence: Evidence) -> Iterator[MethodScores]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.judged_answer import strategy_of
+from beamuq.methods.dissimilarity_estimators import check_kind, lacks
 from beamuq.methods.registry import STATISTICS, resolve
 from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
 from beamuq.study_config import Study
 
 CCP, P_TRUE, SAR = STATISTICS
@@ -84,6 +87,34 @@ class Grid:
         """The scorers whose similarities a cell needs, sorted: its own, and the judge of SAR's."""
         relevance = self.judges_of(cell.recipe).get("relevance")
         return sorted({*cell.scorers, *([relevance] if relevance else [])})
+
+    def estimators_of(self, recipe: str, names: Sequence[str]) -> list[str]:
+        """Estimators such as ``unnormalised beam``, each over every strategy of the recipe that it stands for.
+
+        Raises
+        ------
+        BeamUQError
+            If one is unknown, or the recipe decodes nothing that it can be had from.
+        """
+        found: list[str] = []
+        for name in names:
+            weighting, _, kind = name.partition(" ")
+            check_kind(weighting, kind)
+            strategies = self.study.recipes[recipe].strategies()
+            decoded = of_kind(strategies, kind)
+            chosen = [strategy for strategy in decoded if lacks(weighting, strategy) is None]
+            if not chosen:
+                why = lacks(weighting, decoded[0]) if decoded else repr(kind)
+                fix = f"add it there, or {hint(kind, dict.fromkeys(map(kind_of, strategies)))}"
+                raise BeamUQError(f"{name!r}: needs {why}, which recipes.{recipe} does not decode; {fix}")
+            found += [f"{weighting} {strategy}" for strategy in chosen]
+        return found
+
+    def only_with_answer(self, recipe: str) -> tuple[str, ...]:
+        """Strategies of a recipe that estimators alone read: these need the pairs with the produced answer only."""
+        if self.study.scoring[recipe].every_strategy:
+            return ()
+        return tuple(name for name in self.study.recipes[recipe].strategies() if kind_of(name) in FOR_ESTIMATORS)
 
     def decoded(self, strategy: str, recipe: str) -> str | None:
         """What this recipe decodes for ``strategy``, if it does."""

@@ -81,6 +81,13 @@ def _check_methods(grid: Grid) -> None:
                 _check_source_files(name)
             except BeamUQError as error:
                 raise BeamUQError(f"scoring.{recipe}.methods[{position}]: {error}") from error
+        for position, name in enumerate(scoring.estimators):
+            try:
+                grid.estimators_of(recipe, [name])
+            except BeamUQError as error:
+                raise BeamUQError(f"scoring.{recipe}.estimators[{position}]: {error}") from error
+        if scoring.estimators and "Dissimilarity" not in scoring.methods:
+            raise BeamUQError(f"scoring.{recipe}.estimators: are of Dissimilarity; add it to scoring.{recipe}.methods")
         if SAR in grid.statistics_of(recipe) and not grid.study.main.relevance:
             raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamuq.config_errors import StrictModel, validated_json
 from beamuq.parquet_tables import path_pattern
@@ -238,14 +238,23 @@ class CandidatesShardJob(CandidatesJob):
 
 
 class SimilaritySettings(StrictModel):
-    """A scorer and the answers whose pairs it scores. ``beam``: the main beam search, null where not decoded."""
+    """A scorer and the answers whose pairs it scores. ``beam``: the main beam search, null where not decoded.
+
+    ``only_with_answer``: strategies whose candidates are compared with the produced answer alone; said where any are.
+    """
 
     name: str
     kind: str
     source: str | None
     answer_source: tuple[str, ...]
     beam: str | None
+    only_with_answer: tuple[str, ...] = ()
     format: int
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = whole(self)
+        return content if self.only_with_answer else {k: v for k, v in content.items() if k != "only_with_answer"}
 
 
 class SimilarityJob(Job):

@@ -172,6 +172,7 @@ class Jobs:
                 source=scorer.source,
                 answer_source=self.grid.produced_answers(cell.recipe),
                 beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
+                only_with_answer=self.grid.only_with_answer(cell.recipe),
                 format=FORMATS["similarity"],
             ),
             device=self.device,
@@ -263,6 +264,7 @@ class Jobs:
             "equivalence_threshold": study.scorers[wildcards.scorer].equivalence_threshold,
             "sar_similarity": "file" if SAR in asked else None,
             "recipe": cell.recipe,
+            "estimators": self.grid.estimators_of(cell.recipe, scoring.estimators),
             "seed": study.seed,
             "ablations": {
                 "epsilon": scoring.epsilon,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -37,11 +37,14 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
     return found
 
 
-def needed_pairs(candidates: pa.Table, answer_source: Sequence[str], beam: str | None) -> list[tuple[str, str, str]]:
+def needed_pairs(
+    candidates: pa.Table, answer_source: Sequence[str], beam: str | None, only_with_answer: Collection[str] = ()
+) -> list[tuple[str, str, str]]:
     """Every (question id, premise, hypothesis) that a method can ask for, each once, in a fixed order.
 
     For each question, strategy and produced answer: all ordered pairs of the distinct texts of that strategy's
-    candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet.
+    candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet. Of the
+    strategies ``only_with_answer``, which may have hundreds of texts: each text as hypothesis of the answer alone.
 
     Raises
     ------
@@ -56,8 +59,11 @@ def needed_pairs(candidates: pa.Table, answer_source: Sequence[str], beam: str |
     needed: list[tuple[str, str, str]] = []
     for question, sets in by_question.items():
         pairs: dict[tuple[str, str], None] = {}
-        for members in sets.values():
+        for strategy, members in sets.items():
             for answer in answers.values():
+                if strategy in only_with_answer:
+                    pairs.update(dict.fromkeys((answer[question], text) for text in members))
+                    continue
                 nodes = list(dict.fromkeys([answer[question], *members]))
                 pairs.update(dict.fromkeys((premise, hypothesis) for premise in nodes for hypothesis in nodes))
         needed += [(question, premise, hypothesis) for premise, hypothesis in pairs]

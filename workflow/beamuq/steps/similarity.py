@@ -18,7 +18,7 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
     """Read the candidates, score their pairs, write the similarity table."""
     settings = job.settings
     loaded = read_cell({"candidates": ("candidates", job.candidates)})["candidates"]
-    needed = needed_pairs(loaded.table, settings.answer_source, settings.beam)
+    needed = needed_pairs(loaded.table, settings.answer_source, settings.beam, settings.only_with_answer)
     folder = job.model.parent if job.model else None
     models = identities({"model": folder}, job.folders)
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads) if folder else (None, None)

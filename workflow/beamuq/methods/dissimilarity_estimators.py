@@ -1,0 +1,200 @@
+"""Estimators of U = Σ_y p(y) d(y), the Dissimilarity under the model's whole distribution (docs/theory.md).
+
+d(y) = 1 − s(y, y*) in [0, 1]. Each estimator is Σ_i w_i d_i over M candidates [N, M], where some count what was not
+found as full disagreement. The weights serve the other weighted methods too, as plug-ins: of those only CocoaMSP and
+CocoaPPL, which multiply U by a factor of the answer, keep what is proven here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from beamuq.beam_mass_theorem import covered_mass
+from beamuq.errors import BeamUQError, hint
+from beamuq.methods import candidate_weights
+from beamuq.methods.log_space_sums import Array, Mask
+from beamuq.strategy_names import KINDS, parse
+
+EXACT = 1e-3
+"""A set that leaves no more mass than this gives U itself."""
+CUSTOM = "custom"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for N questions: logprob, dissimilarity (0 on padding), mask, each [N, M].
+
+    drawn [N, M]: candidates that were drawn; the others are a set B of distinct outcomes of known probability. Draws
+    exclude B and stand in the order drawn. repeated [N, M]: the same token sequence stands before. differs [N, M]: the
+    text is not y*'s. log_inclusion [N, M]: of stochastic beams, log q, where q is the probability of being included
+    given the threshold κ.
+    """
+
+    logprob: Array
+    dissimilarity: Array
+    mask: Mask
+    drawn: Mask
+    repeated: Mask
+    differs: Mask
+    log_inclusion: Array | None = None
+
+    @property
+    def in_set(self) -> Mask:
+        """B, [N, M]."""
+        return self.mask & ~self.drawn
+
+    @property
+    def left(self) -> Array:
+        """r = 1 − Σ_B p, the mass outside the set, [N] in [0, 1]; 1 without a set."""
+        return 1.0 - covered_mass(self.logprob, self.in_set)
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """An estimator: weights [N, M] of what was found, and by kind of strategy whether its mean is U.
+
+    ``and_left``: the mass that was not found is added, as outcomes of d = 1.
+    """
+
+    weights: Callable[[Found], Array]
+    kinds: Mapping[str, bool]
+    formula: str
+    and_left: bool = False
+
+    def estimate(self, found: Found) -> Array:
+        """[N], higher = more uncertain; in [0, 1] but for ``inclusion``, which is unbounded above."""
+        estimate: Array = (self.weights(found) * found.dissimilarity).sum(axis=1)
+        return estimate + found.left if self.and_left else estimate
+
+
+def _normalised(found: Found) -> Array:
+    if found.log_inclusion is not None:
+        return candidate_weights.importance(found.logprob, found.log_inclusion, found.mask)
+    return candidate_weights.restricted_mass(found.logprob, found.mask)
+
+
+def _unnormalised(found: Found) -> Array:
+    return np.where(found.in_set, np.exp(found.logprob), 0.0)
+
+
+def _inclusion(found: Found) -> Array:
+    log_inclusion = found.logprob if found.log_inclusion is None else found.log_inclusion
+    return np.where(found.mask, np.exp(found.logprob - log_inclusion), 0.0)
+
+
+def _stratified(found: Found) -> Array:
+    return candidate_weights.hybrid(found.logprob, found.drawn, found.mask)
+
+
+def _usual(found: Found) -> Array:
+    """Those that a method has over such candidates: normalised, stratified, or 1/M over draws alone."""
+    return _stratified(found) if found.log_inclusion is None else _normalised(found)
+
+
+_SETS = {"beam": False, "exact": False, CUSTOM: False}
+_STRATA = {"hybrid": True, "neverworse": True, "adaptive": True, "above": True}
+WEIGHTINGS: dict[str, Weighting] = {
+    "uniform": Weighting(
+        lambda found: candidate_weights.uniform(found.mask), {"sample": True, "systematic": True} | _SETS, "Σ d / M"
+    ),
+    "distinct": Weighting(
+        lambda found: candidate_weights.restricted_mass(found.logprob, found.mask & ~found.repeated),
+        {"sample": False},
+        "Σ p d / Σ p, each token sequence once",
+    ),
+    "normalised": Weighting(
+        _normalised, _SETS | {"stochastic": False}, "Σ p d / Σ p; of stochastic beams Σ (p/q) d / Σ (p/q)"
+    ),
+    "unnormalised": Weighting(
+        _unnormalised, _SETS | {"above": False}, "Σ_B p d + r, the upper end of the certified interval", and_left=True
+    ),
+    "lower": Weighting(_unnormalised, _SETS | {"above": False}, "Σ_B p d, its lower end"),
+    "stratified": Weighting(_stratified, _STRATA, "Σ_B p d + (r/n) Σ d over the n draws outside B"),
+    "inclusion": Weighting(_inclusion, {"stochastic": True}, "Σ (p/q) d"),
+    "match": Weighting(
+        _usual,
+        dict.fromkeys(("sample", "systematic", *_SETS, *_STRATA, "stochastic"), False),
+        "as usual over such candidates, with 1 where the text is not y*'s in place of d",
+    ),
+}
+"""By name: the variant of its rows among the scores."""
+
+
+def estimate(name: str, found: Found) -> Array:
+    """U by the estimator ``name`` from candidates of a strategy that allows it (:func:`lacks`), [N]."""
+    if name == "match":
+        found = replace(found, dissimilarity=found.differs.astype(np.float64))
+    return WEIGHTINGS[name].estimate(found)
+
+
+def check_kind(name: str, kind: str) -> None:
+    """Refuse an estimator that there is not, or that is not one over candidates of this kind; raises BeamUQError."""
+    if name not in WEIGHTINGS:
+        raise BeamUQError(f"{name!r}: unknown weighting; {hint(name, WEIGHTINGS)}")
+    kinds = WEIGHTINGS[name].kinds
+    if kind not in kinds and (kind in KINDS or CUSTOM not in kinds):
+        raise BeamUQError(f"{name} {kind!r}: that kind of candidates does not do; choose from {', '.join(kinds)}")
+
+
+def lacks(name: str, strategy: str) -> str | None:
+    """What an estimator needs that candidates of this strategy, of a kind that does, are not; None: nothing."""
+    kind, options = parse(strategy)
+    if kind == "sample" and options["T"] != 1:
+        return "samples at T = 1"
+    if kind == "above" and name in ("stratified", "match") and not options.get("draws"):
+        return "draws outside the set (above … draws=)"
+    return None
+
+
+def standard_error(found: Found, lattices: int = 0) -> Array:
+    """The standard error of the mean of draws (``uniform``, ``stratified``), r · σ̂/√n, [N].
+
+    ``lattices``: draws of the same lattice depend on each other, so that only the means of whole lattices tell the
+    error; they stand one after the other, equally many draws each. 0: independent draws. Of one lattice, and of fewer
+    than two independent draws, there is none: NaN, but 0 where the set leaves at most 1e-3 and nothing was drawn.
+    """
+    draws = found.mask & found.drawn
+    n = draws.sum(axis=1)
+    if lattices:
+        number = (np.cumsum(draws, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
+        groups = [draws & (number == lattice) for lattice in range(lattices)]
+        values = np.stack([_mean(found.dissimilarity, group) for group in groups], axis=1)
+        units = np.broadcast_to(np.where(n >= lattices, lattices, 0)[:, None], values.shape)
+        counted = np.ones(values.shape, dtype=bool)
+    else:
+        values, counted = found.dissimilarity, draws
+        units = np.broadcast_to(n[:, None], values.shape)
+    mean = _mean(values, counted)[:, None]
+    squares = np.where(counted, (values - mean) ** 2, 0.0).sum(axis=1)
+    units = units[:, 0]
+    error = found.left * np.sqrt(squares / np.maximum(units - 1, 1) / np.maximum(units, 1))
+    return np.where(units >= 2, error, np.where((n == 0) & (found.left <= EXACT), 0.0, np.nan))
+
+
+def certified_interval(found: Found) -> tuple[Array, Array]:
+    """[Σ_B p d, Σ_B p d + r], which holds U whatever the outcomes outside B are like: two arrays [N].
+
+    True where the set's members are distinct outcomes, each with the probability of its whole sequence, the ending
+    included, under the distribution that U is about. Without a set: [0, 1].
+    """
+    lower = (_unnormalised(found) * found.dissimilarity).sum(axis=1)
+    return lower, lower + found.left
+
+
+def certified_pair_interval(logprob: Array, values: Array, in_set: Mask) -> tuple[Array, Array]:
+    """[S_in, S_in + 1 − m²] around Σ_y Σ_z p(y) p(z) v(y, z), with S_in its part within B: two arrays [N].
+
+    values [N, M, M] in [0, 1], such as 1 − s for Degree Matrix; the rest as for :func:`certified_interval`.
+    """
+    p = np.where(in_set, np.exp(logprob), 0.0)
+    lower = np.einsum("ni,nij,nj->n", p, values, p)
+    return lower, lower + 1.0 - covered_mass(logprob, in_set) ** 2
+
+
+def _mean(values: Array, chosen: Mask) -> Array:
+    """Mean along the last axis over the chosen, 0 of none."""
+    mean: Array = np.where(chosen, values, 0.0).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1)
+    return mean
