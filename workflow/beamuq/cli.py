@@ -123,7 +123,9 @@ def _ask(options: argparse.Namespace) -> None:
 
 
 def _add_score_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rows", metavar="file", help=".jsonl or .parquet, one row a question")
+    parser.add_argument(
+        "rows", metavar="file", help=".jsonl, .json or .parquet: a question a row, or a server's response a line"
+    )
     parser.add_argument(  # the threshold's name in version 1
         "--same-meaning",
         dest="equivalence_threshold",
@@ -161,5 +163,5 @@ SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
 }
 COMMANDS = {
     "ask": Command("Ask a model a question and see how sure it is.", _add_ask_options, _ask),
-    "score": Command("Score a JSON Lines or Parquet file of anyone's candidates.", _add_score_options, _score),
+    "score": Command("Score a file of anyone's candidates, or of servers' responses.", _add_score_options, _score),
 }

@@ -7,7 +7,7 @@ Log-probabilities are natural logs of whole sequences, the ending token included
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.config_errors import StrictModel, validated
+from beamuq.api.server_responses import as_rows, plain_object
+from beamuq.config_errors import StrictModel, parse_json, validated
 from beamuq.data.read_dataset_file import rows_of
-from beamuq.errors import BeamUQError, nearest
+from beamuq.errors import BeamUQError, nearest, reading
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
@@ -76,6 +77,9 @@ class CandidateRecord(StrictModel):
     token_logprobs: Annotated[
         list[LogProbability] | None,
         Field(min_length=1, max_length=MOST_TOKENS, description="one a token, the ending token included"),
+    ] = None
+    left_out: Annotated[
+        str | None, Field(description="why its log-probability is not known, told where a score lacks it")
     ] = None
 
     @model_validator(mode="after")
@@ -189,7 +193,9 @@ class QuestionRecord(StrictModel):
 
 
 def read_records(rows: Rows) -> list[QuestionRecord]:
-    """The questions of a ``.jsonl`` or ``.parquet`` file, or of an iterable of mappings, or of a pandas frame.
+    """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
+
+    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.as_rows`.
 
     Raises
     ------
@@ -197,7 +203,7 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
     """
     found: dict[str, QuestionRecord] = {}
-    for number, (place, row) in enumerate(_rows(rows), start=1):
+    for number, (place, row) in enumerate(as_rows(_rows(rows)), start=1):
         item = _record_of(row, place, str(number))
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
@@ -224,7 +230,8 @@ def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecor
 def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place: file and line or row, or its number, from 1."""
     if isinstance(rows, str | Path):
-        yield from rows_of(Path(rows), first=1)
+        path = Path(rows)
+        yield from _of_json(path) if path.suffix == ".json" else rows_of(path, first=1)
         return
     if isinstance(rows, Mapping):
         raise BeamUQError("rows: a single mapping; give a list of them, one a question")
@@ -241,15 +248,31 @@ def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"row {number}", _plain(row)
 
 
+def _of_json(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a file that is one JSON array, or one object."""
+    with reading(path, "valid JSON in UTF-8", "give an array of objects"):
+        content = path.read_bytes()
+    found = parse_json(content, path, "give an array of objects")
+    for number, row in enumerate(found if isinstance(found, list) else [found], start=1):
+        if not isinstance(row, dict):
+            raise BeamUQError(f"{path}: row {number}: a {type(row).__name__}; give an object with at least 'answer'")
+        yield f"{path}: row {number}", row
+
+
 def _absent(value: Any) -> bool:
     """Whether a frame says nothing here: it fills the holes of a column with None, NaN or NA."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _plain(value: Any) -> Any:
-    """Arrays, tuples and numpy's numbers, as a frame holds them, as lists and Python's numbers."""
+    """Arrays, tuples, numpy's numbers and servers' objects, as a frame or a list holds them, as JSON would."""
+    if isinstance(value, str | int | float | None):
+        return value
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_plain(each) for each in value]
-    return _plain(value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    held = plain_object(value)
+    return value if held is value else _plain(held)

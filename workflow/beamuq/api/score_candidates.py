@@ -78,7 +78,7 @@ def score(
     Parameters
     ----------
     rows
-        A ``.jsonl`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
+        A ``.jsonl``, ``.json`` or ``.parquet`` file, mappings or a pandas frame, one row a question, with the keys of
         ``beamuq.api.candidate_records.QuestionRecord``.
     similarity
         As :func:`beamuq.api.open_models.open_similarity` takes it.
@@ -122,7 +122,8 @@ def score(
             equivalence_threshold=equivalence_threshold if pairs.column("neutral").null_count else None,
             sar_similarity="scorer",
         )
-        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha)):
+        left_out = {about: _left_out(members[0], about) for about in ("answer", "samples", "beams")}
+        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha), left_out):
             told = each.range, DIRECTION, scorer.name, each.reason
             for item, value in zip(members, each.values, strict=True):
                 found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *told))
@@ -181,7 +182,7 @@ def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
 
     A large group is split: what its arrays and its pairs of texts take is bounded.
     """
-    groups: dict[tuple[bool, ...], list[QuestionRecord]] = {}
+    groups: dict[tuple[object, ...], list[QuestionRecord]] = {}
     for item in records:
         answer = item.answer
         pattern = (
@@ -193,6 +194,7 @@ def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
             not item.beams,
             _lacks_logprob(item.samples),
             _lacks_logprob(item.beams),
+            *(_left_out(item, about) for about in ("answer", "samples", "beams")),
         )
         groups.setdefault(pattern, []).append(item)
     return [block for members in groups.values() for block in _blocks(members)]
@@ -215,6 +217,12 @@ def _blocks(members: Sequence[QuestionRecord]) -> Iterator[list[QuestionRecord]]
 
 def _lacks_logprob(candidates: Sequence[CandidateRecord]) -> bool:
     return any(candidate.total is None for candidate in candidates)
+
+
+def _left_out(item: QuestionRecord, about: str) -> str:
+    """Why a candidate of a question has no log-probability, as far as it says so, in brackets; else empty."""
+    records = [item.answer] if about == "answer" else getattr(item, about)
+    return next((f" ({each.left_out})" for each in records if each.total is None and each.left_out), "")
 
 
 def _evidence(
@@ -251,7 +259,9 @@ def _evidence(
     return found
 
 
-def _scores(methods: Sequence[Method], known: Mapping[str, Evidence]) -> Iterator[CandidateScores]:
+def _scores(
+    methods: Sequence[Method], known: Mapping[str, Evidence], left_out: Mapping[str, str]
+) -> Iterator[CandidateScores]:
     """Every method in every form; over samples in its further formulations too, as a study's main line has them."""
     nothing = np.full(len(known["answer"].mask), np.nan)
     for method in methods:
@@ -261,5 +271,7 @@ def _scores(methods: Sequence[Method], known: Mapping[str, Evidence]) -> Iterato
                 formulation = method.formulation(setting)
                 missing = missing_part(formulation.needs, known[about]) if about in known else about
                 reason = "" if missing is None else REASONS.get(missing, f"needs {missing}, which only a study holds")
+                if missing in ("answer.logprob", "answer.length", "logprob", "weights"):
+                    reason += left_out["answer" if missing.startswith("answer.") else about]
                 values = nothing if missing else compute(method, known[about], setting)
                 yield CandidateScores(method.name, variant, setting, formulation.range, values, reason)
