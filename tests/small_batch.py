@@ -13,6 +13,7 @@ from beamuq.decoding import (
     Beam,
     Candidate,
     DiverseBeam,
+    Exact,
     Greedy,
     Hybrid,
     Policy,
@@ -25,7 +26,7 @@ from tiny import tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
 TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3)]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3), Exact(4)]
 
 
 def batch_of(kind: str) -> list[Prompt]:

@@ -24,6 +24,7 @@ from beamuq.decoding import (
     Beam,
     Candidate,
     DiverseBeam,
+    Exact,
     Greedy,
     Hybrid,
     Policy,
@@ -98,6 +99,18 @@ def test_masses_of_all_outcomes_sum_to_one_and_without_their_terminators_would_n
     beams = decoded(Beam(200))
     assert sum(np.exp(beam.logprob) for beam in beams) == pytest.approx(1, abs=1e-6)
     assert sum(np.exp(beam.token_logprobs[: -1 if beam.terminated else None].sum()) for beam in beams) > 1.1
+
+
+@pytest.mark.parametrize("stops", [frozenset(), STOPS])
+@pytest.mark.parametrize("size", [1, 7, 200])
+def test_exact_finds_the_most_probable_outcomes_of_a_model(size: int, stops: frozenset[int]) -> None:
+    everything = decoded(Beam(200), merge_stop_tokens=stops)
+    found = decoded(Exact(size), merge_stop_tokens=stops)
+    assert [c.token_ids for c in found] == [c.token_ids for c in everything][:size]
+    assert [c.logprob for c in found] == pytest.approx([c.logprob for c in everything][:size], abs=1e-5)
+    assert found[0].effort is not None
+    assert found[0].effort.proven
+    assert all(c.effort is None for c in found[1:])
 
 
 def test_beam_of_width_one_is_greedy() -> None:

@@ -13,6 +13,7 @@ from beamuq.decoding import (
     Beam,
     Candidate,
     DiverseBeam,
+    Exact,
     Greedy,
     Hybrid,
     Policy,
@@ -30,7 +31,7 @@ from small_batch import SHOTS, assert_same, decoded
 from tiny import CONTEXT, KINDS, tiny_model, toy_model
 
 TEXTS = [SHOTS + "Question: Who\nAnswer:", SHOTS, "Q", SHOTS + "Question: What\nAnswer:", "Question: Who\nAnswer: a"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3)]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3), Exact(4)]
 STEPS = 6
 
 
@@ -170,6 +171,7 @@ def test_impossible_policies_are_refused(make: Callable[[], object], told: str) 
         (DiverseBeam(10, 2, 0.5), "diverse G=2 lambda=0.5"),
         (Hybrid(10, 3), "hybrid B=3"),
         (Shipped(), "shipped"),
+        (Exact(10), "exact M=10"),
     ],
 )
 def test_strategies_follow_the_grammar(policy: Policy, name: str) -> None:

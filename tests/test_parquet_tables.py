@@ -39,6 +39,18 @@ def test_a_flipped_bit_anywhere_is_refused_in_one_line_or_changes_nothing(kind: 
             assert "\n" not in str(error), place  # noqa: PT017
 
 
+def test_candidates_of_an_earlier_version_are_read_without_what_came_later(tmp_path: Path) -> None:
+    path, later = tmp_path / "x.parquet", {"search_rows", "search_passes", "proven", "missed_logprob"}
+    parquet_tables.write(path, "candidates", TABLES["candidates"])
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(sorted(later)), path)
+    found = parquet_tables.read(path, "candidates").table
+    assert {name for name in found.column_names if found.column(name).null_count == len(found)} >= later
+    pq.write_table(table.drop_columns(["proven"]), path)
+    with pytest.raises(BeamUQError, match="its columns are not those"):
+        parquet_tables.read(path, "candidates")
+
+
 def no_text() -> pa.Array:
     """One text that is no UTF-8."""
     return pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xc3\x28"))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +71,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         top_ids=(pa.list_(INTS), "null"),  # ten most probable tokens per step, chosen one among them or appended
         top_texts=(pa.list_(STRINGS), "null"),
         top_logprobs=(pa.list_(FLOATS), "null"),
+        search_rows=(
+            INT,
+            "null",
+        ),  # prefixes beyond the prompt that this strategy asked about; rank 0 only, as what follows
+        search_passes=(INT, "null"),  # forward passes that it must make one after the other
+        proven=(BOOL, "null"),  # of exact, above, neverworse, adaptive: False where the search stopped at its cap
+        missed_logprob=(FLOAT, "null"),  # where it did: no outcome outside its set has more
     ),
     "statistics": _schema(
         id=STRING,
@@ -118,6 +125,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 
+
+_LATER = {"candidates": ("search_rows", "search_passes", "proven", "missed_logprob")}
+"""Columns that files of earlier versions lack: they are read as null."""
 
 NAMED_BY = {
     "questions": ("dataset",),
@@ -239,13 +249,21 @@ def read(path: Path, kind: str) -> Loaded:
         if footer.kind != kind:
             found = footer.kind or "a foreign file"
             raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
-        table = file.read()
+        table = _with_later_columns(file.read(), schema, _LATER.get(kind, ()))
         if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
             raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
         table.validate(full=True)  # texts that are no UTF-8, among others
         _refuse_nulls(table, schema)
         _refuse_missing_values(table, file)
     return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
+
+
+def _with_later_columns(table: pa.Table, schema: pa.Schema, later: Sequence[str]) -> pa.Table:
+    """A table of an earlier version with the columns that it has none of, all null."""
+    if set(later).isdisjoint(table.schema.names):
+        for name in later:
+            table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
+    return table
 
 
 def read_footer(path: Path) -> Footer:

@@ -2,8 +2,10 @@
 
 A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers depend on it (D7,
 randomness). It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
-``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``, or a
-search of one's own such as ``wide M=4 W=8``. A value is a number, of either sign, or ``True`` or ``False``.
+``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``,
+``exact M=10``, ``above p=0.002``, ``above p=0.002 draws=100 lattices=10``, ``systematic M=10``, ``stochastic M=10``,
+``neverworse M=10``, ``adaptive M=10``, or a search of one's own such as ``wide M=4 W=8``. A value is a number, of
+either sign, or ``True`` or ``False``.
 
 The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
 ``epsilon=0.1``, ``alpha=0.9``, ``K=3``, ``M=5``.
@@ -21,9 +23,9 @@ from beamuq.errors import BeamUQError
 
 GREEDY = "greedy"
 SHIPPED = "shipped"
-DRAWN = ("sample", "hybrid", "shipped")
+DRAWN = ("sample", "hybrid", "shipped", "systematic", "stochastic", "neverworse", "adaptive")
 """Kinds whose candidates are drawn, at least in part: one comes up as often as it is probable."""
-KINDS = (GREEDY, "beam", "diverse", *DRAWN)
+KINDS = (GREEDY, "beam", "diverse", "exact", "above", *DRAWN)
 """Kinds of the package; the first word of a custom search is none of them."""
 FOR_ESTIMATORS = ("exact", "above", "systematic", "stochastic", "neverworse", "adaptive")
 """Kinds of the package whose candidates estimators of Dissimilarity read, and other methods only where asked to."""
@@ -59,6 +61,39 @@ def diverse(groups: int, penalty: float) -> str:
 def hybrid(beams: int) -> str:
     """Beams, then samples that exclude them: ``hybrid B=3``."""
     return f"hybrid B={beams}"
+
+
+def exact(size: int) -> str:
+    """The most probable outcomes, proven: ``exact M=10``."""
+    return f"exact M={size}"
+
+
+def above(p: float, draws: int = 0, lattices: int = 0) -> str:
+    """Every outcome at least so probable, and draws from outside: ``above p=0.002``, ``above p=0.002 draws=10``.
+
+    The draws are independent, or points of so many independent lattices: ``above p=0.002 draws=100 lattices=10``.
+    """
+    return f"above p={number(p)}" + (f" draws={draws}" if draws else "") + (f" lattices={lattices}" if lattices else "")
+
+
+def systematic(size: int) -> str:
+    """The points of one lattice through the cumulative distribution: ``systematic M=10``."""
+    return f"systematic M={size}"
+
+
+def stochastic(size: int) -> str:
+    """Stochastic beams, drawn without replacement: ``stochastic M=10``."""
+    return f"stochastic M={size}"
+
+
+def neverworse(size: int) -> str:
+    """As many of the most probable outcomes as is best, then independent draws from outside: ``neverworse M=10``."""
+    return f"neverworse M={size}"
+
+
+def adaptive(size: int) -> str:
+    """``neverworse`` with the points of one lattice for its draws: ``adaptive M=10``."""
+    return f"adaptive M={size}"
 
 
 def ablation(name: str, value: float) -> str:
@@ -117,7 +152,13 @@ def of_kind(names: Iterable[str], kind: str) -> list[str]:
 
 def searches(names: Iterable[str]) -> list[str]:
     """Those of ``names`` whose candidates are found once each and weigh their probability: no draws and not greedy."""
-    return [name for name in names if kind_of(name) not in (GREEDY, *DRAWN)]
+    return [name for name in names if name != GREEDY and not draws(name)]
+
+
+def draws(name: str) -> bool:
+    """Whether some of a strategy's candidates are drawn."""
+    kind, parameters = parse(name)
+    return kind in DRAWN or "draws" in parameters
 
 
 def beam_of_width(names: Iterable[str], width: int) -> str:

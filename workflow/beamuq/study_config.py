@@ -144,6 +144,18 @@ class HybridStrategy(StrictModel):
         return self
 
 
+class Sizes(StrictModel):
+    """One strategy for each number M of candidates."""
+
+    sizes: Annotated[Distinct[Positive], Field(min_length=1)]
+
+
+class SizesWithinRows(Sizes):
+    """One search for each number M of outcomes, the most probable ones."""
+
+    rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
+
+
 class CustomStrategy(StrictModel):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
@@ -177,6 +189,7 @@ class Recipe(StrictModel):
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
+    exact: Annotated[SizesWithinRows | None, Field(description="the M most probable outcomes, proven")] = None
     custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
         False
@@ -187,9 +200,11 @@ class Recipe(StrictModel):
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
-        if not (self.sample or self.beam or self.diverse or self.hybrid or self.custom):
-            raise ValueError("names no strategy; give at least one of sample, beam, diverse, hybrid, custom")
-        each_once(self.strategies())
+        strategies = self.strategies()
+        if set(strategies) <= {strategy_names.GREEDY, strategy_names.SHIPPED}:
+            keys = ", ".join(key for key in type(self).model_fields if key != strategy_names.SHIPPED)
+            raise ValueError(f"names no strategy; give at least one of {keys}")
+        each_once(strategies)
         return self
 
     def searched(self) -> dict[str, Any]:
@@ -205,6 +220,8 @@ class Recipe(StrictModel):
             names += [strategy_names.diverse(groups, p) for groups in diverse.groups for p in diverse.penalties]
         if self.hybrid:
             names += [strategy_names.hybrid(beams) for beams in self.hybrid.beams]
+        if self.exact:
+            names += [strategy_names.exact(size) for size in self.exact.sizes]
         names += [custom.strategy for custom in self.custom or ()]
         return [*names, strategy_names.SHIPPED] if self.shipped else names
 
@@ -222,7 +239,7 @@ class Recipe(StrictModel):
         return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
 
     def searches(self) -> list[str]:
-        """The strategies whose candidates weigh their probability: of ``beam``, ``diverse`` and ``custom``."""
+        """The strategies whose candidates weigh their probability: no draws and not greedy."""
         return strategy_names.searches(self.strategies())
 
 

@@ -11,6 +11,7 @@ from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.decode_batch import decode, next_token_logprobs
 from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
+from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
 from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
@@ -21,6 +22,7 @@ __all__ = [
     "Beam",
     "Candidate",
     "DiverseBeam",
+    "Exact",
     "Greedy",
     "Hybrid",
     "Policy",

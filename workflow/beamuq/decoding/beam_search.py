@@ -78,15 +78,15 @@ class BeamState:
 
     The semantics are those of transformers' ``generate``: a candidate that stops enters the pool only if it is among
     the ``width`` best candidates of its step; the running beams of the next step are the ``width`` best that do not
-    stop; at the largest length every candidate stops.
+    stop; at the largest length every candidate stops. ``only`` are the questions that are searched at all (bool).
     """
 
-    def __init__(self, policy: Beam, context: SearchContext) -> None:
+    def __init__(self, policy: Beam, context: SearchContext, only: Bools | None = None) -> None:
         self.policy = policy
         self._context = context
         shape = (len(context.prompts), policy.width)
         self._running: Ints = np.full(shape, -1)
-        self._running[:, 0] = np.arange(shape[0])
+        self._running[:, 0] = np.arange(shape[0]) if only is None else np.where(only, np.arange(shape[0]), -1)
         self._scores: Floats = np.full(shape, -np.inf)
         self._scores[:, 0] = 0.0
         self._pool: Ints = np.full(shape, -1)

@@ -18,8 +18,9 @@ from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
+from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
-from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
 
@@ -76,11 +77,21 @@ def decode(
             context = SearchContext(piece, stops, max_new_tokens, seed, trie)
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
-            statistics = runner.follow(searches, distributions)
+            statistics, efforts = runner.follow(searches, distributions)
         return [
-            _candidate(trie, statistics, prompt, search.policy, rank, node, logprob, stops)
+            _candidate(
+                trie,
+                statistics,
+                prompt,
+                search.policy,
+                rank,
+                node,
+                logprob,
+                stops,
+                None if rank else _effort(search, int(efforts.rows[at, index]), int(efforts.passes[at, index]), index),
+            )
             for index, prompt in enumerate(piece)
-            for search in searches
+            for at, search in enumerate(searches)
             for rank, (node, logprob) in enumerate(search.found(index))
         ]
 
@@ -159,6 +170,7 @@ def _candidate(
     node: int,
     policy_logprob: float | None,
     stops: NDArray[np.bool_],
+    effort: Effort | None,
 ) -> Candidate:
     path = np.array(trie.path(node))
     tokens = trie.token[path]
@@ -188,12 +200,18 @@ def _candidate(
         entropies=entropies,
         top_ids=top_ids,
         top_logprobs=top_logprobs,
+        effort=effort,
     )
+
+
+def _effort(search: SearchState, rows: int, passes: int, question: int) -> Effort:
+    proven, missed = search.proof(question) if isinstance(search, ProvenState) else (None, None)
+    return Effort(rows, passes, proven, missed)
 
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:
     # By type: a policy from outside may be a subclass of one of these.
-    ours = type(policy) in (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid)
+    ours = type(policy) in (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact)
     return policy.start(context) if ours else CheckedSearch(policy, context)
 
 

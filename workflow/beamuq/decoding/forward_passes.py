@@ -75,6 +75,29 @@ class StepStatistics:
         return float(entropies[place]), tuple(tokens[place, :real].tolist()), tuple(logprobs[place, :real].tolist())
 
 
+class Efforts:
+    """Rows and passes that each of several searches alone would have taken for each question."""
+
+    def __init__(self, searches: int, trie: TokenTrie) -> None:
+        self._trie = trie
+        self._asked = [np.zeros(0, dtype=bool) for _ in range(searches)]
+        questions = int((trie.depth == 0).sum())
+        self.rows: Ints = np.zeros((searches, questions), dtype=np.int64)
+        self.passes: Ints = np.zeros((searches, questions), dtype=np.int64)
+
+    def add(self, search: int, nodes: Ints) -> None:
+        """Count those of ``nodes`` below a prompt that this search has not asked about before."""
+        asked = np.zeros(len(self._trie), dtype=bool)
+        asked[nodes] = self._trie.depth[nodes] > 0
+        before = self._asked[search]
+        asked[: len(before)] &= ~before
+        fresh = np.bincount(self._trie.question[asked], minlength=self.rows.shape[1])
+        self.rows[search] += fresh
+        self.passes[search] += fresh > 0
+        asked[: len(before)] |= before
+        self._asked[search] = asked
+
+
 class BatchRunner:
     """The state of one batch on the device: its keys and values, its trie, and every node's last hidden state."""
 
@@ -136,22 +159,25 @@ class BatchRunner:
         """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
         return distributions.lookup(self._states[self._tensor(self._state)], tokens, self._work.rows_at_once)
 
-    def follow(self, searches: Sequence[SearchState], distributions: NextTokenDistributions) -> StepStatistics:
+    def follow(
+        self, searches: Sequence[SearchState], distributions: NextTokenDistributions
+    ) -> tuple[StepStatistics, Efforts]:
         """Let the searches choose tokens until all are done, running every node once."""
         started = time.perf_counter()
-        statistics = StepStatistics()
+        statistics, efforts = StepStatistics(), Efforts(len(searches), self._trie)
         while True:
             queries = [search.query() for search in searches]
             nodes = np.unique(np.concatenate([query.nodes for query in queries]))
             if not len(nodes):
                 self._work.decode_seconds += time.perf_counter() - started
-                return statistics
+                return statistics, efforts
             choosing = [query.nodes for query in queries if query.masses is None]
             self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
             self._run(nodes)
             self._read(distributions, nodes, queries)
-            for search, query in zip(searches, queries, strict=True):
+            for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
                 if len(query.nodes):
+                    efforts.add(number, query.nodes)
                     search.advance(query)
                     if query.statistics:
                         statistics.add(query)

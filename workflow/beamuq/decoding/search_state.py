@@ -40,7 +40,8 @@ class Candidate:
     candidate was drawn from (tempered, conditional) and None for a search. ``terminated`` is False for an answer cut at
     the largest length. Greedy, shipped and the first beam of each beam search also carry, per step, the entropy in nats
     of the full distribution and the ten most probable tokens with their log-probabilities, most probable first; a
-    chosen token outside the ten is appended as the eleventh.
+    chosen token outside the ten is appended as the eleventh. The first candidate of each strategy carries what its
+    search took.
     """
 
     prompt_id: str
@@ -54,6 +55,22 @@ class Candidate:
     entropies: Floats | None = None
     top_ids: tuple[tuple[int, ...], ...] | None = None
     top_logprobs: tuple[tuple[float, ...], ...] | None = None
+    effort: Effort | None = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a strategy alone would take for a question, and what its search proved.
+
+    ``rows`` are the prefixes beyond the prompt whose next token it asked about, ``passes`` the forward passes that it
+    must make one after the other. ``proven``: whether its set of outcomes is all that it claims, or was cut short, and
+    then no outcome outside has more than ``missed_logprob``; None where a strategy claims nothing.
+    """
+
+    rows: int
+    passes: int
+    proven: bool | None = None
+    missed_logprob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +131,14 @@ class SearchState(Protocol):
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
         """One question's final nodes in order of rank, each with its draw's log-probability (None: not drawn)."""
+
+
+@runtime_checkable
+class ProvenState(Protocol):
+    """A search that proves what it finds."""
+
+    def proof(self, question: int) -> tuple[bool, float | None]:
+        """Whether a question's set of outcomes is complete; if not, the most log-probability of a missing one."""
 
 
 @runtime_checkable

@@ -132,7 +132,7 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
 
 
 def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
-    from beamuq.decoding import Beam, DiverseBeam, Greedy, Hybrid, Sample, Shipped
+    from beamuq.decoding import Beam, DiverseBeam, Exact, Greedy, Hybrid, Sample, Shipped
 
     kind, of = parse(name)
     if kind == "sample" and recipe.sample:
@@ -143,6 +143,8 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
         return DiverseBeam(recipe.diverse.size, int(of["G"]), of["lambda"])
     if kind == "hybrid" and recipe.hybrid:
         return Hybrid(recipe.hybrid.size, int(of["B"]))
+    if kind == "exact" and recipe.exact:
+        return Exact(int(of["M"]), recipe.exact.rows)
     return Greedy() if kind == GREEDY else Shipped.of(shipped)
 
 
@@ -198,7 +200,7 @@ def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
     """A decoded candidate as a row of the table of candidates; ``text``: what it says, cleaned."""
     from beamuq.decoding import token_texts
 
-    tops = candidate.top_ids
+    tops, effort = candidate.top_ids, candidate.effort
     return {
         "id": candidate.prompt_id,
         "strategy": candidate.strategy,
@@ -214,4 +216,8 @@ def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
         "top_ids": None if tops is None else [list(step) for step in tops],
         "top_texts": None if tops is None else [token_texts(tokenizer, step) for step in tops],
         "top_logprobs": None if tops is None else [list(step) for step in candidate.top_logprobs],
+        "search_rows": None if effort is None else effort.rows,
+        "search_passes": None if effort is None else effort.passes,
+        "proven": None if effort is None else effort.proven,
+        "missed_logprob": None if effort is None else effort.missed_logprob,
     }
