@@ -161,7 +161,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
         for family in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
     )
     means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
-    means = means[["model", *means.columns.drop(["family", "model", "dataset", "std", "resamples"])]]
+    means = _once(_with_interval(means.drop(columns=["family", "dataset", "std", "resamples"])), ["model"])
     entropy = _section(
         "Semantic Entropy in its three forms",
         [
@@ -218,8 +218,7 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
 def _asked(found: Comparison) -> list[PageSection]:
     """The claims as questions about the study itself; a claim's words stand once."""
     asked = found.asked.rename(columns={"of": "asked of", "answer": "in this study"})
-    again = asked["claim"] == asked["claim"].shift()
-    shown = asked.assign(claim=asked["claim"].mask(again, ""))[["claim", "in this study", "asked of", "found"]]
+    shown = _once(asked, ["claim"])[["claim", "in this study", "asked of", "found"]]
     cannot = asked["in this study"] == claims.CANNOT_SAY
     explained = (
         f"{_answers_told(found)} This study's models are asked instead of the claim's, on its datasets where the study "
@@ -251,8 +250,9 @@ def _arms(found: Comparison) -> list[PageSection]:
     """What decoding as the official release does changes, where the study has such a recipe."""
     if not len(found.arms):
         return []
-    of_mean = found.arms["dataset"] == MEAN
-    several = found.arms[of_mean].drop(columns="dataset")
+    form = (found.arms["method"] + " " + found.arms["variant"]).str.strip()
+    shown = _with_interval(found.arms.assign(method=form).drop(columns="variant"))
+    means, cells = shown[shown["dataset"] == MEAN].drop(columns="dataset"), shown[shown["dataset"] != MEAN]
     explained = (
         "The release-like arm minus the main recipe, means over the arm's datasets, the same questions in the same "
         "resamples: beams as generate searches them by default, an answer drawn as the model's shipped settings say "
@@ -261,8 +261,8 @@ def _arms(found: Comparison) -> list[PageSection]:
         "not held against print nothing can be said."
     )
     return [
-        _section("Decoded as the official release does", [explained], several),
-        _section("Each dataset decoded as the official release does", [], found.arms[~of_mean], folded=True),
+        _section("Decoded as the official release does", [explained], _once(means, ["model", "arm", "answer"])),
+        _section("Each dataset decoded as the official release does", [], cells, folded=True),
     ]
 
 
@@ -342,9 +342,7 @@ def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
         parts = (name.partition(" (") for name in names.split("; ") if name)
         return ", ".join(numbers[decision] + blank + departure for decision, blank, departure in parts)
 
-    interval = [
-        f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in zip(part["low"], part["high"], strict=True)
-    ]
+    interval = _intervals(part)
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
     before = [name for name in number_statuses.COLUMNS[:7] if name in part and (part[name] != "").any()]
     shown = part[[*before, "printed", "value"]].assign(interval=interval)
@@ -353,6 +351,24 @@ def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
         behind = behind.assign(**{"nearest arm": part["nearest_arm"]})
     resting = {"ours": part["our_decisions"].map(numbered), "release": part["release_decisions"].map(numbered)}
     return pd.concat([shown, behind.assign(**resting)], axis=1)
+
+
+def _intervals(frame: pd.DataFrame) -> list[str]:
+    """``[0.100, 0.200]``, empty where there is none."""
+    limits = zip(frame["low"], frame["high"], strict=True)
+    return [f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in limits]
+
+
+def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:
+    """Both ends in one column, and no notes where none says anything."""
+    shown = frame.assign(low=_intervals(frame)).drop(columns="high").rename(columns={"low": "interval"})
+    return shown if (frame["note"] != "").any() else shown.drop(columns="note")
+
+
+def _once(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Names of rows stand where they change."""
+    same = (frame[list(names)] == frame[list(names)].shift()).cummin(axis=1)
+    return frame.assign(**{name: frame[name].mask(same[name], "") for name in names})
 
 
 def _hashes(found: Comparison) -> list[tuple[str, str]]:
