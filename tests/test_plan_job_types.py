@@ -14,9 +14,11 @@ import yaml
 
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.plan.job_types import Job, PromptsJob, SimilarityJob, job_type, read_job
-from beamuq.plan.make_jobs import Jobs
+from beamuq.models.model_folder import model_identity
+from beamuq.plan.job_types import MODELS, Job, MachineOptions, PromptsJob, SimilarityJob, job_type, read_job
+from beamuq.plan.make_jobs import MADE_BY, READERS, Jobs
 from beamuq.plan.study_on_machine import Plan
+from beamuq.provenance import MadeWith
 from beamuq.study_config import STUDIES
 from run_job import run_job
 
@@ -39,10 +41,10 @@ def plan() -> Plan:
     return Plan.load({"study": "demo", "device": "cpu"})
 
 
-def job_of(plan: Plan, rule: str) -> Job:
+def job_of(plan: Plan, rule: str, **of: str) -> Job:
     name = "qa_mean_prr" if rule == "table" else "redundancy"
     make: Callable[[Any], Job] = getattr(plan.jobs, rule)
-    return make(SimpleNamespace(**WHERE, name=name))
+    return make(SimpleNamespace(**WHERE | of, name=name))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -76,6 +78,32 @@ def test_merged_endings_are_a_setting_of_a_recipe_where_finished_decodings_have_
     settings = replace(plan, study=study).jobs.candidates(SimpleNamespace(**WHERE)).settings  # type: ignore[arg-type]
     assert settings.merge_stop_tokens == merged
     assert "merge_stop_tokens" not in settings.recipe
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_job_is_told_what_the_tables_it_reads_have_to_be_made_with(rule: str, plan: Plan) -> None:
+    wildcards: Any = SimpleNamespace(**WHERE, name="qa_mean_prr" if rule == "table" else "redundancy")
+    told = read_job(MachineOptions, plan.machine_options(rule)(wildcards, None, 1), "--machine").expected
+    read = getattr(plan.jobs, rule)(wildcards).inputs() if rule in READERS else {}
+    assert set(told) == {name for name, file in read.items() if "results" in Path(str(file)).parts}
+    for name, made in told.items():
+        job = job_of(plan, MADE_BY[name], **{"scorer": "lexical"} if name == "cross_similarity" else {})
+        settings = json.loads(job.text())["settings"]
+        assert settings | made.settings == settings
+        assert made.settings
+        files = {model: str(file) for model, file in job.inputs().items() if model in MODELS}
+        assert {model: str(file) for model, file in made.manifests.items()} == files
+
+
+def test_what_a_table_must_be_made_with_is_asked_of_the_study(own_model: Path) -> None:
+    def told() -> MadeWith:
+        jobs = Plan.load({"study": "own.yaml", "device": "cpu"}).jobs
+        return jobs.expected("scores", SimpleNamespace(**WHERE))["similarity"]  # type: ignore[arg-type]
+
+    first = told()
+    assert (first.settings["name"], list(first.folders), first.manifests) == ("embedding", ["model"], {})
+    (own_model / "model.safetensors").write_text("retrained weights")
+    assert told().folders != first.folders
 
 
 def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:
@@ -148,21 +176,38 @@ def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(rule: str, o
     assert list(first) == LOADED[rule]
     assert folders_of(rule) == first
     (own_model / "config.json").touch()
+    (own_model / "checkpoint-500").mkdir()
+    for name in ("README.md", "training_args.bin", "checkpoint-500/model.safetensors"):
+        (own_model / name).write_text("which nothing loads")
     assert folders_of(rule) == first
     (own_model / "model.safetensors").write_text("retrained weights")
     again = folders_of(rule)
     assert all(again[name] != first[name] for name in LOADED[rule])
 
 
+def test_a_plug_in_may_read_every_file_of_its_folder(own_model: Path, tmp_path: Path) -> None:
+    study = yaml.safe_load((tmp_path / "own.yaml").read_text())
+    study["scorers"]["embedding"]["kind"] = "my_similarity:Scorer"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "my_similarity.py").write_text("class Scorer: ...")
+    first = folders_of("similarity"), folders_of("candidates")
+    (own_model / "head.onnx").write_text("which the plug-in may load")
+    assert folders_of("similarity") != first[0]
+    assert folders_of("candidates") == first[1]
+
+
 @pytest.mark.parametrize(
     ("of_this_version", "same_content", "reruns_nothing"),
-    [(False, True, True), (False, False, False), (True, True, False)],
+    [(False, "loaded", True), (False, "visible", True), (False, "", False), (True, "loaded", False)],
 )
 def test_a_table_of_the_version_before_keeps_its_job_until_the_weights_change(
-    of_this_version: bool, same_content: bool, reruns_nothing: bool, own_model: Path, tmp_path: Path
+    of_this_version: bool, same_content: str, reruns_nothing: bool, own_model: Path, tmp_path: Path
 ) -> None:
+    (own_model / "README.md").write_text("which the version before counted")
     said = folders_of("candidates")
-    content = said["model"] if same_content else "0" * 64
+    every_file = same_content == "visible"
+    content = model_identity(own_model, every_file=every_file)["content"] if same_content else "0" * 64
     made: dict[str, Any] = {"models": {"model": {"content": content}}} | ({"folders": said} if of_this_version else {})
     table = tmp_path / "results/own/candidates" / WHERE["model"] / WHERE["dataset"] / f"{WHERE['recipe']}.parquet"
     parquet_tables.write(table, "candidates", [], provenance=made)

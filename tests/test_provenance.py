@@ -15,7 +15,8 @@ from beamuq.data.question import question
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import Artifact
-from beamuq.provenance import check_one_run, check_settings, read_cell
+from beamuq.plan.job_types import job_type
+from beamuq.provenance import MadeWith, check_made_with, check_one_run, check_settings, read_cell
 from beamuq.study_config import PROMPTS, load_study
 from run_job import run_job
 
@@ -119,7 +120,57 @@ def test_a_file_of_another_quality_is_not_evaluated(own: dict[str, Path]) -> Non
 def test_questions_and_candidates_of_two_runs_are_not_judged(kind: str, own: dict[str, Path], runs: Any) -> None:
     swap(own, runs, kind)
     with pytest.raises(BeamUQError, match="was made with another seed than"):
-        read_cell({name: (name, own[name]) for name in ("candidates", "questions")})
+        read_cell({name: (name, own[name]) for name in ("candidates", "questions")}, {})
+
+
+MODEL = {"source": "hub:a/b", "revision": "1", "content": "1" * 64}
+READ_BY: dict[str, dict[str, Any]] = {
+    "similarity": {"name": "embedding", "kind": "lexical", "source": None},
+    "quality": {"metric": "answer_f1", "source": None, "backbone": None, "normalizer": "coqa"},
+    "statistics": {"sample": None, "style": "base", "enable_thinking": None, "p_true": False, "ccp": None}
+    | {"relevance": None},
+    "scores": SCORING | {"seed": 1},
+    "evaluation": MEASURED | {"seed": 1},
+}  # settings of the steps that read tables
+
+
+@pytest.mark.parametrize(
+    ("expected", "told"),
+    [
+        ({"settings": {"max_new_tokens": 8, "newer": 1}}, "was made with max_new_tokens 16, 8 is asked for"),
+        ({"folders": {"model": "2" * 64}}, "was made with another model from 'hub:a/b' .content 11.*2…"),
+        ({"manifests": {"model": "fetched.json"}}, "was made with another model from 'hub:a/b'"),
+    ],
+)
+@pytest.mark.parametrize(("step", "kind"), [(step, "candidates") for step in [*READ_BY][:4]] + [
+    ("scores", "similarity"), ("evaluation", "scores"), ("evaluation", "quality")
+])  # fmt: skip
+def test_a_step_refuses_a_table_of_other_settings_or_another_model(
+    step: str, kind: str, expected: dict[str, Any], told: str, own: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "fetched.json").write_text('{"files": {"model.safetensors": {"size": 1, "sha256": "3"}}}')
+    manifests = {name: str(tmp_path / file) for name, file in expected.get("manifests", {}).items()}
+    table = parquet_tables.read(own[kind], kind)
+    facts = {"settings": {"max_new_tokens": 16}, "models": {"model": MODEL}}
+    parquet_tables.write(own[kind], kind, table.table, cell=table.cell, provenance=facts)
+    if kind == "candidates":  # or its hash would tell
+        loaded = parquet_tables.read(own["similarity"], "similarity")
+        parquet_tables.write(own["similarity"], "similarity", loaded.table, cell=loaded.cell)
+    settings = READ_BY[step] | ({} if step in ("scores", "evaluation") else {"answer_source": ["greedy"]})
+    settings |= {"beam": MAIN["beam"], "format": 1} if step in [*READ_BY][:3] else {}
+    job: dict[str, Any] = {name: own[name] for name in job_type(step).model_fields if name in own}
+    job |= {"settings": settings} | ({"device": "cpu", "dtype": "float32"} if step in [*READ_BY][:3] else {})
+    job |= {step: tmp_path / f"{step}.parquet"}
+    with pytest.raises(BeamUQError, match=f"{own[kind]}: {told}.*; delete it"):
+        run_job(step, job, expected={kind: expected | {"manifests": manifests}})
+
+
+def test_what_a_footer_or_a_manifest_does_not_say_is_not_compared(tmp_path: Path) -> None:
+    footer = parquet_tables.Footer(Path("x"), "candidates", {}, {"settings": {"seed": 1}, "models": {"model": MODEL}})
+    (tmp_path / "older.json").write_text('{"files": {"model.safetensors": {"size": 1}}}')
+    for manifest in ("older.json", "away.json"):
+        expected = {"settings": {"seed": 1, "newer": 2}, "manifests": {"model": tmp_path / manifest}}
+        check_made_with(footer, MadeWith(**expected, folders={"other": "2"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [*OF, "scores", "evaluation", "replicates"])
@@ -144,7 +195,7 @@ def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:
     other = own["candidates"].with_name("widths.parquet")
     own["candidates"].rename(other)
     with pytest.raises(BeamUQError, match=r"widths\.parquet: holds .*'main'.*, another cell than its path says"):
-        read_cell({"candidates": ("candidates", other)})
+        read_cell({"candidates": ("candidates", other)}, {})
 
 
 def test_a_file_without_a_record_is_read(own: dict[str, Path]) -> None:

@@ -37,6 +37,11 @@ _NOT_THEIRS = (
 )
 
 
+def among(**names: str | None) -> set[str]:
+    """Those keys whose value is the name of a plug-in, ``module:attribute``."""
+    return {key for key, name in names.items() if name and ":" in name}
+
+
 def folder(study: Path) -> Path:
     """Where the plug-ins of a study lie: ``plugins/`` beside it."""
     return study.parent / FOLDER

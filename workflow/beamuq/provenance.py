@@ -11,11 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
+from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
+from beamuq.models.model_folder import fetched_content
 from beamuq.parquet_tables import NAMED_BY, Footer, Loaded, file_name, file_sha256, read
 
 if TYPE_CHECKING:
     import torch
+
+
+class MadeWith(StrictModel):
+    """What a table has to be made with: its settings and its models, by the name that its job has for them.
+
+    ``folders``: the content of models in folders of one's own; ``manifests``: the files that name that of fetched ones.
+    """
+
+    settings: dict[str, Any] = {}
+    folders: dict[str, str] = {}
+    manifests: dict[str, Path] = {}
 
 
 def provenance(
@@ -55,10 +68,12 @@ def provenance(
     return facts | ({"folders": dict(folders)} if folders else {})
 
 
-def read_cell(files: Mapping[str, tuple[str, Path | None]], **asked: Any) -> dict[str, Loaded]:
+def read_cell(
+    files: Mapping[str, tuple[str, Path | None]], expected: Mapping[str, MadeWith], **asked: Any
+) -> dict[str, Loaded]:
     """Tables of one cell and one run, by name, from (kind, path); None: not read. All are compared with the first.
 
-    ``asked``: settings that every table which names them must have been made with.
+    ``expected``: what each must have been made with, by name; ``asked``: settings that all must have which name them.
 
     Raises
     ------
@@ -72,12 +87,13 @@ def read_cell(files: Mapping[str, tuple[str, Path | None]], **asked: Any) -> dic
     for name, loaded in tables.items():
         dataset_only = files[name][0] in ("questions", "shots")
         for key in ("dataset",) if dataset_only else ("model", "dataset", "recipe"):
-            found, expected = loaded.cell.get(key), tables[first].cell.get(key)
-            if found != expected:
+            found, wanted = loaded.cell.get(key), tables[first].cell.get(key)
+            if found != wanted:
                 raise BeamUQError(
-                    f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {expected!r}; give files of one cell"
+                    f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {wanted!r}; give files of one cell"
                 )
         check_settings(loaded, asked)
+        check_made_with(loaded, expected.get(name, MadeWith()))
     check_one_run(tables.values())
     return tables
 
@@ -122,6 +138,22 @@ def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
         if name in asked and not _agree(found, asked[name]):
             raise BeamUQError(
                 f"{table.path}: was made with {name} {found!r}, {asked[name]!r} is asked for; delete it and run again"
+            )
+
+
+def check_made_with(table: Footer, expected: MadeWith) -> None:
+    """Refuse a table of other settings, as :func:`check_settings`, or of models of another content.
+
+    What its footer does not say, or a manifest that is not here, is not compared.
+    """
+    check_settings(table, expected.settings)
+    asked_of = {name: fetched_content(file) for name, file in expected.manifests.items()} | expected.folders
+    for name, found in table.provenance.get("models", {}).items():
+        asked = asked_of.get(name)
+        if asked and found["content"] != asked:
+            told = f"content {found['content'][:12]}…, the one here has {asked[:12]}…"
+            raise BeamUQError(
+                f"{table.path}: was made with another {name} from {found['source']!r} ({told}); delete it and run again"
             )
 
 

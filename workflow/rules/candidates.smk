@@ -16,7 +16,7 @@ rule candidates:
         runtime=240,
     params:
         job=plan.job("candidates"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("candidates"),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
     shell:
@@ -44,7 +44,7 @@ rule candidates_shard:
         runtime=240,
     params:
         job=plan.job("candidates_shard"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("candidates_shard"),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}, shard {wildcards.shard}"
     shell:

@@ -19,6 +19,6 @@ rule comparison:
         runtime=20,
     params:
         job=plan.job("comparison"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("comparison"),
     shell:
         "python -m beamuq.steps comparison --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -16,7 +16,7 @@ rule ledger:
         runtime=20,
     params:
         job=plan.job("ledger"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("ledger"),
     shell:
         "python -m beamuq.steps ledger --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 

@@ -15,6 +15,6 @@ rule evaluation:
         runtime=20,
     params:
         job=plan.job("evaluation"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("evaluation"),
     shell:
         "python -m beamuq.steps evaluation --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

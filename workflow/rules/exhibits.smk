@@ -11,7 +11,7 @@ rule study:
         runtime=5,
     params:
         job=plan.job("study"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("study"),
     shell:
         "python -m beamuq.steps study --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
@@ -45,7 +45,7 @@ rule table:
         runtime=10,
     params:
         job=plan.job("table"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("table"),
     shell:
         "python -m beamuq.steps table --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
@@ -70,6 +70,6 @@ rule figure:
         runtime=10,
     params:
         job=plan.job("figure"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("figure"),
     shell:
         "python -m beamuq.steps figure --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

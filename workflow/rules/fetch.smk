@@ -11,7 +11,7 @@ rule fetch_model:
         runtime=240,
     params:
         job=plan.job("fetch_model"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("fetch_model"),
     message:
         "fetching the model {wildcards.folder}"
     shell:
@@ -31,7 +31,7 @@ rule fetch_dataset:
         runtime=120,
     params:
         job=plan.job("fetch_dataset"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("fetch_dataset"),
     message:
         "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
@@ -53,7 +53,7 @@ rule fetched_page:
         runtime=10,
     params:
         job=plan.job("fetched_page"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("fetched_page"),
     shell:
         "python -m beamuq.steps fetched_page --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 

@@ -23,6 +23,6 @@ rule overview:
         runtime=20,
     params:
         job=plan.job("overview"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("overview"),
     shell:
         "python -m beamuq.steps overview --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -16,6 +16,6 @@ rule quality:
         runtime=60,
     params:
         job=plan.job("quality"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("quality"),
     shell:
         "python -m beamuq.steps quality --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

@@ -13,7 +13,7 @@ rule questions:
         runtime=10,
     params:
         job=plan.job("questions"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("questions"),
     shell:
         "python -m beamuq.steps questions --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
 
@@ -33,6 +33,6 @@ rule prompts:
         runtime=10,
     params:
         job=plan.job("prompts"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("prompts"),
     shell:
         "python -m beamuq.steps prompts --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

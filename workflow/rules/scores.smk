@@ -15,6 +15,6 @@ rule scores:
         runtime=20,
     params:
         job=plan.job("scores"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("scores"),
     shell:
         "python -m beamuq.steps scores --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"

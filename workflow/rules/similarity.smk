@@ -16,7 +16,7 @@ rule similarity:
         runtime=120,
     params:
         job=plan.job("similarity"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("similarity"),
     message:
         "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:

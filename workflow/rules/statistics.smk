@@ -16,7 +16,7 @@ rule statistics:
         runtime=240,
     params:
         job=plan.job("statistics"),
-        machine=plan.machine_options,
+        machine=plan.machine_options("statistics"),
     message:
         "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:

@@ -16,7 +16,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,16 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
+def fetched_content(manifest: Path) -> str | None:
+    """The ``content`` of a fetched model (:func:`model_identity`) as its manifest names it; None where it does not.
+
+    Nothing is hashed: a job that loads the model compares its files with the manifest.
+    """
+    with contextlib.suppress(BeamUQError, KeyError, TypeError):  # of a model that is not here, or of an older version
+        return _hash_of({name: entry["sha256"] for name, entry in _parse(manifest)["files"].items()})
+    return None
+
+
 def check_content(folder: Path) -> dict[str, Any] | None:
     """:func:`read_manifest`, with the sha256 of every file compared as well; what hashes to what is remembered.
 
@@ -135,10 +145,11 @@ def check_content(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def model_identity(folder: Path) -> dict[str, str]:
+def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
 
-    Every file was hashed, this time or since it last changed; in a folder that no fetch made every visible file counts.
+    Every file was hashed, this time or since it last changed. In a folder that no fetch made those count that loading
+    reads, or ``every_file`` that is visible, of which a plug-in or AlignScore may read any.
 
     Raises
     ------
@@ -146,7 +157,9 @@ def model_identity(folder: Path) -> dict[str, str]:
         As :func:`check_content`.
     """
     manifest = check_content(folder)
-    hashes = _hashes(folder, manifest["files"] if manifest else _visible(folder))
+    visible = _visible(folder)
+    loaded = {*wanted_files(visible), *(name for name in visible if name.startswith("adapter_"))}
+    hashes = _hashes(folder, manifest["files"] if manifest else visible if every_file else loaded)
     content = _hash_of(hashes)
     return {
         "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
@@ -156,20 +169,24 @@ def model_identity(folder: Path) -> dict[str, str]:
     }
 
 
-def identities(folders: Mapping[str, Path | None], planned: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def identities(
+    folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
+) -> dict[str, dict[str, str]]:
     """:func:`model_identity` of each model that a job loads, by the job's name for it.
 
     Parameters
     ----------
     planned
         The ``content`` that some had when the job was planned (`Job.folders`).
+    whole
+        Those of which every file counts.
 
     Raises
     ------
     BeamUQError
         As :func:`check_content`; or if a content is another now.
     """
-    found = {name: model_identity(folder) for name, folder in folders.items() if folder}
+    found = {name: model_identity(folder, every_file=name in whole) for name, folder in folders.items() if folder}
     for name, content in planned.items():
         if name in found and found[name]["content"] != content:
             raise BeamUQError(f"{folders[name]}: has changed since this run was planned; start the run again")

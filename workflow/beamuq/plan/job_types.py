@@ -18,6 +18,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamuq.config_errors import StrictModel, validated_json
 from beamuq.parquet_tables import path_pattern
+from beamuq.provenance import MadeWith
 
 INPUT = "input"
 Input = Annotated[Path, INPUT]
@@ -26,6 +27,7 @@ Inputs = Annotated[tuple[Path, ...], INPUT]
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16"]
 Style = Literal["base", "instruct"]
+MODELS = ("model", "backbone", "language_model", "nli", "relevance")  # inputs that are a file in a model's folder
 Settings = TypeVar("Settings")
 AnyJob = TypeVar("AnyJob", bound="Job")
 
@@ -46,16 +48,18 @@ class Output:
 
 
 class MachineOptions(StrictModel):
-    """How this machine runs a job: never a reason to run it again.
+    """How this machine runs a job, and what it checks: never a reason to run it again.
 
     ``threads``: of torch on a CPU. ``cache_root``: where pairs scored before are kept; None: nowhere. ``lock``: the
     study's lock file, which names commits; hub sources need it. ``offline``: never ask a registry or the hub.
+    ``expected``: what tables that the job reads have to be made with, by input; whatever changes it reruns their jobs.
     """
 
     threads: Annotated[int, Field(ge=1)] = 1
     cache_root: Path | None = None
     lock: Path | None = None
     offline: bool = False
+    expected: dict[str, MadeWith] = {}
 
 
 class Job(StrictModel):

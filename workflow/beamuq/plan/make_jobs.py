@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from beamuq import plugins
@@ -24,17 +25,24 @@ from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine
 from beamuq.methods.score_all_methods import ScoringSettings
 from beamuq.models import devices
-from beamuq.models.model_folder import model_identity
-from beamuq.parquet_tables import Artifact, read_footer
+from beamuq.models.model_folder import MANIFEST, model_identity
+from beamuq.parquet_tables import Artifact, file_name, read_footer
 from beamuq.plan import job_types as types
 from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq.plan.code_inputs import code_hash
 from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
+from beamuq.provenance import MadeWith
 from beamuq.study_config import PROMPTS
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
 FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 2, "similarity": 2, "quality": 1}
+
+READERS = ("prompts", "similarity", "quality", "statistics", "scores", "evaluation")
+MADE_BY = {name: name for name in ("questions", "candidates", "similarity", "statistics", "scores", "quality")} | {
+    "shots": "questions",
+    "cross_similarity": "similarity",
+}  # inputs of these, by the rule whose job wrote them
 
 
 class SnakemakeWildcards(Protocol):
@@ -156,7 +164,7 @@ class Jobs:
             ),
             "device": self.device,
             "dtype": self.dtype,
-            "folders": self._folders(cell.table("candidates"), model=model.source),
+            "folders": self._folders(cell.table("candidates"), set(), model=model.source),
             "rerun_on": _plugin_files(search.policy for search in recipe.custom or ()),
             **self.paths.outputs(rule, wildcards),
         }
@@ -177,7 +185,9 @@ class Jobs:
             ),
             device=self.device,
             dtype=self.machine.scorer_dtype,
-            folders=self._folders(cell.table("similarity", scorer=wildcards.scorer), model=scorer.source),
+            folders=self._folders(
+                cell.table("similarity", scorer=wildcards.scorer), plugins.among(model=scorer.kind), model=scorer.source
+            ),
             rerun_on=_plugin_files([scorer.kind]),
             **self.paths.outputs("similarity", wildcards),
         )
@@ -202,7 +212,10 @@ class Jobs:
             device=self.device,
             dtype=self.machine.scorer_dtype,
             folders=self._folders(
-                cell.table("quality", metric=quality.metric), model=quality.source, backbone=quality.backbone
+                cell.table("quality", metric=quality.metric),
+                {"model", "backbone"},
+                model=quality.source,
+                backbone=quality.backbone,
             ),
             rerun_on=_plugin_files([quality.metric]),
             **self.paths.outputs("quality", wildcards),
@@ -240,7 +253,9 @@ class Jobs:
             device=self.device,
             dtype=self.dtype,
             scorer_dtype=self.machine.scorer_dtype if self.machine.scorer_dtype != self.dtype else None,
-            folders=self._folders(cell.table("statistics"), **sources),
+            folders=self._folders(
+                cell.table("statistics"), plugins.among(**{use: judge.kind for use, judge in judges.items()}), **sources
+            ),
             rerun_on=_plugin_files(judge.kind for judge in judges.values()),
             **self.paths.outputs("statistics", wildcards),
         )
@@ -355,6 +370,26 @@ class Jobs:
         """The files of a job that reads the study and what lies beside it."""
         return self.paths.outputs("study") | self.paths.outputs(rule, wildcards)
 
+    # -- what is checked -----------------------------------------------------------------------------------------
+
+    def expected(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, MadeWith]:
+        """What the tables that a job reads one by one have to be made with, by input."""
+        if rule not in READERS:
+            return {}
+        cell = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
+        cell["metric"] = file_name(self.grid.study.quality.metric)
+        found = {}
+        for name in getattr(self, rule)(wildcards).inputs().keys() & MADE_BY.keys():
+            judge = {"scorer": self.grid.judges_of(cell["recipe"])["relevance"]} if name == "cross_similarity" else {}
+            job = getattr(self, MADE_BY[name])(SimpleNamespace(**cell | judge))
+            files = {model: getattr(job, model, None) for model in types.MODELS}
+            found[name] = MadeWith(
+                settings=job.settings.model_dump(mode="json", exclude={"source", "backbone"}),
+                folders=job.folders,
+                manifests={model: file for model, file in files.items() if file and file.name == MANIFEST},
+            )
+        return found
+
     # -- the machine ---------------------------------------------------------------------------------------------
 
     @cached_property
@@ -380,26 +415,36 @@ class Jobs:
     def _model(self, source: str | None) -> Path | None:
         return self.paths.model_manifest(source) if source else None
 
-    def _folders(self, artifact: Artifact, **sources: str | None) -> dict[str, str]:
+    def _folders(self, artifact: Artifact, whole: set[str], **sources: str | None) -> dict[str, str]:
         """The content of the models that are folders of one's own, by input: what makes a job run again.
 
-        Of a table that the version before made of the same content, none: its job did not say so.
+        ``whole``: inputs of which every file counts. Of a table that the version before made of the same content, none:
+        its job did not say so, and counted every file.
         """
-        found = {name: self._contents[source] for name, source in sources.items() if source in self._contents}
+        own = {name: source for name, source in sources.items() if source and _is_folder(source)}
+        found = {name: self._content(source, name in whole) for name, source in own.items()}
         table = self.paths.table(artifact)
         if found and table.is_file():
             with contextlib.suppress(BeamUQError):  # not readable: the step that reads it says so
                 made = read_footer(table).provenance
-                models = made.get("models", {})
-                if "folders" not in made and all(models.get(name, {}).get("content") == found[name] for name in found):
+                before = {name: made.get("models", {}).get(name, {}).get("content") for name in own}
+                if "folders" not in made and all(
+                    before[name] == found[name] or before[name] == self._content(source, True)
+                    for name, source in own.items()
+                ):
                     return {}
         return found
 
+    def _content(self, source: str, every_file: bool) -> str:
+        """The content of a model that is a folder of one's own."""
+        if (source, every_file) not in self._contents:
+            identity = model_identity(Path(source.removeprefix("folder:")), every_file=every_file)
+            self._contents[source, every_file] = identity["content"]
+        return self._contents[source, every_file]
+
     @cached_property
-    def _contents(self) -> dict[str, str]:
-        """The content of each model that is a folder of one's own, by source."""
-        sources = filter(_is_folder, self.grid.model_uses)
-        return {source: model_identity(Path(source.removeprefix("folder:")))["content"] for source in sources}
+    def _contents(self) -> dict[tuple[str, bool], str]:
+        return {}
 
 
 def _plugin_files(names: Iterable[str]) -> tuple[Path, ...]:

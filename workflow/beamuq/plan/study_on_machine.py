@@ -127,14 +127,24 @@ class Plan:
 
         return of_wildcards
 
-    def machine_options(self, wildcards: SnakemakeWildcards, output: object, threads: int) -> str:  # noqa: ARG002
-        """How this machine runs a job, as text. It asks for ``output`` because Snakemake compares no such parameter.
+    def machine_options(self, rule: str) -> Callable[[SnakemakeWildcards, object, int], str]:
+        """The parameter function of a rule: how this machine runs its job, and what the job checks, as text.
 
         Studies share what is fetched, and caches and threads change no result: neither is a reason to run again.
         """
-        lock, cache_root = self.paths.lock, Path(self.machine.cache_root)
-        options = MachineOptions(threads=threads, cache_root=cache_root, lock=lock, offline=self.machine.offline)
-        return options.model_dump_json()
+
+        def of_wildcards(wildcards: SnakemakeWildcards, output: object, threads: int) -> str:  # noqa: ARG001
+            # it asks for `output` because Snakemake compares no such parameter
+            options = MachineOptions(
+                threads=threads,
+                cache_root=Path(self.machine.cache_root),
+                lock=self.paths.lock,
+                offline=self.machine.offline,
+                expected=self.jobs.expected(rule, wildcards),
+            )
+            return options.model_dump_json()
+
+        return of_wildcards
 
     @cached_property
     def wildcard_patterns(self) -> dict[str, str]:

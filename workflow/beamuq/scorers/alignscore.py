@@ -61,7 +61,7 @@ class AlignScore(PackedEncoder):
     ) -> None:
         check_folder(backbone, weights=False)
         file = find_checkpoint(checkpoint)
-        identity = model_identity(file.parent)
+        identity = model_identity(file.parent, every_file=True)
         body, head = _load(file, backbone)
         self.body, self.head = body.to(device=device, dtype=dtype), head.to(device=device, dtype=dtype)
         super().__init__(

@@ -118,7 +118,7 @@ def _check_prompts(prompts: parquet_tables.Loaded, settings: CandidatesSettings)
     template = PROMPTS / settings.style / f"{adapter}.txt"
     if not template.is_file() or parquet_tables.file_sha256(template) != prompts.provenance.get("template_sha256"):
         return
-    if rendered(template, questions, shots, dataset) != prompts.table.to_pylist():
+    if rendered(template, questions, shots, dataset, {}) != prompts.table.to_pylist():
         raise BeamUQError(
             f"{prompts.path}: not the prompts that {questions} and {shots} give, but another run's; "
             "delete it and run again"

@@ -8,10 +8,10 @@ from beamuq.plan.job_types import EvaluationJob, MachineOptions
 from beamuq.provenance import provenance, read_cell
 
 
-def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:
     """Read the tables of a cell, measure every score, write the measurements and their replicates."""
     files = {name: (name, getattr(job, name)) for name in ("scores", "quality", "questions")}
-    tables = read_cell(files, seed=job.settings.seed, metric=job.settings.quality)
+    tables = read_cell(files, machine.expected, seed=job.settings.seed, metric=job.settings.quality)
     cell = tables["scores"].cell
     scores, quality, questions = (tables[name].table for name in ("scores", "quality", "questions"))
     measured, replicates = evaluate(scores, quality, questions, job.settings, cell.get("dataset", ""))

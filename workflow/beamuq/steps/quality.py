@@ -15,7 +15,8 @@ from beamuq.scorers.similarity_table import produced_texts
 def run(job: QualityJob, machine: MachineOptions) -> None:
     """Read questions and candidates, score the produced answers, write the quality table."""
     settings = job.settings
-    tables = read_cell({"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)})
+    read = {"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)}
+    tables = read_cell(read, machine.expected)
     loaded, questions = tables["candidates"], tables["questions"].table
     references = dict(zip(*(questions.column(name).to_pylist() for name in ("id", "references")), strict=True))
     texts = produced_texts(loaded.table, settings.answer_source, settings.beam)
@@ -24,7 +25,7 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         if question not in references:
             raise BeamUQError(f"{job.candidates}: question {question!r} is not in {job.questions}; make both anew")
     folders = {name: file.parent for name, file in (("model", job.model), ("backbone", job.backbone)) if file}
-    models = identities(folders, job.folders)
+    models = identities(folders, job.folders, folders)
     learned = Learned()
     if settings.metric in LEARNED:
         device, dtype = devices.prepare(job.device, job.dtype, machine.threads)

@@ -9,7 +9,7 @@ from beamuq.plan.job_types import MachineOptions, ScoresJob
 from beamuq.provenance import provenance, read_cell
 
 
-def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:
     """Read the tables of a cell, score it, write the scores."""
     settings = job.settings
     files = {
@@ -19,7 +19,7 @@ def run(job: ScoresJob[ScoringSettings], machine: MachineOptions) -> None:  # no
         "statistics": ("statistics", job.statistics),
         "cross_similarity": ("similarity", job.cross_similarity),
     }
-    tables = read_cell(files, seed=settings.seed)
+    tables = read_cell(files, machine.expected, seed=settings.seed)
     cell = CellTables(
         tables["questions"].table,
         tables["candidates"].table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from beamuq import parquet_tables
+from beamuq import parquet_tables, plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, SimilarityJob
@@ -17,10 +17,10 @@ from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 def run(job: SimilarityJob, machine: MachineOptions) -> None:
     """Read the candidates, score their pairs, write the similarity table."""
     settings = job.settings
-    loaded = read_cell({"candidates": ("candidates", job.candidates)})["candidates"]
+    loaded = read_cell({"candidates": ("candidates", job.candidates)}, machine.expected)["candidates"]
     needed = needed_pairs(loaded.table, settings.answer_source, settings.beam, settings.only_with_answer)
     folder = job.model.parent if job.model else None
-    models = identities({"model": folder}, job.folders)
+    models = identities({"model": folder}, job.folders, plugins.among(model=settings.kind))
     device, dtype = devices.prepare(job.device, job.dtype, machine.threads) if folder else (None, None)
     scorer = load_scorer(settings.kind, folder, dtype=dtype, device=device, cache=machine.cache_root)
     scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])

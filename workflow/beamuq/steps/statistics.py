@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq import parquet_tables
+from beamuq import parquet_tables, plugins
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
-from beamuq.models.model_folder import identities
+from beamuq.models.model_folder import identities, model_identity
 from beamuq.plan.job_types import CcpJudge, MachineOptions, RelevanceJudge, StatisticsJob, StatisticsSettings
 from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.ccp_labels import ccp_labels
@@ -37,7 +37,8 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     """Read questions and candidates, load one model after the other, write the statistics table."""
     settings = job.settings
     _check_files(job)
-    tables = read_cell({"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)})
+    read = {"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)}
+    tables = read_cell(read, machine.expected)
     loaded = tables["candidates"]
     questions = {row["id"]: row for row in tables["questions"].table.to_pylist()}
     unknown = set(loaded.table.column("id").to_pylist()) - questions.keys()
@@ -60,7 +61,9 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
     _, scorer_dtype = devices.resolve(job.device, job.scorer_dtype or job.dtype)
     files = {"language_model": job.language_model, "nli": job.nli, "relevance": job.relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
-    models = identities(folders, job.folders)
+    judges = {"nli": settings.ccp, "relevance": settings.relevance}
+    plugged = plugins.among(**{name: judge.kind if judge else None for name, judge in judges.items()})
+    models = identities(folders, job.folders, plugged)
     _check_language_model(job, loaded.provenance, models)
 
     def judge_of(use: str, kind: str) -> CountingScorer:
@@ -150,6 +153,8 @@ def _check_language_model(job: StatisticsJob, made: Mapping[str, Any], models: M
     """The model that is asked now is the one that gave the answers, as far as their footer says which."""
     answered, asked = made.get("models", {}).get("model"), models.get("language_model")
     if answered and asked and answered["content"] != asked["content"]:
+        if answered["content"] == model_identity(_folder_of(job.language_model), every_file=True)["content"]:
+            return  # which the version before counted
         told = f"content {asked['content'][:12]}…, {job.candidates} was made with {answered['content'][:12]}…"
         raise BeamUQError(
             f"{_folder_of(job.language_model)}: is not the model that gave the answers ({told}); put that model back, "
