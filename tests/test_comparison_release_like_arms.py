@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from beamuq.comparison.release_like_arms import changes, nearest_arm
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key, Measured
 from beamuq.parquet_tables import Artifact
+from beamuq.study_config import Study
 from simulated_paper_run import study
 
 RESAMPLES = 500
@@ -33,8 +35,8 @@ class Cell(dict[Key, Measured]):
 class Arm:
     """Results of the recipe ``released`` alone, the same in every dataset."""
 
-    def __init__(self, values: dict[str, float], variant: str) -> None:
-        self.study = study()
+    def __init__(self, values: dict[str, float], variant: str, of: Study | None = None) -> None:
+        self.study = of or study()
         self.rows = Cell({Key("PRR", "Dissimilarity", variant, "", name): measured(v) for name, v in values.items()})
 
     def cell(self, file: Artifact) -> Cell | None:
@@ -173,3 +175,42 @@ def test_what_the_arm_changes_is_paired_and_needs_no_printed_number() -> None:
 
 def test_cells_of_other_questions_are_not_paired() -> None:
     assert changes(Both({"greedy": 0.5}, {"greedy": 0.6, "shipped": 0.7}, questions=90), "PRR").empty  # type: ignore[arg-type]
+
+
+def changed(recipe: dict[str, Any], beam: dict[str, Any], entry: dict[str, Any], main: str = "main") -> Study:
+    """The paper's study with another release-like recipe, asked in another place, or another main recipe."""
+    found = study()
+    released = found.recipes["released"]
+    assert released.beam
+    released = released.model_copy(update={"beam": released.beam.model_copy(update=beam)} | recipe)
+    grid = [each.model_copy(update=entry) if each.recipe == "released" else each for each in found.grid]
+    settings = found.main.model_copy(update={"recipe": main})
+    return found.model_copy(update={"recipes": found.recipes | {"released": released}, "grid": grid, "main": settings})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        changed({"shipped": False}, {}, {}),
+        changed({"beam": None}, {}, {}),
+        changed({}, {"length_penalty": 0.0}, {}),
+        changed({}, {"early_stopping": True}, {}),
+        changed({}, {}, {"models": ["llama-3.1-8b-instruct"]}),
+        changed({}, {}, {"datasets": ["triviaqa"]}),
+        changed({}, {}, {"questions": 200}),
+        changed({}, {}, {}, main="released"),
+    ],
+)
+def test_what_does_not_decode_as_the_release_or_asks_elsewhere_is_no_arm(other: Study) -> None:
+    where = place("multinomial", "greedy")
+    files = tuple(replace(file, recipe=other.main.recipe) for file in where.files)
+    assert nearest_arm(Arm({"shipped": 0.6}, "multinomial"), where, measured(0.5), 0.6, 0.01)  # type: ignore[arg-type]
+    arm = Arm({"shipped": 0.6}, "multinomial", other)
+    assert nearest_arm(arm, replace(where, files=files), measured(0.5), 0.6, 0.01) == ""  # type: ignore[arg-type]
+
+
+def test_an_arm_that_covers_the_cell_is_found_behind_one_that_does_not() -> None:
+    elsewhere = changed({}, {}, {})
+    recipes = {"elsewhere": elsewhere.recipes["released"], **elsewhere.recipes}
+    arm = Arm({"shipped": 0.6}, "multinomial", elsewhere.model_copy(update={"recipes": recipes}))
+    assert "0.600" in nearest_arm(arm, place("multinomial", "greedy"), measured(0.5), 0.6, 0.01)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Where a number differs from print: does it lie nearer when decoded as the official release decodes?
 
-The arm is a recipe of the grid that also draws the model's shipped answer: its beams are ``generate``'s, its produced
-answers the argmax, its first beam and that draw. The main recipe's measurement is the first arm.
+The arm is another recipe than the main one, asked the same questions, that draws the model's shipped answer and whose
+beams are those of ``generate``'s defaults; its produced answers are the argmax, its first beam and that draw. The main
+recipe's measurement is the first arm.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ def changes(results: MeasuredResults, metric: str) -> pd.DataFrame:
     two are paired: cells that were not asked the same questions are left out.
     """
     study = results.study
-    recipe, rows = _recipe(study), []
-    for model in exhibit_cells.models(study, recipe) if recipe else ():
+    rows = []
+    for model in exhibit_cells.models(study, study.main.recipe):
         for answer, arms in ARMS.items():
             for arm, produced in arms.items():
                 pairs: dict[tuple[str, str], dict[str, tuple[Measured, Measured]]] = {}
-                for dataset in exhibit_cells.datasets(study, recipe, model):
+                for dataset in exhibit_cells.datasets(study, study.main.recipe, model):
                     for form, pair in _pairs(results, metric, model, dataset, answer, produced):
                         pairs.setdefault(form, {})[dataset] = pair
                 named = {"model": model, "arm": arm, "answer": answer}
@@ -82,7 +83,9 @@ def _pairs(
 ) -> Iterator[tuple[tuple[str, str], tuple[Measured, Measured]]]:
     """Method and variant, and what the main recipe and the arm measure of it in one cell."""
     study = results.study
-    recipes = study.main.recipe, _recipe(study)
+    if (recipe := _recipe(study, model, dataset)) is None:
+        return
+    recipes = study.main.recipe, recipe
     main, arm = (results.cell(Artifact("evaluation", dataset, model, r, study.main.scorer)) for r in recipes)
     if main is None or arm is None or main.questions != arm.questions:
         return
@@ -115,25 +118,34 @@ def _change(pairs: Sequence[tuple[Measured, Measured]], confidence: float) -> di
     }
 
 
-def _recipe(study: Study) -> str:
-    return next((e.recipe for e in study.grid if study.recipes[e.recipe].shipped), "")
+def _recipe(study: Study, model: str, dataset: str) -> str | None:
+    """The recipe that decodes a cell as the release does, of the questions that the main one is asked; None: none."""
+    main = exhibit_cells.entry(study, study.main.recipe, model, dataset)
+    for name, recipe in study.recipes.items():
+        beam, entry = recipe.beam, exhibit_cells.entry(study, name, model, dataset)
+        if name == study.main.recipe or not (recipe.shipped and beam and main and entry):
+            continue
+        of_generate = (beam.length_penalty, beam.early_stopping) == (1.0, False)
+        if of_generate and len({each.questions or study.datasets[dataset].questions for each in (main, entry)}) == 1:
+            return name
+    return None
 
 
 def _arms(results: MeasuredResults, place: MeasuredPlace) -> dict[str, Measured]:
     study = results.study
-    recipe = _recipe(study)
-    if not recipe or place.files[0].recipe != study.main.recipe:
+    recipes = [_recipe(study, of.model, of.dataset) for of in place.files]
+    arms = [replace(of, recipe=recipe) for of, recipe in zip(place.files, recipes, strict=True) if recipe]
+    if len(arms) < len(recipes) or place.files[0].recipe != study.main.recipe:
         return {}
     if place.files[0].kind == "quality":
-        drawn = results.accuracy(replace(place.files[0], recipe=recipe), "shipped", resampled=True)
+        drawn = results.accuracy(arms[0], "shipped", resampled=True)
         return {"as the release draws the answer": drawn} if drawn else {}
-    files = [Artifact("evaluation", of.dataset, of.model, recipe, of.scorer) for of in place.files]
-    cells = [cell for cell in map(results.cell, files) if cell is not None]
+    cells = [cell for cell in map(results.cell, arms) if cell is not None]
     found = {}
     for name, answer_source in ARMS[place.key.answer_source].items():
         key = place.key._replace(answer_source=answer_source)
         searched = key.variant == "beamsearch" or answer_source != place.key.answer_source
-        if searched and len(cells) == len(files) and all(key in cell for cell in cells):
-            titles = [file.dataset for file in files]
+        if searched and len(cells) == len(arms) and all(key in cell for cell in cells):
+            titles = [file.dataset for file in arms]
             found[name] = mean_over_datasets(cells, titles, key, study.evaluation.confidence)
     return found
