@@ -26,7 +26,7 @@ METHODS = (
     *("LexicalSimilarity", "EigValLaplacian", "NumSemSets", *PAIRED, "DegreeMatrix"),
 )
 RESAMPLES = 200
-SIZE = {"main": 24, "widths": 24, "strategies": 20}
+SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24}
 
 CONTENT: dict[str, Any] = {
     "title": "Synthetic study",
@@ -67,6 +67,7 @@ CONTENT: dict[str, Any] = {
             "diverse": {"size": 10, "groups": [2, 5], "penalties": [0.5, 1.0, 1.5, 2.0]},
             "hybrid": {"size": 10, "beams": list(range(1, 10))},
         },
+        "merged": {"beam": {"widths": [10]}, "merge_stop_tokens": True},
     },
     "grid": [
         {"recipe": "main", "models": [BASE, CHAT], "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
@@ -78,6 +79,7 @@ CONTENT: dict[str, Any] = {
             "questions": 20,
             "scorers": ["cosine"],
         },
+        {"recipe": "merged", "models": [BASE, CHAT], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
     ],
     "scorers": {
         "cosine": {
@@ -109,6 +111,7 @@ CONTENT: dict[str, Any] = {
             "alpha": [0.3, 0.5, 0.7, 0.8, 0.9, 0.99],
             "fixed_k": list(range(1, 11)),
         },
+        "merged": {"methods": ["Prob", "Dissimilarity", "CocoaMSP", "CocoaPPL"]},
     },
     "answer_source": ["greedy", "top_beam"],
     "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "max_rejection": [0.5, 1.0], "resamples": RESAMPLES},

@@ -36,6 +36,7 @@ from beamuq.decoding import (
     stop_tokens,
 )
 from beamuq.errors import BeamUQError
+from beamuq.methods import answer_probability, candidate_weights, dissimilarity_cocoa
 from tiny import tiny_model, toy_model
 
 VOCABULARY, STOPS, STEPS = 6, frozenset({0, 3}), 3
@@ -141,6 +142,31 @@ def test_merged_endings_carry_the_sum_of_their_probabilities() -> None:
     assert {beam.token_ids for beam in beams} == set(merged)
     assert all(beam.logprob == pytest.approx(merged[beam.token_ids], abs=1e-5) for beam in beams)
     assert all(np.isfinite(beam.entropies).all() for beam in beams if beam.entropies is not None)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_prob_and_cocoa_are_those_of_the_outcomes_that_merging_leaves(merged: bool) -> None:
+    """Every outcome is listed, of which the ten most probable are the beams here."""
+    truth: dict[Tokens, float] = {}
+    for tokens, logprob in outcomes().items():
+        key = (*tokens[:-1], 0) if merged and tokens[-1] in STOPS else tokens
+        truth[key] = truth.get(key, 0.0) + float(np.exp(logprob))
+    greedy, *beams = decoded(Greedy(), Beam(10), merge_stop_tokens=STOPS if merged else frozenset())
+    best = sorted(truth, key=truth.__getitem__)[-10:]
+    assert {beam.token_ids for beam in beams} == set(best)
+
+    def similarity(a: Tokens, b: Tokens) -> float:
+        one, other = ([token for token in tokens if token not in STOPS] for tokens in (a, b))
+        return sum(x == y for x, y in zip(one, other, strict=False)) / max(len(one), len(other), 1)
+
+    weights = candidate_weights.restricted_mass(np.array([[b.logprob for b in beams]]), np.ones((1, 10), dtype=bool))
+    found = np.array([[similarity(b.token_ids, greedy.token_ids) for b in beams]])
+    prob = answer_probability.prob(np.array([greedy.logprob]))
+    cocoa = dissimilarity_cocoa.cocoa(prob, dissimilarity_cocoa.dissimilarity(found, weights))
+    expected = -np.log(truth[greedy.token_ids])
+    assert prob == pytest.approx([expected], abs=1e-5)
+    unlike = sum(truth[tokens] * (1 - similarity(tokens, greedy.token_ids)) for tokens in best)
+    assert cocoa == pytest.approx([expected * unlike / sum(truth[tokens] for tokens in best)], abs=1e-5)
 
 
 def test_merged_endings_are_drawn_as_often_as_all_of_them_together() -> None:

@@ -294,6 +294,75 @@ def test_accuracy_is_of_greedy_answers_strictly_above_the_threshold(built: dict[
     assert len(values) == 12
 
 
+@pytest.fixture
+def halved(tmp_path: Path) -> tuple[exhibits_study.Results, pd.DataFrame]:
+    """Main cells whose beams come in pairs of one text, as where answers end in two ways; the table of endings."""
+    own = exhibits_study.Results(tmp_path, STUDY)
+    for model in STUDY.models:
+        for dataset in ("triviaqa", "coqa"):
+            candidates = Artifact("candidates", dataset, model, "main")
+            exhibits_study.rewrite(own, candidates, lambda row: row | {"text": f"answer {row['rank'] // 2}"})
+    values = build("endings", own).values
+    return own, values.set_index(["model", "dataset", "metric", "method", "setting"])
+
+
+def test_endings_counts_texts_and_mass_of_the_beams_with_and_without(
+    halved: tuple[exhibits_study.Results, pd.DataFrame],
+) -> None:
+    own, values = halved
+    for model in STUDY.models:
+        for dataset, group in (("triviaqa", 1), ("coqa", 3)):
+            of: Any = values.sort_index().loc[model, dataset]
+            for metric, apart, merged in (("distinct texts", 5, 10), ("redundant texts", 0.5, 0)):
+                rows = of.loc[metric, ""]
+                assert list(rows["value"]) == pytest.approx([apart, merged, merged - apart])
+                difference = rows.loc["merged − apart"]  # the same in every question, so in every resample
+                assert (difference["low"], difference["high"]) == pytest.approx((merged - apart,) * 2)
+            masses = []
+            for recipe in ("main", "merged"):
+                (file,) = own.paths([Artifact("candidates", dataset, model, recipe)])
+                frame = parquet_tables.read(file, "candidates").table.to_pandas()
+                beams = frame[frame["strategy"] == "beam M=10"]
+                masses.append(np.exp(beams["logprob"]).groupby(beams["id"]).sum().sort_index().to_numpy())
+            rows = of.loc["covered mass", ""]
+            assert list(rows["value"]) == pytest.approx(
+                [masses[0].mean(), masses[1].mean(), np.diff(masses, axis=0).mean()]
+            )
+            groups = [f"{n // group}" for n in range(24)]
+            stories = pd.Series(masses[1] - masses[0]).groupby(groups).mean()
+            assert rows["std"].iloc[2] == pytest.approx(stories.std() / len(stories) ** 0.5, rel=0.2)
+            assert set(of["n"]) == {24}
+
+
+def test_endings_has_the_paired_difference_of_prr(halved: tuple[exhibits_study.Results, pd.DataFrame]) -> None:
+    own, values = halved
+    for (model, dataset, metric, method, setting), row in values.iterrows():
+        if metric == "PRR" and setting == "merged − apart":
+            found = {}
+            for recipe in ("main", "merged"):
+                (file,) = own.paths([Artifact("evaluation", dataset, model, recipe, "cosine")])
+                frame = parquet_tables.read(file, "evaluation").table.to_pandas()
+                chosen = frame[(frame["method"] == method) & (frame["metric"] == "PRR") & (frame["setting"] == "")]
+                chosen = chosen[(chosen["answer_source"] == "greedy") & (chosen["variant"] != "multinomial")]
+                (found[recipe],) = chosen["value"]
+            assert row["value"] == pytest.approx(found["merged"] - found["main"])
+            # the two recipes share their resamples, whose noise is the same here and cancels
+            assert (row["low"], row["high"]) == pytest.approx((row["value"],) * 2, abs=1e-6)
+
+
+def test_endings_prints_differences_with_sign_and_interval(built: dict[str, BuiltTable]) -> None:
+    grid, caption = built["endings"].grid, built["endings"].caption
+    rows = [item for item in grid.body if isinstance(item, TableRow)]
+    assert [row.titles for row in rows[:3]] == [
+        ("TriviaQA, n = 24", "apart"),
+        ("", "merged"),
+        ("", "merged − apart"),
+    ]
+    assert [bool(cell.spread) for row in rows[:3] for cell in row.cells] == [False] * 14 + [True] * 7
+    assert "with merged endings 0 of 96 have another text" in caption
+    assert "proxy for DeBERTa" in caption
+
+
 def test_dataset_sizes_are_those_of_the_files(built: dict[str, BuiltTable]) -> None:
     values = built["test_datasets"].values.set_index(["metric", "dataset"])["value"]
     assert values["questions", "coqa"] == exhibits_study.SIZE["main"]

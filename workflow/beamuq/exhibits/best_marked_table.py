@@ -150,7 +150,7 @@ def _interval_cell(cell: TableCell, found: Measured, verdict: holm_bold.Verdict)
 
 def spread_sentence(study: Study, datasets: Sequence[str]) -> str:
     """What ± is."""
-    return f"± is the standard deviation over {_resamples(study, datasets)}."
+    return f"± is the standard deviation over {resampled(study, datasets)}."
 
 
 def interval_sentence(study: Study, datasets: Sequence[str], body: RankedBody) -> str:
@@ -163,7 +163,7 @@ def interval_sentence(study: Study, datasets: Sequence[str], body: RankedBody) -
         else f" {resamples} resamples are too few to distinguish any value from the best: p is at least "
         f"{smallest:.2g}, corrected over {others} comparisons {min(1.0, smallest * others):.2g}."
     )
-    return f"In brackets: {captions.confidence(study)} percentile intervals over {_resamples(study, datasets)}.{few}"
+    return f"In brackets: {captions.confidence(study)} percentile intervals over {resampled(study, datasets)}.{few}"
 
 
 def bold_sentence(body: RankedBody) -> str:
@@ -180,7 +180,8 @@ def _others(body: RankedBody) -> int:
     return sum(isinstance(item, RankedRow) for item in body) - 1
 
 
-def _resamples(study: Study, datasets: Sequence[str]) -> str:
+def resampled(study: Study, datasets: Sequence[str]) -> str:
+    """How many resamples, of what."""
     stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
     return (
         f"{study.evaluation.resamples} bootstrap resamples of the questions"

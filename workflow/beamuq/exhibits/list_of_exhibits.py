@@ -15,6 +15,7 @@ from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesA
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
 from beamuq.exhibits.exhibit_types import Exhibit
+from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
 from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
@@ -111,6 +112,7 @@ EXHIBITS: tuple[Exhibit, ...] = (
     WorkedExamples("webq-gemma4b", dataset="webquestions", count=2),
     WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
     # Beyond the paper
+    MergedEndingsTable("endings", beyond_paper=True),
 )
 
 

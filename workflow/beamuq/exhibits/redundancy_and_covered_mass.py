@@ -58,6 +58,10 @@ class CandidateMeasures:
         counts = self.greedy["token_ids"].map(len).to_numpy(dtype=np.int64)
         return counts if terminator else counts - self.greedy["terminated"].to_numpy(dtype=np.int64)
 
+    def distinct(self, strategy: str, size: int) -> Floats:
+        """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to ``size``."""
+        return np.asarray(self.of(strategy, size).groupby("id")["text"].nunique().loc[self.ids], dtype=np.float64)
+
     def redundancy(self, strategy: str, size: int) -> Floats:
         """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of them."""
         texts = self.of(strategy, size).groupby("id")["text"]
