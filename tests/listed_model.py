@@ -50,6 +50,7 @@ class ListedModel:
         head.weight.data = torch.eye(vocabulary)
         like_a_model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
         self._distributions = NextTokenDistributions(like_a_model, frozenset(stops), frozenset())
+        self.logits = cache(self._logits)
         self.logprobs = cache(self._logprobs)
 
     def _logits(self, tokens: Tokens) -> np.ndarray:
@@ -58,7 +59,7 @@ class ListedModel:
         return logits.astype(np.float32)
 
     def _logprobs(self, tokens: Tokens) -> np.ndarray:
-        return torch.log_softmax(torch.from_numpy(self._logits(tokens)), dim=-1).double().numpy()
+        return torch.log_softmax(torch.from_numpy(self.logits(tokens)), dim=-1).double().numpy()
 
     def outcomes(self, least: float = -1e9) -> dict[Tokens, float]:
         """Every answer of log-probability ``least`` or more, most probable first, ties by token ids."""
@@ -84,7 +85,7 @@ class ListedModel:
             efforts.add(0, query.nodes)
             nodes = np.unique(query.nodes)
             asked |= {(int(trie.question[node]), trie.tokens(node)) for node in nodes}
-            logits = torch.from_numpy(np.stack([self._logits(trie.tokens(node)) for node in nodes]))
+            logits = torch.from_numpy(np.stack([self.logits(trie.tokens(node)) for node in nodes]))
             with torch.inference_mode():
                 self._distributions.read(logits, nodes, [query], len(nodes))
             state.advance(query)

@@ -10,15 +10,18 @@ import pytest
 from transformers import PreTrainedModel
 
 from beamuq.decoding import (
+    Above,
     Beam,
     Candidate,
     DiverseBeam,
     Exact,
     Greedy,
     Hybrid,
+    NeverWorse,
     Policy,
     Prompt,
     Sample,
+    Systematic,
     decode,
     stop_tokens,
 )
@@ -26,7 +29,8 @@ from tiny import tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
 TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3), Exact(4)]
+SEARCHES: list[Policy] = [Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4)]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3), *SEARCHES]
 
 
 def batch_of(kind: str) -> list[Prompt]:

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 from beamuq.decoding import (
+    Above,
     Beam,
     Candidate,
     DiverseBeam,
     Exact,
     Greedy,
     Hybrid,
+    NeverWorse,
     Policy,
     Prompt,
     Sample,
     Shipped,
+    Systematic,
     Work,
     candidate_text,
     decode,
@@ -27,11 +30,11 @@ from beamuq.decoding import (
 from beamuq.decoding.forward_passes import StepStatistics
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.errors import BeamUQError
-from small_batch import SHOTS, assert_same, decoded
+from small_batch import SEARCHES, SHOTS, assert_same, decoded
 from tiny import CONTEXT, KINDS, tiny_model, toy_model
 
 TEXTS = [SHOTS + "Question: Who\nAnswer:", SHOTS, "Q", SHOTS + "Question: What\nAnswer:", "Question: Who\nAnswer: a"]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3), Exact(4)]
+POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3), *SEARCHES]
 STEPS = 6
 
 
@@ -172,6 +175,11 @@ def test_impossible_policies_are_refused(make: Callable[[], object], told: str) 
         (Hybrid(10, 3), "hybrid B=3"),
         (Shipped(), "shipped"),
         (Exact(10), "exact M=10"),
+        (Above(0.002), "above p=0.002"),
+        (Above(0.00001, 100, 10), "above p=0.00001 draws=100 lattices=10"),
+        (NeverWorse(10), "neverworse M=10"),
+        (NeverWorse(10, True), "adaptive M=10"),
+        (Systematic(10), "systematic M=10"),
     ],
 )
 def test_strategies_follow_the_grammar(policy: Policy, name: str) -> None:

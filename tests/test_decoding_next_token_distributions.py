@@ -75,8 +75,13 @@ def test_draws_invert_the_distribution_function_in_token_order(vocabulary: int, 
     weights = np.exp(_logprobs(logits / temperature)[nodes])
     sums = weights.cumsum(axis=1)
     expected = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1).clip(max=vocabulary - 1)
+    below = np.where(expected > 0, sums[np.arange(500), expected - 1], 0.0)
+    positions = (uniforms * sums[:, -1] - below) / weights[np.arange(500), expected]
     edge = np.abs(sums - uniforms[:, None] * sums[:, -1:]).min(axis=1) < 1e-6
     assert (query.tokens == expected)[~edge].all()
+    likely = ~edge & (weights[np.arange(500), expected] > 1e-4)
+    assert query.positions[likely] == pytest.approx(positions[likely], abs=1e-3)
+    assert ((query.positions >= 0) & (query.positions < 1)).all()
     assert edge.sum() < 20
     rows = np.arange(500)
     assert query.logprobs == pytest.approx(_logprobs(logits)[nodes][rows, query.tokens], abs=1e-5)
@@ -92,16 +97,16 @@ def test_a_token_of_no_probability_is_never_drawn() -> None:
     assert query.tokens.tolist() == [10, 10, 300, 300, 300]
 
 
-def test_edits_belong_to_one_asked_node_and_reach_draws_and_masses() -> None:
-    logits = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]))
-    edits = ProbabilityEdits(np.array([1, 1, 2]), np.array([3, 0, 2]), np.array([0.0, 0.5, 0.0]))
-    nodes = np.array([0, 0, 1])
-    drawing = DistributionQuery(nodes, uniforms=np.full(3, 0.99), edits=edits)
-    weighing = DistributionQuery(nodes, masses=np.zeros(3), edits=edits)
+def test_edits_belong_to_a_node_and_reach_draws_and_masses() -> None:
+    logits = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]]))
+    edits = ProbabilityEdits(np.array([0, 0, 1]), np.array([3, 0, 2]), np.array([0.0, 0.5, 0.0]))
+    nodes = np.array([0, 2, 0, 1])
+    drawing = DistributionQuery(nodes, uniforms=np.full(4, 0.99), edits=edits)
+    weighing = DistributionQuery(nodes, masses=np.zeros(4), edits=edits)
     _read(_distributions(4, set()), logits, drawing, weighing, rows=1)
-    assert weighing.masses == pytest.approx([1.0, 0.55, 0.75], abs=1e-6)
-    assert drawing.tokens.tolist() == [3, 2, 3]
-    assert np.exp(drawing.logprobs) == pytest.approx([0.4, 0.3, 0.25], abs=1e-6)
+    assert weighing.masses == pytest.approx([0.55, 1.0, 0.55, 0.75], abs=1e-6)
+    assert drawing.tokens.tolist() == [2, 3, 2, 3]
+    assert np.exp(drawing.logprobs) == pytest.approx([0.3, 0.4, 0.3, 0.25], abs=1e-6)
 
 
 @pytest.mark.parametrize("merge_stop_tokens", [None, {2, 5, 40}])

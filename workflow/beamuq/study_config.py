@@ -156,6 +156,21 @@ class SizesWithinRows(Sizes):
     rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
 
 
+class AboveStrategy(StrictModel):
+    """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
+
+    p: Annotated[float, Field(gt=0, lt=1)]
+    draws: Annotated[int, Field(ge=0)] = 0
+    lattices: Annotated[int, Field(ge=0, description="0: the draws are independent")] = 0
+    rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
+
+    @model_validator(mode="after")
+    def _lattices_divide_draws(self) -> AboveStrategy:
+        if self.lattices and (not self.draws or self.draws % self.lattices):
+            raise ValueError(f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor")
+        return self
+
+
 class CustomStrategy(StrictModel):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
@@ -190,6 +205,17 @@ class Recipe(StrictModel):
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
     exact: Annotated[SizesWithinRows | None, Field(description="the M most probable outcomes, proven")] = None
+    above: Annotated[AboveStrategy | None, Field(description="every outcome so probable, and draws from outside")] = (
+        None
+    )
+    systematic: Annotated[Sizes | None, Field(description="M points of one lattice")] = None
+    never_worse: Annotated[
+        SizesWithinRows | None,
+        Field(description="of M candidates the best number of most probable outcomes, the others drawn from outside"),
+    ] = None
+    adaptive: Annotated[SizesWithinRows | None, Field(description="the same, drawn as the points of one lattice")] = (
+        None
+    )
     custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
         False
@@ -222,6 +248,14 @@ class Recipe(StrictModel):
             names += [strategy_names.hybrid(beams) for beams in self.hybrid.beams]
         if self.exact:
             names += [strategy_names.exact(size) for size in self.exact.sizes]
+        if above := self.above:
+            names.append(strategy_names.above(above.p, above.draws, above.lattices))
+        if self.systematic:
+            names += [strategy_names.systematic(size) for size in self.systematic.sizes]
+        if self.never_worse:
+            names += [strategy_names.neverworse(size) for size in self.never_worse.sizes]
+        if self.adaptive:
+            names += [strategy_names.adaptive(size) for size in self.adaptive.sizes]
         names += [custom.strategy for custom in self.custom or ()]
         return [*names, strategy_names.SHIPPED] if self.shipped else names
 

@@ -7,17 +7,18 @@ trie of generated tokens a question, and a node that several of them reach is ru
 from __future__ import annotations
 
 from beamuq.decoding.beam_search import Beam, DiverseBeam
-from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.decode_batch import decode, next_token_logprobs
 from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
 
 __all__ = [
     "ROWS",
+    "Above",
     "BatchResult",
     "Beam",
     "Candidate",
@@ -25,12 +26,14 @@ __all__ = [
     "Exact",
     "Greedy",
     "Hybrid",
+    "NeverWorse",
     "Policy",
     "Prompt",
     "Sample",
     "SearchContext",
     "SearchState",
     "Shipped",
+    "Systematic",
     "Work",
     "bare_stops",
     "candidate_text",

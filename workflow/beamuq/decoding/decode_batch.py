@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from beamuq.decoding.beam_search import Beam, DiverseBeam
-from beamuq.decoding.beams_then_samples import Hybrid
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
 from beamuq.decoding.generated_token_trie import TokenTrie
@@ -21,9 +20,11 @@ from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
+from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
 
+_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic)
 Found = TypeVar("Found")
 SUPPORTED = ("llama", "qwen3", "gemma3", "gemma3_text")
 
@@ -211,8 +212,7 @@ def _effort(search: SearchState, rows: int, passes: int, question: int) -> Effor
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:
     # By type: a policy from outside may be a subclass of one of these.
-    ours = type(policy) in (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact)
-    return policy.start(context) if ours else CheckedSearch(policy, context)
+    return policy.start(context) if type(policy) in _OURS else CheckedSearch(policy, context)
 
 
 def _check_policies(

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 ROWS_A_QUESTION = 2000
 _LIST = 64  # continuations that are read of a prefix at first; a list that goes on is read four times as long
 _ROUNDING = 1e-9
+LEAST_RESIDUAL = 1e-9  # mass outside a set below which there is nothing to draw
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,16 @@ class _Open(NamedTuple):
 class Wanted(Protocol):
     """Which outcomes a search is after, told from those ``found`` so far, most probable first."""
 
-    def floor(self, found: Sequence[_Outcome]) -> float:
+    def floor(self, found: Sequence[_Outcome], /) -> float:
         """Nothing less probable than this (log) can ever matter."""
 
-    def needs(self, cost: float, found: Sequence[_Outcome], before: Sequence[float]) -> bool:
+    def needs(self, cost: float, found: Sequence[_Outcome], before: Sequence[float], /) -> bool:
         """Whether what is open at ``cost`` has to be looked at, all that is open and more probable being ``before``.
 
         ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty, never.
         """
 
-    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
+    def chosen(self, found: Sequence[_Outcome], /) -> Sequence[_Outcome]:
         """Those of ``found`` that are wanted."""
 
 
@@ -116,6 +117,54 @@ class _Best:
         return found[: self._size]
 
 
+class AtLeast:
+    """Every outcome of probability ``p`` or more."""
+
+    def __init__(self, p: float) -> None:
+        self._floor = float(np.log(p))
+
+    def floor(self, _found: Sequence[_Outcome]) -> float:
+        return self._floor
+
+    def needs(self, cost: float, _found: Sequence[_Outcome], _before: Sequence[float]) -> bool:
+        return -cost >= self._floor
+
+    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
+        return [outcome for outcome in found if -outcome.cost >= self._floor]
+
+
+class BestSplit:
+    """The B most probable, where B minimises r_B / (``size`` - B) over 0 ≤ B < ``size``; r_B: the mass outside them.
+
+    A further outcome is a gain as long as its probability is above that ratio, and the first that is none is the last
+    to be looked at: the ratio then grows and the probabilities fall.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._floor = float(np.log(LEAST_RESIDUAL / size))
+
+    def floor(self, _found: Sequence[_Outcome]) -> float:
+        return self._floor
+
+    def needs(self, cost: float, found: Sequence[_Outcome], _before: Sequence[float]) -> bool:
+        ratio = self._split(found)[1]
+        return -cost >= max(self._floor, np.log(ratio) if ratio > 0 else -np.inf)
+
+    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
+        return found[: self._split(found)[0]]
+
+    def _split(self, found: Sequence[_Outcome]) -> tuple[int, float]:
+        """B and its ratio, as far as outcomes are ``found``."""
+        outside, size = 1.0, 0
+        while size < min(len(found), self._size - 1):
+            p = float(np.exp(-found[size].cost))
+            if p <= outside / (self._size - size):
+                break
+            outside, size = outside - p, size + 1
+        return size, outside / (self._size - size)
+
+
 class MostProbableState:
     """Uniform-cost search, all questions of a batch at once, each with every prefix that is known to be needed.
 
@@ -126,7 +175,8 @@ class MostProbableState:
     rows
         Most prefixes that are run for a question, that of the prompt not counted.
     width
-        Of the beam search that serves a question of which nothing is found, or not all before it is stopped; 0: none.
+        Of the beam search that helps with a question of which nothing is found, or not all before it is stopped; what
+        it finds counts as found, and its best answer is the least that a question gets. 0: none.
     """
 
     def __init__(self, policy: Policy, context: SearchContext, wanted: Wanted, rows: int, width: int) -> None:
@@ -200,9 +250,9 @@ class MostProbableState:
                 self._nodes[at] = node
             return
         self._ends = [self._grown(self._wanted.chosen(found)) for found in self._found]
-        served = [not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)]
-        if self._width and any(served):
-            self._beams = BeamState(Beam(self._width), self._context, np.array(served))
+        helped = [not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)]
+        if self._width and any(helped):
+            self._beams = BeamState(Beam(self._width), self._context, np.array(helped))
 
     def _is_needed(self, question: int, before: Sequence[float]) -> bool:
         waiting = self._open[question]
@@ -218,13 +268,17 @@ class MostProbableState:
         found: list[int] = nodes.tolist()
         return found
 
-    def proof(self, question: int) -> tuple[bool, float | None]:
+    def proof(self, question: int) -> tuple[bool | None, float | None]:
         """Whether a question's outcomes are proven; if not, the most log-probability of a missing one."""
         return (False, -self._open[question][0].cost) if self._is_needed(question, []) else (True, None)
 
     def found(self, question: int) -> list[tuple[int, float | None]]:
         nodes, trie = self._ends[question], self._context.trie
-        if self._beams is not None:
-            nodes = list({*nodes, *(node for node, _ in self._beams.found(question))})
-            nodes.sort(key=lambda node: (-trie.total[node], trie.tokens(node)))
-        return [(node, None) for node in (nodes[: self._width] if self._width else nodes)]
+        if self._beams is not None and (more := [node for node, _ in self._beams.found(question)]):
+            known = {outcome.tokens: outcome for outcome in self._found[question]}
+            for node in more:
+                cost, above = -float(trie.total[node]), int(trie.parent[node])
+                known[trie.tokens(node)] = _Outcome(cost, trie.tokens(node), above, float(trie.logprob[node]))
+            merged = sorted(known.values())
+            nodes = self._grown(self._wanted.chosen(merged) or merged[:1])
+        return [(node, None) for node in nodes]

@@ -30,9 +30,9 @@ _NEVER = torch.finfo(torch.float32).min
 
 @dataclass(frozen=True)
 class ProbabilityEdits:
-    """Factors on single probabilities: that of ``tokens[i]`` at the ``rows[i]``-th asked node, by ``factors[i]``."""
+    """Factors on single probabilities: that of ``tokens[i]`` after ``nodes[i]``, by ``factors[i]``."""
 
-    rows: Ints
+    nodes: Ints
     tokens: Ints
     factors: Floats
 
@@ -44,7 +44,8 @@ class DistributionQuery:
     With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
     probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
     the end of a short list. With ``uniforms``, one a node, they become draws, shape (nodes,), from the distribution
-    sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits.
+    sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits,
+    and ``positions``, in [0, 1), say where in its token's interval each uniform fell.
     ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
     and for the most probable tokens (nodes, ALTERNATIVES).
     """
@@ -61,6 +62,7 @@ class DistributionQuery:
     tokens: Ints = field(init=False)
     logprobs: Floats = field(init=False)
     policy_logprobs: Floats = field(init=False)
+    positions: Floats = field(init=False)
     entropies: Floats = field(init=False)
     top_tokens: Ints = field(init=False)
     top_logprobs: Floats = field(init=False)
@@ -128,7 +130,7 @@ class NextTokenDistributions:
             counted[own] |= query.statistics
             if query.uniforms is not None:
                 query.tokens, query.logprobs = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
-                query.policy_logprobs = np.zeros(len(own))
+                query.policy_logprobs, query.positions = np.zeros(len(own)), np.zeros(len(own))
         top = max((max(query.top, ALTERNATIVES * query.statistics) for query in queries), default=0)
         top = min(top, self.vocabulary)
         width = min(self.vocabulary, top + min(top, len(self._stops)))
@@ -149,7 +151,9 @@ class NextTokenDistributions:
             for query, own in zip(queries, rows, strict=True):
                 inside = np.flatnonzero((own >= start) & (own < start + len(distribution)))
                 if len(inside) and (query.uniforms is not None or query.masses is not None):
-                    self._draw_or_weigh(query, inside, own[inside] - start, distribution, probabilities, transfers)
+                    self._draw_or_weigh(
+                        query, inside, own[inside] - start, nodes[here], distribution, probabilities, transfers
+                    )
             transfers.fetch()
             if nowhere[here].any():
                 raise BeamUQError(
@@ -185,31 +189,30 @@ class NextTokenDistributions:
         query: DistributionQuery,
         inside: Ints,
         rows: Ints,
+        nodes: Ints,
         distribution: torch.Tensor,
         probabilities: torch.Tensor,
         transfers: HostTransfers,
     ) -> None:
-        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``distribution``."""
+        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``distribution``, that of ``nodes``."""
         distinct, row = np.unique(rows, return_inverse=True)
-        if query.edits is not None:
-            # Edits belong to one asked node each, so rows that several of them share must part.
-            distinct, row = rows, np.arange(len(rows))
+        place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
         plain, weights = _rows(distribution, distinct), _rows(probabilities, distinct)
         own = plain
         if query.temperature != 1.0 or query.top_k or query.top_p < 1.0:
             own = _shaped(plain, query.temperature, query.top_k, query.top_p)
             weights = self._weights(own)
         if query.edits is not None:
-            weights = _edited(weights, query.edits, inside)
+            weights = _edited(weights, query.edits, nodes[distinct])
         if query.masses is not None:
-            transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64))
+            transfers.add(query.masses, inside, weights.sum(dim=-1, dtype=torch.float64)[place])
         if query.uniforms is not None:
-            place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
-            token = _draw(weights, place, torch.from_numpy(query.uniforms[inside]).to(distribution.device))
+            token, position = _draw(weights, place, torch.from_numpy(query.uniforms[inside]).to(distribution.device))
             token = token.clamp_max(self.vocabulary - 1)  # of an undefined distribution, which is refused afterwards
             transfers.add(query.tokens, inside, token)
             transfers.add(query.logprobs, inside, plain[place, token])
             transfers.add(query.policy_logprobs, inside, own[place, token])
+            transfers.add(query.positions, inside, position)
 
     def _distributions(self, states: torch.Tensor, many: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
         """The first of consecutive rows, few enough at a time to stay in a CPU's cache, their log-probabilities, and
@@ -298,20 +301,21 @@ def _shaped(distribution: torch.Tensor, temperature: float, top_k: int, top_p: f
     return own
 
 
-def _edited(weights: torch.Tensor, edits: ProbabilityEdits, asked: Ints) -> torch.Tensor:
-    """A copy of ``weights``, whose rows are the asked nodes ``asked`` (sorted), with the factors applied."""
-    row = np.searchsorted(asked, edits.rows)
-    own = (row < len(asked)) & (asked[np.minimum(row, len(asked) - 1)] == edits.rows)
+def _edited(weights: torch.Tensor, edits: ProbabilityEdits, nodes: Ints) -> torch.Tensor:
+    """A copy of ``weights``, whose rows are those of ``nodes`` (sorted), with the factors applied."""
+    row = np.searchsorted(nodes, edits.nodes)
+    own = (row < len(nodes)) & (nodes[np.minimum(row, len(nodes) - 1)] == edits.nodes)
     place = torch.from_numpy(row[own]).to(weights.device), torch.from_numpy(edits.tokens[own]).to(weights.device)
     edited = weights.clone()
     edited[place] *= torch.from_numpy(edits.factors[own]).to(weights)
     return edited
 
 
-def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in token-id order.
 
-    Sums are float64. Blocks of tokens are summed first, so that only one block a draw is accumulated token by token.
+    And where in their tokens' intervals the uniforms fell, from 0 to below 1. Sums are float64. Blocks of tokens are
+    summed first, so that only one block a draw is accumulated token by token.
     """
     blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)[rows]
@@ -319,7 +323,10 @@ def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> 
     block = _first_above(sums, target)
     below = torch.where(block > 0, sums.gather(1, (block - 1).clamp_min(0)), 0.0)
     inside = blocks[rows, block[:, 0]].double().cumsum(dim=-1)
-    return (block * _BLOCK + _first_above(inside, target - below))[:, 0]
+    token = _first_above(inside, target - below)
+    before = torch.where(token > 0, inside.gather(1, (token - 1).clamp_min(0)), 0.0)
+    position = (target - below - before) / (inside.gather(1, token) - before)
+    return (block * _BLOCK + token)[:, 0], position.clamp(0.0, 1.0 - 2.0**-53)[:, 0]
 
 
 def _first_above(sums: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

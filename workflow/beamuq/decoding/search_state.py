@@ -2,8 +2,8 @@
 
 A policy is a value; its ``strategy`` is the name by which every later table knows its candidates. Started on a batch of
 questions it is a search, whose state asks for next-token distributions and chooses tokens from them. The package's
-policies stand beside their searches: ``greedy_and_samples``, ``beam_search``, ``beams_then_samples``; what one from
-outside is held to: ``custom_search``.
+policies stand beside their searches: ``greedy_and_samples``, ``beam_search``, ``most_probable``, ``set_then_draws``;
+what one from outside is held to: ``custom_search``.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class SearchState(Protocol):
 class ProvenState(Protocol):
     """A search that proves what it finds."""
 
-    def proof(self, question: int) -> tuple[bool, float | None]:
-        """Whether a question's set of outcomes is complete; if not, the most log-probability of a missing one."""
+    def proof(self, question: int) -> tuple[bool | None, float | None]:
+        """Whether a question's set of outcomes is complete, None: no claim; if not, the most log p of a missing one."""
 
 
 @runtime_checkable

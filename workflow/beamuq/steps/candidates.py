@@ -132,7 +132,18 @@ def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
 
 
 def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
-    from beamuq.decoding import Beam, DiverseBeam, Exact, Greedy, Hybrid, Sample, Shipped
+    from beamuq.decoding import (
+        Above,
+        Beam,
+        DiverseBeam,
+        Exact,
+        Greedy,
+        Hybrid,
+        NeverWorse,
+        Sample,
+        Shipped,
+        Systematic,
+    )
 
     kind, of = parse(name)
     if kind == "sample" and recipe.sample:
@@ -145,6 +156,14 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
         return Hybrid(recipe.hybrid.size, int(of["B"]))
     if kind == "exact" and recipe.exact:
         return Exact(int(of["M"]), recipe.exact.rows)
+    if kind == "above" and recipe.above:
+        return Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
+    if kind == "systematic":
+        return Systematic(int(of["M"]))
+    if kind == "neverworse" and recipe.never_worse:
+        return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
+    if kind == "adaptive" and recipe.adaptive:
+        return NeverWorse(int(of["M"]), True, recipe.adaptive.rows)
     return Greedy() if kind == GREEDY else Shipped.of(shipped)
 
 

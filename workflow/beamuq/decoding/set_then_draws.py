@@ -1,0 +1,270 @@
+"""A set of outcomes, then draws from the exact conditional distribution that excludes it: independent, or lattices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq import strategy_names
+from beamuq.decoding.beam_search import Beam, BeamState
+from beamuq.decoding.most_probable import LEAST_RESIDUAL, ROWS_A_QUESTION, AtLeast, BestSplit, MostProbableState
+from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
+from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, positive
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """A beam search of width ``beams``, then ``size`` - ``beams`` draws from the distribution without its answers.
+
+    The draws follow the model's distribution conditioned on being none of the beams' token sequences; they may repeat.
+    There are none where the beams leave less than 1e-9 of the mass.
+    """
+
+    size: int
+    beams: int
+
+    def __post_init__(self) -> None:
+        positive("beams", self.beams)
+        if self.beams > self.size:
+            raise ValueError(f"beams must be at most size {self.size}, not {self.beams}")
+
+    @property
+    def strategy(self) -> str:
+        return strategy_names.hybrid(self.beams)
+
+    def start(self, context: SearchContext) -> SetThenDrawsState:
+        draws = self.size - self.beams
+        return SetThenDrawsState(self, context, BeamState(Beam(self.beams), context), draws, lambda _: draws)
+
+
+@dataclass(frozen=True)
+class Above:
+    """Every outcome whose probability is at least ``p``, then ``draws`` from the distribution without these.
+
+    The draws are independent, or the points of so many independent ``lattices`` of equal size. There are none where the
+    set leaves less than 1e-9 of the mass. A question is stopped after ``rows`` prefixes, with the outcomes found until
+    then. Without draws, a question that has no outcome so probable gets the answer of greedy decoding alone.
+    """
+
+    p: float
+    draws: int = 0
+    lattices: int = 0
+    rows: int = ROWS_A_QUESTION
+
+    def __post_init__(self) -> None:
+        positive("rows", self.rows)
+        if not 0 < self.p < 1:
+            raise ValueError(f"p must be between 0 and 1, not {self.p}")
+        if self.draws < 0 or self.lattices < 0 or (self.lattices and (not self.draws or self.draws % self.lattices)):
+            raise ValueError(f"lattices must divide draws {self.draws}, not be {self.lattices}")
+
+    @property
+    def strategy(self) -> str:
+        return strategy_names.above(self.p, self.draws, self.lattices)
+
+    def start(self, context: SearchContext) -> SearchState:
+        search = MostProbableState(self, context, AtLeast(self.p), self.rows, 0 if self.draws else 1)
+        if not self.draws:
+            return search
+        return SetThenDrawsState(self, context, search, self.draws, lambda _: self.draws, self.lattices)
+
+
+@dataclass(frozen=True)
+class NeverWorse:
+    """The B most probable outcomes, then ``size`` - B draws from the distribution without them.
+
+    B minimises r_B / (size - B) over 0 ≤ B < size, where r_B is the mass outside the B most probable outcomes: it is
+    chosen from the masses alone. The draws are independent or, ``systematic``-ally, the points of one lattice; only
+    with independent ones is the variance of an estimated mean never above that of ``size`` samples. A question is
+    stopped after ``rows`` prefixes, with the best B of the outcomes found until then.
+    """
+
+    size: int
+    systematic: bool = False
+    rows: int = ROWS_A_QUESTION
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+        positive("rows", self.rows)
+
+    @property
+    def strategy(self) -> str:
+        return strategy_names.adaptive(self.size) if self.systematic else strategy_names.neverworse(self.size)
+
+    def start(self, context: SearchContext) -> SetThenDrawsState:
+        search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
+        return SetThenDrawsState(
+            self, context, search, self.size, lambda found: self.size - found, int(self.systematic)
+        )
+
+
+@dataclass(frozen=True)
+class Systematic:
+    """The ``size`` points of one randomly shifted lattice through the cumulative distribution (Vilnis et al., 2023).
+
+    Each is a draw from the model's distribution; together they spread over it.
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+
+    @property
+    def strategy(self) -> str:
+        return strategy_names.systematic(self.size)
+
+    def start(self, context: SearchContext) -> SetThenDrawsState:
+        return SetThenDrawsState(self, context, None, self.size, lambda _: self.size, 1)
+
+
+class SetThenDrawsState:
+    """A search for a set, a look at the mass it leaves at every node on its outcomes' paths, then draws.
+
+    Let R(n) be the mass that the set leaves below node n, relative to n: 0 at an outcome's own end, 1 off their paths,
+    and elsewhere R(n) = Σ_v p(v | n) R(nv). A draw at n takes v with probability p(v | n) R(nv) / R(n), so an outcome
+    of the set can't be drawn, and an answer y has probability p(y) / R(root). Off-path mass is summed, not subtracted
+    from 1, so a small R is as exact as a large one.
+
+    A point of a lattice goes down by its position: where in the interval of the last token it fell decides the next.
+    Each step costs it as many bits as the token is improbable. But once a node's share of the mass is below the
+    lattice's spacing, no other point is there and this one is uniform inside it; from then on fresh uniform numbers
+    serve as well, and the position has never lost more bits than the spacing has.
+
+    Parameters
+    ----------
+    search
+        Finds the set; None: it is empty.
+    most, draws
+        The most draws of a question, and how many it has by the size of its set.
+    lattices
+        How many lattices the draws of a question make up, one after the other; 0: they are independent.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        context: SearchContext,
+        search: SearchState | None,
+        most: int,
+        draws: Callable[[int], int],
+        lattices: int = 0,
+    ) -> None:
+        self.policy = policy
+        self._context = context
+        self._search = search
+        self._number_of_draws = draws
+        self._lattices = lattices
+        self._uniforms = context.uniforms(policy.strategy, most)
+        self._draws = GrowingAnswers(context, most)
+        self._positions: Floats = np.zeros(self._draws.nodes.shape)
+        self._sets: list[list[int]] | None = None
+        self._left: dict[int, float] | None = None
+
+    def query(self) -> DistributionQuery:
+        searching = None if self._search is None else self._search.query()
+        if searching is not None and len(searching.nodes):
+            searching.statistics = False
+            return searching
+        if self._sets is None:
+            self._prepare_draws()
+        nodes = self._draws.ends
+        if not len(nodes):
+            return DistributionQuery(nodes)
+        if self._left is None:
+            return self._mass_query()
+        edits = self._excluding(np.unique(nodes).tolist(), self._left)
+        return DistributionQuery(nodes, uniforms=self._next_uniforms(nodes), edits=edits)
+
+    def advance(self, query: DistributionQuery) -> None:
+        if query.masses is not None:
+            self._left = self._leftover(query.nodes.tolist(), query.masses.tolist())
+            self._draws.alive[self._residuals(np.arange(len(self._draws.nodes))) < LEAST_RESIDUAL] = False
+        elif query.uniforms is not None:
+            self._positions[self._draws.alive] = query.positions
+            self._draws.grow(query.tokens, query.logprobs)
+        elif self._search is not None:
+            self._search.advance(query)
+
+    def _prepare_draws(self) -> None:
+        """Take up the set: its outcomes' paths, how many draws there are, and where the lattices' points begin.
+
+        Of every node on a path its children on such paths are remembered, and those children's tokens.
+        """
+        trie, questions = self._context.trie, range(len(self._draws.nodes))
+        found = [[] if self._search is None else self._search.found(question) for question in questions]
+        self._sets = [[node for node, _ in each] for each in found]
+        children: dict[int, set[int]] = defaultdict(set)
+        for ends in self._sets:
+            for end in ends:
+                for node in trie.path(end):
+                    children[int(trie.parent[node])].add(node)
+        self._paths = {node: sorted(below) for node, below in children.items()}
+        self._tokens = {child: int(trie.token[child]) for below in self._paths.values() for child in below}
+        if not self._paths:
+            self._left = {}
+        counts = np.array([[self._number_of_draws(len(ends))] for ends in self._sets])
+        index = np.arange(self._draws.nodes.shape[1])
+        self._counts = counts[:, 0]
+        self._draws.alive &= index < counts
+        self._together = np.maximum(counts // max(self._lattices, 1), 1) + 0 * index
+        if self._lattices:
+            first = np.minimum(index - index % self._together, len(index) - 1)
+            shifts = np.take_along_axis(self._uniforms[:, :, 0], first, axis=1)
+            self._positions = (index % self._together + shifts) / self._together
+
+    def _next_uniforms(self, nodes: NDArray[np.int64]) -> Floats:
+        """The uniforms that decide the next token of each draw that goes on: fresh ones, or positions in a lattice."""
+        fresh = self._draws.uniforms(self._uniforms)
+        if not self._lattices:
+            return fresh
+        trie, alive = self._context.trie, self._draws.alive
+        shares = np.exp(trie.total[nodes]) * self._residuals(nodes) / self._residuals(trie.question[nodes])
+        return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)
+
+    def _residuals(self, nodes: NDArray[np.int64]) -> Floats:
+        """R of each node; node q is the root of question q."""
+        left = self._left or {}
+        return np.array([left.get(node, 1.0) for node in nodes.tolist()])
+
+    def _mass_query(self) -> DistributionQuery:
+        """The mass off the set's paths at every inner node of them."""
+        nodes = list(self._paths)
+        gone = {child: 0.0 for below in self._paths.values() for child in below}
+        return DistributionQuery(np.array(nodes), edits=self._excluding(nodes, gone), masses=np.zeros(len(nodes)))
+
+    def _excluding(self, nodes: list[int], left: dict[int, float]) -> ProbabilityEdits | None:
+        pairs = [(node, child) for node in nodes for child in self._paths.get(node, [])]
+        if not pairs:
+            return None
+        return ProbabilityEdits(
+            np.array([node for node, _ in pairs], dtype=np.int64),
+            np.array([self._tokens[child] for _, child in pairs], dtype=np.int64),
+            np.array([left[child] for _, child in pairs], dtype=np.float64),
+        )
+
+    def _leftover(self, nodes: list[int], off_paths: list[float]) -> dict[int, float]:
+        """R of every node on a path of the set, deepest first."""
+        trie = self._context.trie
+        left = dict.fromkeys(self._tokens, 0.0)
+        for node, mass in sorted(zip(nodes, off_paths, strict=True), key=lambda pair: -int(trie.depth[pair[0]])):
+            left[node] = mass + sum(float(np.exp(trie.logprob[c])) * left[c] for c in self._paths[node])
+        return left
+
+    def proof(self, question: int) -> tuple[bool | None, float | None]:
+        """As that of the search for the set."""
+        return self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        chosen: list[tuple[int, float | None]] = [(node, None) for node in (self._sets or [])[question]]
+        residual = float(self._residuals(np.array([question]))[0])
+        if self._left is None or residual < LEAST_RESIDUAL:
+            return chosen
+        draws = self._draws.nodes[question, : self._counts[question]].tolist()
+        return chosen + [(node, float(self._context.trie.total[node] - np.log(residual))) for node in draws]
