@@ -117,6 +117,42 @@ def test_one_question_by_hand() -> None:
     assert values(frame, "beamsearch")["CocoaPPL"] == pytest.approx(0.05)
 
 
+def interval(frame: pd.DataFrame, method: str, variant: str) -> tuple[float, float]:
+    row = frame[(frame.method == method) & (frame.variant == variant) & (frame.setting == "")]
+    return float(row.low.item()), float(row.high.item())
+
+
+NONE = pytest.approx((math.nan, math.nan), nan_ok=True)
+
+
+def test_the_certified_interval_by_hand() -> None:
+    frame = score([FULL], similarity="lexical")
+    # Paris 0.6 · 0, Lyon 0.2 · 1, and 0.2 not found; of pairs 2 · 0.6 · 0.2, and 1 − 0.64
+    assert interval(frame, "Dissimilarity", "beamsearch") == pytest.approx((0.2, 0.4))
+    assert interval(frame, "CocoaMSP", "beamsearch") == pytest.approx((0.08, 0.16))
+    assert interval(frame, "DegreeMatrix", "beamsearch") == pytest.approx((0.24, 0.6))
+    assert interval(frame, "Eccentricity", "beamsearch") == NONE
+    assert interval(frame, "Prob", "") == NONE
+
+
+def test_samples_have_an_interval_by_one_outcome_a_text() -> None:
+    texts = {"Paris": [0.3, 0.5, 0.5], "Lyon": [0.2]}
+    samples = [{"text": text, "logprob": math.log(p)} for text, of in texts.items() for p in of]
+    frame = score([{"answer": "Paris", "samples": samples}], similarity="lexical")
+    assert interval(frame, "Dissimilarity", "multinomial") == pytest.approx((0.2, 0.5))
+    warm = score([FULL | {"samples": samples}], similarity="lexical", temperature=0.7)
+    assert interval(warm, "Dissimilarity", "multinomial") == NONE
+    assert interval(warm, "Dissimilarity", "beamsearch") == pytest.approx((0.2, 0.4))
+
+
+@pytest.mark.parametrize("second", ["Lyon", {"text": "Lyon", "logprob": math.log(0.9)}])
+def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(second: Any) -> None:
+    samples = [{"text": "Paris", "logprob": math.log(0.5)}, second]
+    frame = score([{"answer": "Paris", "samples": samples}], similarity="lexical")
+    assert interval(frame, "Dissimilarity", "multinomial") == NONE
+    assert values(frame, "multinomial")["Dissimilarity"] == pytest.approx(0.5)
+
+
 def test_everything_but_what_a_study_makes_is_scored_when_all_is_given() -> None:
     frame = score([FULL], similarity="lexical")
     assert set(frame[frame.value.isna()].method) == NEVER

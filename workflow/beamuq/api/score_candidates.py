@@ -7,7 +7,7 @@ there is no score, and the reason is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,21 +15,23 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, Rows, read_records
+from beamuq.api.candidate_records import ROUNDING, CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
+from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import UNKNOWN, Evidence
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.needs_of_methods import missing_part
 from beamuq.methods.registry import DIRECTION, METHODS, Method, compute, resolve
+from beamuq.methods.score_all_methods import FACTORS
 from beamuq.parquet_tables import SCHEMAS
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
-COLUMNS = ("id", "method", "variant", "setting", "value", "range", "direction", "similarity", "reason")
+COLUMNS = ("id", "method", "variant", "setting", "value", "low", "high", "range", "direction", "similarity", "reason")
 ANSWER, SAMPLE, BEAM = "greedy", "sample", "beam"
 BLOCK_NUMBERS = 4_000_000  # in one array of the evidence
 BLOCK_BYTES = 250_000_000  # of texts in a column of pairs
@@ -50,13 +52,18 @@ REASONS = {
 
 
 class CandidateScores(NamedTuple):
-    """One method in one form on N questions: values [N], or NaN and the reason why there are none."""
+    """One method in one form on N questions: values [N], or NaN and the reason why there are none.
+
+    low, high [N]: the certified interval, NaN where there is none.
+    """
 
     method: str
     variant: str
     setting: str
     range: str
     values: Array
+    low: Array
+    high: Array
     reason: str
 
 
@@ -98,8 +105,12 @@ def score(
     Returns
     -------
     A frame with columns id, method, variant (``multinomial`` over samples, ``beamsearch`` over beams, "" for a method
-    in one form), setting (a further formulation of the method, mostly ""), value (missing where there is none), range,
-    direction, similarity and reason (why there is no value). Questions in the order given.
+    in one form), setting (a further formulation of the method, mostly ""), value (missing where there is none), low and
+    high, range, direction, similarity and reason (why there is no value). Questions in the order given.
+
+    [low, high] holds what Dissimilarity, CocoaMSP, CocoaPPL and DegreeMatrix would be under the model's whole
+    distribution, whatever was not found (docs/theory.md). It rests on distinct outcomes of known probability: all
+    beams, or one sample of each text; missing where one of them has no log-probability, and of samples at T ≠ 1.
 
     Raises
     ------
@@ -111,6 +122,7 @@ def score(
     records = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     strategy = f"{SAMPLE} T={float(temperature)}"
+    certified = ("samples", "beams") if temperature == 1 else ("beams",)
     found: dict[str, list[tuple[Any, ...]]] = {item.id: [] for item in records}
     for members in _alike(records):
         candidates = pa.Table.from_pylist([row for item in members for row in _candidates(item, strategy)], CANDIDATES)
@@ -123,10 +135,10 @@ def score(
             sar_similarity="scorer",
         )
         left_out = {about: _left_out(members[0], about) for about in ("answer", "samples", "beams")}
-        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha), left_out):
+        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha), left_out, certified):
             told = each.range, DIRECTION, scorer.name, each.reason
-            for item, value in zip(members, each.values, strict=True):
-                found[item.id].append((item.id, each.method, each.variant, each.setting, float(value), *told))
+            for item, *numbers in zip(members, each.values, each.low, each.high, strict=True):
+                found[item.id].append((item.id, each.method, each.variant, each.setting, *map(float, numbers), *told))
     return pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
 
 
@@ -260,9 +272,12 @@ def _evidence(
 
 
 def _scores(
-    methods: Sequence[Method], known: Mapping[str, Evidence], left_out: Mapping[str, str]
+    methods: Sequence[Method], known: Mapping[str, Evidence], left_out: Mapping[str, str], certified: Collection[str]
 ) -> Iterator[CandidateScores]:
-    """Every method in every form; over samples in its further formulations too, as a study's main line has them."""
+    """Every method in every form; over samples in its further formulations too, as a study's main line has them.
+
+    ``certified``: whose log-probabilities are those of outcomes under the model's own distribution.
+    """
     nothing = np.full(len(known["answer"].mask), np.nan)
     for method in methods:
         for variant in method.variants:
@@ -274,4 +289,33 @@ def _scores(
                 if missing in ("answer.logprob", "answer.length", "logprob", "weights"):
                     reason += left_out["answer" if missing.startswith("answer.") else about]
                 values = nothing if missing else compute(method, known[about], setting)
-                yield CandidateScores(method.name, variant, setting, formulation.range, values, reason)
+                certain = not missing and about in certified
+                low, high = _interval(method.name, known[about], about == "samples") if certain else (nothing, nothing)
+                yield CandidateScores(method.name, variant, setting, formulation.range, values, low, high, reason)
+
+
+def _interval(method: str, evidence: Evidence, drawn: bool) -> tuple[Array, Array]:
+    """The certified interval of a method that is linear in U or a mean over pairs, two arrays [N]; NaN of any other.
+
+    Beams are distinct outcomes, as their column says. Of draws of one text only the most probable counts: they may be
+    one outcome drawn twice.
+    """
+    nothing = np.full(len(evidence.mask), np.nan)
+    if missing_part(("logprob",), evidence):
+        return nothing, nothing
+    outcomes = evidence.mask
+    if drawn:
+        same, p = evidence.pairs.identical[:, 1:, 1:], evidence.logprob
+        first = np.tri(p.shape[1], k=-1, dtype=bool)
+        behind = (p[:, None, :] > p[:, :, None]) | ((p[:, None, :] == p[:, :, None]) & first)
+        outcomes = outcomes & ~(same & behind).any(axis=2)
+    if method == "DegreeMatrix":
+        low, high = certified_pair_interval(evidence.logprob, 1.0 - evidence.among, outcomes)
+    elif method in FACTORS:
+        factor = FACTORS[method](evidence.answer)
+        ends = certified_interval(np.where(outcomes, evidence.logprob, -np.inf), 1.0 - evidence.to_produced, outcomes)
+        low, high = factor * ends[0], factor * ends[1]
+    else:
+        return nothing, nothing
+    impossible = np.where(outcomes, np.exp(evidence.logprob), 0.0).sum(axis=1) > 1 + ROUNDING
+    return np.where(impossible, np.nan, low), np.where(impossible, np.nan, high)

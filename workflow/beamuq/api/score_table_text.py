@@ -15,7 +15,7 @@ def render(scores: pd.DataFrame, form: str) -> str:
         return csv_text(scores)
     if form == "jsonl":
         return str(scores.to_json(orient="records", lines=True, force_ascii=False))
-    shown = scores.assign(value=[number(value) for value in scores["value"]])
+    shown = scores.assign(**{name: [number(value) for value in scores[name]] for name in ("value", "low", "high")})
     rows = [list(shown.columns), [" --- "] * len(shown.columns), *shown.astype(str).to_numpy().tolist()]
     return "".join(f"| {' | '.join(_cell(text) for text in row)} |\n" for row in rows)
 

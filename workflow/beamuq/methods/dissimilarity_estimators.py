@@ -174,14 +174,14 @@ def standard_error(found: Found, lattices: int = 0) -> Array:
     return np.where(units >= 2, error, np.where((n == 0) & (found.left <= EXACT), 0.0, np.nan))
 
 
-def certified_interval(found: Found) -> tuple[Array, Array]:
+def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tuple[Array, Array]:
     """[Σ_B p d, Σ_B p d + r], which holds U whatever the outcomes outside B are like: two arrays [N].
 
-    True where the set's members are distinct outcomes, each with the probability of its whole sequence, the ending
-    included, under the distribution that U is about. Without a set: [0, 1].
+    All [N, M]. True where the members of B are distinct outcomes, each with the probability of its whole sequence, the
+    ending included, under the distribution that U is about. Without a set: [0, 1].
     """
-    lower = (_unnormalised(found) * found.dissimilarity).sum(axis=1)
-    return lower, lower + found.left
+    lower = np.where(in_set, np.exp(logprob) * dissimilarity, 0.0).sum(axis=1)
+    return lower, lower + 1.0 - covered_mass(logprob, in_set)
 
 
 def certified_pair_interval(logprob: Array, values: Array, in_set: Mask) -> tuple[Array, Array]:
