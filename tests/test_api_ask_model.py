@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,30 @@ def test_weights_are_the_beams_probabilities_over_their_sum(asked: Asked) -> Non
     assert [beam.weight for beam in asked.beams] == pytest.approx([beam.probability / total for beam in asked.beams])
 
 
-def test_both_thresholds_are_shown_for_the_width_asked(asked: Asked) -> None:
-    assert (asked.printed_threshold, asked.corrected_threshold) == (pytest.approx(0.75), pytest.approx(0.8))
-    assert "= 0.800" in str(asked)
-    assert "= 0.750" in str(asked)
+def test_the_interval_is_as_wide_as_what_the_beams_leave_and_the_printed_threshold_is_gone(asked: Asked) -> None:
+    assert asked.high - asked.low == pytest.approx(1 - asked.covered_mass)
+    # the beams' weights are p over their sum: the estimate times the mass is the lower end
+    assert asked.low == pytest.approx(asked.uncertainty() * asked.covered_mass)
+    assert f"{asked.low:.3f} to {asked.high:.3f}, width {1 - asked.covered_mass:.3f}" in str(asked)
+    assert "sqrt" not in str(asked)
+    assert asked.decided is None
+    assert "threshold" not in str(asked)
+
+
+def test_a_threshold_is_decided_where_the_interval_lies_on_one_side_of_it(asked: Asked) -> None:
+    inside = (asked.low + asked.high) / 2
+    for threshold, side in ((inside, "undecided"), (asked.low - 1e-6, "above"), (asked.high + 1e-6, "below")):
+        held = replace(asked, threshold=threshold)
+        assert held.decided == side
+        assert f"threshold {threshold:g}: {side}" in str(held)
+
+
+def test_the_fair_share_is_told_in_one_line(asked: Asked) -> None:
+    total = [sum(beam.probability for beam in asked.beams[:B]) for B in range(4)]
+    assert (asked.fair_share > 0) == any(total[B] > B / 4 for B in range(1, 4))
+    (line,) = (line for line in str(replace(asked, fair_share=0)).splitlines() if line.startswith("fair share"))
+    assert "not met" in line
+    assert "met: 1 of the beams cover 1/4; with 3 draws" in str(replace(asked, fair_share=1))
 
 
 def test_every_uncertainty_is_there_in_its_beam_form(asked: Asked) -> None:
@@ -101,6 +122,8 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
         ({"width": 0}, "width: 0: must be from 1"),
         ({"width": 10**9}, "width: 1000000000: must be from 1"),
         ({"threads": 10**12}, "threads: 1000000000000: must be from 1"),
+        ({"threshold": 1.5}, "threshold: 1.5: must be from 0 to 1"),
+        ({"threshold": math.nan}, "threshold: nan: must be from 0 to 1"),
         ({"epsilon": math.nan}, "epsilon: nan: must be from 0 to 1"),
         ({"shots": [{"question": "Who?"}]}, "shots: example 1: give 'question'"),
         ({"shots": "no-such.jsonl"}, r"shots: no-such\.jsonl: no such file; give JSON Lines .*, or none"),
@@ -155,10 +178,23 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 ) -> None:
     again = beamuq.ask(QUESTION, str(tiny), width=4, max_new_tokens=5, similarity="lexical", device="cpu")
     assert str(again) == str(asked)
-    options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu", "--json"]
+    options = [
+        "--threshold",
+        "0.5",
+        "--width",
+        "4",
+        "--max-new-tokens",
+        "5",
+        "--similarity",
+        "lexical",
+        "--device",
+        "cpu",
+        "--json",
+    ]
     main(["ask", QUESTION, "--model", str(tiny), *options])
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == asked.answer
+    assert told["decided"] == replace(asked, threshold=0.5).decided
     assert told["covered_mass"] == asked.covered_mass
     assert [row["method"] for row in told["uncertainties"]] == list(SHOWN_METHODS)
 

@@ -33,6 +33,7 @@ from beamuq.methods import (
     semantic_entropy_sar,
     spectral,
 )
+from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import DIRECTION, METHODS, Method
 
@@ -83,6 +84,7 @@ def fill(page: str, text: str) -> str:
         "methods-table": methods_table,
         "methods": methods,
         "evidence": evidence_parts,
+        "estimators": estimators,
         "weights": lambda: functions(candidate_weights),
         "theorem": lambda: functions(beam_mass_theorem),
         "config": lambda: keys(machine_config.Machine, "###"),
@@ -101,6 +103,16 @@ def fill(page: str, text: str) -> str:
     if count != text.count("<!-- generated:"):
         raise KeyError(f"{page}: a generated part has no end; write <!-- end --> after it")
     return found
+
+
+def estimators() -> str:
+    """Every estimator of Dissimilarity: its formula, and over which kinds of candidates it is one, unbiased or not."""
+    rows = ["| weighting | estimate | unbiased over | not unbiased over |", "| --- | --- | --- | --- |"]
+    for name, weighting in WEIGHTINGS.items():
+        so, not_so = (", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of) for of in (True, False))
+        rows.append(f"| `{name}` | {_cell(weighting.formula)} | {so} | {not_so} |")
+    rows += ["", f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `above` under `stratified` has draws."]
+    return "\n".join(rows)
 
 
 def command(parser: argparse.ArgumentParser) -> str:

@@ -114,6 +114,12 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
             **SHARED_OPTIONS,
         },
     )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="U",
+        help="of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
-from beamuq.beam_mass_theorem import corrected_threshold, covered_mass, printed_threshold
+from beamuq.beam_mass_theorem import best_set_size, corrected_threshold, covered_mass, left_by_size
 from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import is_blank
@@ -55,8 +55,10 @@ class AskedBeam:
 class Asked:
     """What a model answers and how sure it is. ``print`` shows it; ``uncertainties`` is a frame as ``score`` gives it.
 
-    covered_mass: probability of all beams together; printed_threshold and corrected_threshold: what the paper's theorem
-    asks of it as printed, 1 − 1/(2√M), and as it must be, M/(M + 1).
+    covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
+    it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
+    whatever was not found; threshold: what it is held against. fair_share: how many beams cover their share B/M of the
+    probability, so that they and M − B draws outside them estimate Dissimilarity never worse than M samples; 0: none.
     """
 
     question: str
@@ -68,8 +70,11 @@ class Asked:
     beams: tuple[AskedBeam, ...]
     width: int
     covered_mass: float
-    printed_threshold: float
     corrected_threshold: float
+    low: float
+    high: float
+    fair_share: int
+    threshold: float | None
     uncertainties: pd.DataFrame
 
     def uncertainty(self, method: str = "Dissimilarity") -> float:
@@ -78,6 +83,13 @@ class Asked:
         if len(rows) != 1:
             raise BeamUQError(f"method {method!r}: not scored here; {hint(method, self.uncertainties['method'])}")
         return float(rows["value"].item())
+
+    @property
+    def decided(self) -> str | None:
+        """On which side of the threshold the whole interval lies: ``below``, ``above`` or, across it, ``undecided``."""
+        if self.threshold is None:
+            return None
+        return "below" if self.high < self.threshold else "above" if self.low > self.threshold else "undecided"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -99,7 +111,7 @@ class Asked:
         """Everything as one JSON object."""
         content = {key: value for key, value in asdict(self).items() if key != "uncertainties"}
         scores = self.uncertainties[["method", "variant", "value", "range", "similarity"]]
-        content |= {"uncertainties": scores.to_dict("records"), "warnings": self.warnings}
+        content |= {"decided": self.decided, "uncertainties": scores.to_dict("records"), "warnings": self.warnings}
         return json.dumps(content, ensure_ascii=False)
 
     def __str__(self) -> str:
@@ -111,10 +123,10 @@ class Asked:
             *(f"{beam.probability:.4f}  {beam.weight:.4f}  {beam.text}" for beam in self.beams),
             "",
             f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
-            f"  corrected threshold M/(M+1) = {self.corrected_threshold:.3f}: "
-            f"{self._verdict(self.corrected_threshold)}",
-            f"  printed threshold 1-1/(2*sqrt(M)) = {self.printed_threshold:.3f}: "
-            f"{self._verdict(self.printed_threshold)} (not sufficient for M > 1; shown for comparison)",
+            f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
+            "holds Dissimilarity under the model's whole distribution",
+            *([] if self.threshold is None else [f"  threshold {self.threshold:g}: {self.decided}"]),
+            f"fair share    {self._fair_share()}",
             "",
             "uncertainty (higher = more uncertain; similarity: " + str(self.uncertainties["similarity"].iloc[0]) + ")",
         ]
@@ -124,8 +136,11 @@ class Asked:
         lines += [f"warning: {told}" for told in self.warnings]
         return "\n".join(lines)
 
-    def _verdict(self, threshold: float) -> str:
-        return "above" if self.covered_mass > threshold else "not above"
+    def _fair_share(self) -> str:
+        M, B = self.width, self.fair_share
+        if not B:
+            return f"not met: no B of the beams cover B/{M} of the probability, 1 <= B < {M}"
+        return f"met: {B} of the beams cover {B}/{M}; with {M - B} draws outside them, never worse than {M} samples"
 
 
 def ask(
@@ -140,6 +155,7 @@ def ask(
     similarity: str | Similarity = "auto",
     epsilon: float = 0.0,
     alpha: float = 0.9,
+    threshold: float | None = None,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
@@ -164,6 +180,8 @@ def ask(
         A file as in ``workflow/prompts``; None: that of adapter ``jsonl`` in this style.
     width, max_new_tokens
         M of the beam search; an answer that has not ended after so many tokens is cut.
+    threshold
+        Of Dissimilarity, from 0 to 1: decided where the certified interval lies on one side of it; None: not asked.
     similarity, epsilon, alpha, device, dtype, threads
         As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
 
@@ -184,6 +202,8 @@ def ask(
         if not 1 <= value <= MOST:
             raise BeamUQError(f"{name}: {value}: must be from 1 to {MOST:,}")
     check_settings(epsilon=epsilon, alpha=alpha)
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise BeamUQError(f"threshold: {threshold}: must be from 0 to 1")
     folder = model_folder(model)
     from beamuq import decoding
     from beamuq.models import devices, prompt_tokens
@@ -223,6 +243,7 @@ def ask(
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
     }
     scores = score([row], similarity=scorer, methods=SHOWN_METHODS, epsilon=epsilon, alpha=alpha)
+    interval = scores[(scores["method"] == "Dissimilarity") & (scores["variant"] == "beamsearch")]
     return Asked(
         question=question,
         model=model,
@@ -236,8 +257,11 @@ def ask(
         ),
         width=width,
         covered_mass=float(covered_mass(logprob, mask)[0]),
-        printed_threshold=printed_threshold(width),
         corrected_threshold=corrected_threshold(width),
+        low=float(interval["low"].item()),
+        high=float(interval["high"].item()),
+        fair_share=int(best_set_size(left_by_size(logprob, mask), width)[0]),
+        threshold=threshold,
         uncertainties=scores[scores["variant"] != "multinomial"].reset_index(drop=True),
     )
 

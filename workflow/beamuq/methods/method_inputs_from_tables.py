@@ -18,7 +18,7 @@ from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.p_true_ccp_sar_inputs import JudgementColumns
 from beamuq.methods.rouge import rouge_matrix
-from beamuq.strategy_names import DRAWN, kind_of, parse, searches
+from beamuq.strategy_names import draws, kind_of, parse, searches
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 
@@ -202,7 +202,7 @@ class CellTables:
             return candidate_weights.importance(logprob, policy_logprob, mask)
         if kind == "sample":
             return candidate_weights.temperature(logprob, mask, parameters["T"])
-        if kind in DRAWN:
+        if draws(strategy):
             return candidate_weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
         return candidate_weights.restricted_mass(logprob, mask, epsilon)
 
