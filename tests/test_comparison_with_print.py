@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,13 @@ def test_every_status_names_the_decisions_behind_it(replication: Comparison) -> 
     page = comparison_page.markdown(replication)
     assert "decisions of ours beside what print states" in page
     assert all(decision.about in page.replace("\\", "") for decision in RULES.decided.decisions)
+
+
+def test_the_nearest_arm_stands_beside_the_status(replication: Comparison) -> None:
+    told = replace(replication, cells=replication.cells.assign(nearest_arm="the main recipe: 0.500"))
+    for page in (comparison_page.markdown(told), comparison_page.html(told, "<svg></svg>")):
+        assert re.search(r"status( \| |</th><th>)nearest arm", page)
+    assert "nearest arm" not in comparison_page.markdown(replication)
 
 
 def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:

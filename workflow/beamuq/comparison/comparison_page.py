@@ -89,7 +89,9 @@ def html(found: Comparison, forest: str) -> str:
     if len(found.held):
         sections.append(PageSection("Every printed number"))
         for table, part in found.cells.groupby("table", sort=False):
-            shown, told = _shown_cells(part.drop(columns="table"), found.rules), f"{table}: {_told(part)}"
+            same = [name for name in ("model", "dataset", "metric") if part[name].nunique() == 1]
+            shown = _shown_cells(part.drop(columns=["table", *same]), found.rules)
+            told = f"{table}: {_told(part)}" + (f" ({', '.join(part[same].iloc[0])})" if same else "")
             sections.append(_section("", [], shown, folded=True, summary=told))
     return sections_page(_title(found), _opening(found), [*sections, provenance])
 
@@ -342,13 +344,15 @@ def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
         parts = (name.partition(" (") for name in names.split("; ") if name)
         return ", ".join(numbers[decision] + blank + departure for decision, blank, departure in parts)
 
-    interval = _intervals(part)
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
-    before = [name for name in number_statuses.COLUMNS[:7] if name in part and (part[name] != "").any()]
-    shown = part[[*before, "printed", "value"]].assign(interval=interval)
-    behind = part[["n", "difference", "z", "detectable"]].assign(status=status, errata=part["errata"])
+    form = (part["method"] + " " + part["variant"] + " " + part["setting"]).str.split().str.join(" ")
+    named = part.assign(method=form)
+    before = [name for name in ("table", "model", "dataset", "metric", "method") if name in named and any(named[name])]
+    shown = named[[*before, "printed", "value"]].assign(interval=_intervals(part))
+    shown = shown.assign(difference=part["difference"], z=part["z"], status=status)
     if (part["nearest_arm"] != "").any():
-        behind = behind.assign(**{"nearest arm": part["nearest_arm"]})
+        shown = shown.assign(**{"nearest arm": part["nearest_arm"]})
+    behind = part[["n", "detectable", "errata"]]
     resting = {"ours": part["our_decisions"].map(numbered), "release": part["release_decisions"].map(numbered)}
     return pd.concat([shown, behind.assign(**resting)], axis=1)
 
