@@ -96,7 +96,11 @@ CONTENT: dict[str, Any] = {
             "proxy_for": "the RoBERTa-large STS cross-encoder",
         },
     },
-    "quality": {"metric": "answer_f1", "title": "max(token F1, containment)", "proxy_for": "AlignScore"},
+    "quality": [
+        {"metric": "answer_f1", "title": "max(token F1, containment)", "proxy_for": "AlignScore"},
+        {"metric": "exact_match", "title": "exact match"},
+        {"metric": "gold_label", "title": "gold option", "datasets": ["commonsenseqa", "arc-challenge"]},
+    ],
     "main": {"scorer": "cosine"},
     "scoring": {
         "main": {"methods": list(METHODS)},
@@ -238,14 +242,16 @@ class Results:
         return [
             {
                 "answer_source": answer_source,
-                "quality": "answer_f1",
+                "quality": quality.metric,
                 "subset": "all",
                 "metric": metric,
                 "method": method,
                 "variant": variant,
                 "setting": setting,
-                "value": _value(need, answer_source, metric, method, variant, setting),
+                "value": _value(need, *further, answer_source, metric, method, variant, setting),
             }
+            for quality in self.study.qualities(need.dataset)[: None if need.recipe == "main" else 1]
+            for further in [[] if quality is self.study.main_quality else [quality.metric]]
             for answer_source, method, variant, setting in self._keys(need)
             for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
         ]

@@ -47,6 +47,7 @@ def micro_study(models: Path) -> dict[str, Any]:
         "scorers": {"nli": {"kind": "nli", "title": "tiny NLI", "source": f"folder:{models / 'nli'}"}},
         "main": {"recipe": "main", "scorer": "nli", "beam": "beam M=5", "num_candidates": 5},
         "scoring": {"main": {"methods": ["Prob", "Dissimilarity", "CocoaMSP"]}},
+        "quality": study["quality"][:2],  # the gold option asks for options
         "answer_source": ["greedy"],
         "batch_questions": 1,
         "evaluation": {"resamples": 100},

@@ -52,7 +52,7 @@ def test_the_rest_is_scaled_by_questions_within_model_and_recipe(plan: Plan) -> 
     assert rows["candidates"].seconds == pytest.approx(expected)
     assert rows["candidates"].unknown == tuple({f"{a.model}/{a.recipe}": 0 for a in left if a not in known})
     assert rows["quality"].seconds == 0
-    assert rows["quality"].unknown == ("answer_f1",)
+    assert rows["quality"].unknown == ("answer_f1", "exact_match", "gold_label")
     assert estimate.measured_on(plan) == "cuda"
 
 

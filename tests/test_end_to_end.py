@@ -36,6 +36,7 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
     study["scorers"] = {"nli": nli, "lexical": study["scorers"]["lexical"]}
     study["main"] = {"recipe": "main", "scorer": "nli", "relevance": "lexical"}
     del study["recipes"]["widths"], study["scoring"]["widths"]
+    study["quality"] = study["quality"][:2]
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
     everything = {"models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}

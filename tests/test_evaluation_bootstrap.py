@@ -156,6 +156,20 @@ def test_the_step_measures_every_score_with_replicates_of_the_same_resamples(tmp
     assert all(row["n"] == N and row["subset"] == "all" and row["quality"] == "answer_f1" for row in measured)
 
 
+def test_a_further_quality_is_measured_on_the_same_resamples(tmp_path: Path) -> None:
+    inputs = files(tmp_path)
+    exact = parquet_tables.read(inputs["quality"], "quality").table
+    exact = exact.set_column(2, "value", pa.array((exact["value"].to_numpy() > 0.3).astype(float)))
+    cell = {"model": "m", "dataset": "d", "recipe": "main", "metric": "exact_match"}
+    parquet_tables.write(tmp_path / "exact", "quality", exact, cell=cell)
+    alone = run(tmp_path, inputs)
+    other = run(tmp_path, inputs | {"quality": tmp_path / "exact"}, quality="exact_match", threshold=0.9)
+    further = {"further_qualities": [tmp_path / "exact"]}
+    found = run(tmp_path, inputs | further, further_qualities={"exact_match": 0.9})  # type: ignore[arg-type]
+    assert found == tuple(one + two for one, two in zip(alone, other, strict=True))
+    assert {row["quality"] for row in found[0]} == {"answer_f1", "exact_match"}
+
+
 def test_prr_to_a_further_rejection_is_a_row_of_its_own(tmp_path: Path) -> None:
     inputs = files(tmp_path)
     one, _ = run(tmp_path, inputs, metrics=["PRR"], max_rejection=[1.0])

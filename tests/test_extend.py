@@ -217,7 +217,11 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("quality", {"metric": "no_such:thing", "title": "t"}, "quality.metric: 'no_such:thing': no module 'no_such'"),
+        (
+            "quality",
+            {"metric": "no_such:thing", "title": "t"},
+            r"quality\[0\].metric: 'no_such:thing': no module 'no_such'",
+        ),
         (
             "quality",
             {"metric": "my_qality:starts_alike", "title": "t"},
@@ -226,7 +230,7 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
         (
             "quality",
             {"metric": "my_quality:start_alike", "title": "t"},
-            r"quality\.metric: .*my_quality\.py has no 'start_alike'; did you mean 'starts_alike'",
+            r"quality\[0\]\.metric: .*my_quality\.py has no 'start_alike'; did you mean 'starts_alike'",
         ),
         (
             "recipes",

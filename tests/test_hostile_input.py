@@ -368,7 +368,7 @@ def test_no_split_climbs_out_of_the_datasets_folder(key: str, tmp_path: Path) ->
 def test_remote_code_cannot_be_asked_for(tmp_path: Path) -> None:
     trust = {"trust_remote_code": True}
     refused(tmp_path, **trust)
-    refused(tmp_path, quality=DEMO["quality"] | trust)
+    refused(tmp_path, quality=[DEMO["quality"][0] | trust])
     for where in ("models", "scorers"):
         key, entry = next(iter(DEMO[where].items()))
         refused(tmp_path, **{where: DEMO[where] | {key: entry | trust}})

@@ -114,6 +114,14 @@ def test_a_scorer_tells_what_it_is_a_proxy_for(study: Study) -> None:
     assert found["source"].tolist() == ["packaged:all-minilm-l6-v2", "no model"]
 
 
+def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
+    told = {"options_named": {"greedy": {"answers": 8, "none": 2, "several": 1}}}
+    made = [Footer(Path(), "quality", CELL | {"metric": "gold_label"}, told), SOME]
+    (row,) = tables.options_named(study, made).to_dict("records")
+    assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
+    assert tables.options_named(study, [SOME]).empty
+
+
 def test_the_wave_is_that_of_the_tables(study: Study) -> None:
     found = tables.settings(study.model_copy(update={"batch_questions": 1}), [SOME]).set_index("setting")["value"]
     assert found["questions decoded together"] == "12"

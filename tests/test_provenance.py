@@ -60,7 +60,8 @@ def score(files: dict[str, Path], seed: int) -> None:
 
 
 def evaluate(files: dict[str, Path], seed: int, **settings: Any) -> None:
-    read = {name: files[name] for name in ("questions", "scores", "quality", "evaluation", "replicates")}
+    names = ("questions", "scores", "quality", "further_qualities", "evaluation", "replicates")
+    read = {name: files[name] for name in names if name in files}
     run_job("evaluation", read | {"settings": MEASURED | {"seed": seed} | settings})
 
 
@@ -109,6 +110,21 @@ def test_scores_and_quality_of_other_candidates_name_each_other(own: dict[str, P
     tables = [parquet_tables.read_footer(own[kind]) for kind in ("scores", "quality")]
     with pytest.raises(BeamUQError, match=rf"{own['quality']}: was made with another candidates file than .*/scores/"):
         check_one_run(tables)
+
+
+def test_a_further_quality_of_another_run_is_not_read_with_the_evaluation(own: dict[str, Path], runs: Any) -> None:
+    place = {"metric": "exact_match"}
+    further = own["quality"].parents[4] / Artifact("quality", **CELL, **place).path
+    for source in (own, runs[1]):
+        table = parquet_tables.read(source["quality"], "quality")
+        made = table.provenance | {"settings": place}
+        parquet_tables.write(further, "quality", table.table, cell=CELL | place, provenance=made)
+        if source is own:
+            own["further_qualities"] = [further]  # type: ignore[assignment]
+            evaluate(own, 1, further_qualities={"exact_match": 0.5})
+            check_one_run(map(parquet_tables.read_footer, (own["evaluation"], further)))
+    with pytest.raises(BeamUQError, match=r"evaluation.*: was made with another quality exact_match file than "):
+        check_one_run(map(parquet_tables.read_footer, (further, own["evaluation"])))
 
 
 def test_a_file_of_another_quality_is_not_evaluated(own: dict[str, Path]) -> None:

@@ -17,7 +17,7 @@ import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.scorers.alignscore import AlignScore, chunks, sentences
-from beamuq.scorers.quality_metrics import answer_f1, exact_match, quality_values
+from beamuq.scorers.quality_metrics import Learned, answer_f1, exact_match, quality_values
 from beamuq.text_normalization import normalize_triviaqa
 from run_job import run_job
 
@@ -108,8 +108,6 @@ def test_alignscore_is_the_mean_over_claims_of_the_best_chunk(
 
 
 def test_alignscore_takes_the_best_reference(checkpoint: tuple[Path, Path]) -> None:
-    from beamuq.scorers.quality_metrics import Learned
-
     learned = Learned(*checkpoint, torch.float32, torch.device("cpu"))
     each = [quality_values("alignscore", ["Paris!"], [[claim]], "triviaqa", learned)[0] for claim in ("yes", "no")]
     best = quality_values("alignscore", ["paris", "Paris!"], [["no"], ["yes", "The no"]], "triviaqa", learned)
@@ -177,9 +175,10 @@ def test_two_checkpoints_in_a_folder_are_one_too_many(checkpoint: tuple[Path, Pa
     ("metric", "references", "normalizer", "told"),
     [
         ("answer_f1", [[]], "squad", "answer 0 has no reference"),
-        ("bleu", [["x"]], "squad", "'bleu'; known: answer_f1, exact_match, alignscore"),
+        ("bleu", [["x"]], "squad", "'bleu'; known: answer_f1, exact_match, alignscore, gold_label"),
         ("answer_f1", [["x"]], "none", "'none'; known: squad, triviaqa, coqa"),
         ("alignscore", [["x"]], "squad", "needs --model"),
+        ("gold_label", [["x"]], "squad", "a question has no options; list multiple-choice sets"),
     ],
 )
 def test_quality_that_cannot_be_measured_is_refused(
@@ -189,10 +188,16 @@ def test_quality_that_cannot_be_measured_is_refused(
         quality_values(metric, ["Paris"], references, normalizer)
 
 
-def write_inputs(folder: Path) -> tuple[Path, Path]:
+@pytest.mark.parametrize(("answer", "value"), [("(B)", 1.0), ("a chair", 1.0), ("A", 0.0), ("A or B", 0.0), ("", 0.0)])
+def test_gold_label_asks_that_the_one_option_named_is_the_gold_one(answer: str, value: float) -> None:
+    options = Learned(options=[["desk", "a chair"]])
+    assert quality_values("gold_label", [answer], [["a chair"]], "squad", options).tolist() == [value]
+
+
+def write_inputs(folder: Path, options: Sequence[str] = ()) -> tuple[Path, Path]:
     """Questions and candidates of two questions."""
     asked = [("q1", ["Paris", "City of Light"]), ("q2", ["six", "6"])]
-    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": [], "group": "g"}
+    empty: dict[str, Any] = {"question": "?", "context": [], "history": [], "options": list(options), "group": "g"}
     rows = [empty | {"id": key, "references": references} for key, references in asked]
     parquet_tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
     texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
@@ -213,8 +218,10 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def run_step(folder: Path, settings: dict[str, Any], **models: Path) -> parquet_tables.Loaded:
-    questions, candidates = write_inputs(folder)
+def run_step(
+    folder: Path, settings: dict[str, Any], options: Sequence[str] = (), **models: Path
+) -> parquet_tables.Loaded:
+    questions, candidates = write_inputs(folder, options)
     job = {"questions": questions, "candidates": candidates, "quality": folder / "quality.parquet"} | models
     run_job("quality", job | {"settings": SETTINGS | settings, "device": "cpu", "dtype": "auto"})
     return parquet_tables.read(folder / "quality.parquet", "quality")
@@ -226,6 +233,15 @@ def test_the_step_scores_both_produced_answers(tmp_path: Path) -> None:
     expected = {("q1", "greedy"): 0.0, ("q2", "greedy"): 1.0, ("q1", "top_beam"): 1.0, ("q2", "top_beam"): 0.0}
     assert values == expected
     assert loaded.cell == {"model": "m", "dataset": "d", "metric": "answer_f1"}
+
+
+def test_the_step_counts_answers_that_name_no_option_or_several(tmp_path: Path) -> None:
+    loaded = run_step(tmp_path, {"metric": "gold_label"}, ["Paris", "Rome", "6"])  # greedy: Rome, 6; beam: Paris, none
+    assert loaded.table.column("value").to_pylist() == [0.0, 1.0, 1.0, 0.0]
+    assert loaded.provenance["options_named"] == {
+        "greedy": {"answers": 2, "none": 0, "several": 0},
+        "top_beam": {"answers": 2, "none": 1, "several": 0},
+    }
 
 
 def test_the_step_scores_with_alignscore(checkpoint: tuple[Path, Path], tmp_path: Path) -> None:

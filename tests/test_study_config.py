@@ -63,7 +63,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("grid.0.datasets.triviaqa", DROP, ["exhibits[", "grid"]),
     ("main.relevance", DROP, ["main.relevance", "SAR"]),
     ("main.beam", "beam M=1O", ["main.beam", "did you mean 'beam M=10'"]),
-    ("exhibits.+", "qa_mean_pr", ["exhibits[28]", "qa_mean_pr", "qa_mean_prr"]),
+    ("exhibits.+", "qa_mean_pr", [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"]),
     ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
     ("scoring.main.estimators", ["unnormalised beams"], ["main.estimators[0]", "'beams'", "mean 'beam'"]),
     ("scoring.main.estimators", ["unormalised beam"], ["main.estimators[0]", "did you mean 'unnormalised'"]),
@@ -72,7 +72,12 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("scoring.strategies.estimators", ["stratified"], ["strategies.estimators[0]", "stratified ''", "hybrid"]),
     ("datasets.coqa.adapter", "coca", ["coqa.adapter", "mean 'coqa'"]),
     ("scorers.embedding.kind", "embeding", ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"]),
-    ("quality.metric", "f1", ["quality.metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
+    ("quality.0.metric", "f1", ["quality[0].metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
+    ("quality.+", {"metric": "exact_match", "title": "again"}, ["quality: ", '"exact_match" stands twice; drop one']),
+    ("quality.0.datasets", ["coqa"], ["quality: ", "the first is that of every exhibit", "remove the key"]),
+    ("quality.1.datasets", ["cqa"], ["quality[1].datasets", "'cqa'", "did you mean 'coqa'"]),
+    ("quality.2.datasets", DROP, ['quality[2].metric: "gold_label"', "triviaqa have no options", "[2].datasets"]),
+    ("quality", [], ["quality: "]),
     ("models.UP", DEMO["models"]["smollm2-135m-chat"], ["UP"]),
     (f"{CHAT}.label", "smollm2", ["label", "change one"]),
     (f"{CHAT}.source", "packaged:smollm3-135m-instruct", ["did you mean 'packaged:smollm2-135m-instruct'"]),
@@ -120,7 +125,8 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("recipes.main.own", [], ["recipes.main.own: ", "now called 'custom'"]),
     ("scorers.embedding.same_meaning", 0.8, ["same_meaning: 0.8: ", "now called 'equivalence_threshold'"]),
     ("scorers.embedding.stand_in_for", "x", ["scorers.embedding.stand_in_for: ", "now called 'proxy_for'"]),
-    ("quality.stand_in_for", "x", ["quality.stand_in_for: ", "now called 'proxy_for'"]),
+    ("quality.1.stand_in_for", "x", ["quality[1].stand_in_for: ", "now called 'proxy_for'"]),
+    ("quality", DEMO["quality"][1] | {"stand_in_for": "x"}, ["quality[0].stand_in_for: ", "now called 'proxy_for'"]),
     ("main.size", 10, ["main.size: 10: ", "now called 'num_candidates'"]),
 ]
 
@@ -271,10 +277,10 @@ def test_a_folder_at_home_is_found_there(tmp_path: Path, monkeypatch: pytest.Mon
     }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
     study = load_study(tmp_path / "mine.yaml")
-    named = study.models["smollm2-135m-chat"], study.datasets["coqa"], study.scorers["embedding"], study.quality
+    named = study.models["smollm2-135m-chat"], study.datasets["coqa"], study.scorers["embedding"], *study.quality
     ends = ("model", "data", "scorer", "a")
     assert [each.source for each in named] == [f"folder:/home/someone/{end}" for end in ends]
-    assert study.quality.backbone == "folder:/home/someone/b"
+    assert study.main_quality.backbone == "folder:/home/someone/b"
 
 
 def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,10 +187,10 @@ def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> lis
     """The keys allowed where an unknown one stands, by the model's JSON schema."""
     node = schema
     for part in location[:-1]:
-        node = _resolved(schema, node)
-        if isinstance(part, int):
-            node = node.get("items", {})
+        if isinstance(part, int):  # of a list, or of one of its items alone
+            node = next((each["items"] for each in (node, *node.get("anyOf", [])) if "items" in each), {})
         else:
+            node = _resolved(schema, node)
             of_any_name = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
             node = node.get("properties", {}).get(part) or next(filter(None, of_any_name), {})
     return list(_resolved(schema, node).get("properties", {}))

@@ -174,14 +174,15 @@ def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
     if "seed" in made.get("settings", {}):
         yield ("seed",), "seed", made["settings"]["seed"]
     for name, digest in made.get("inputs", {}).items():
-        if name in NAMED_BY or name == "cross_similarity":
-            yield _key(name, table), f"{name} file", digest
+        kind, _, metric = name.partition(" ")  # "quality exact_match": a further one
+        if kind in NAMED_BY or kind == "cross_similarity":
+            yield _key(kind, table, metric), f"{name} file", digest
     for name, file in made.get("files", {}).items():
         yield (name, table.cell.get("dataset")), f"{name} file", file["sha256"]
 
 
-def _key(kind: str, table: Footer) -> tuple[Any, ...]:
+def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
     """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made from."""
     settings = table.provenance.get("settings", {})
-    known = {"metric": settings.get("quality"), "style": settings.get("style")} | table.cell
+    known = {"metric": metric or settings.get("quality"), "style": settings.get("style")} | table.cell
     return (kind, *(known.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))

@@ -41,7 +41,7 @@ DEMO_DATA = ROOT / "workflow" / "demo"
 PROMPTS = ROOT / "workflow" / "prompts"
 
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
-METRICS = ("alignscore", "answer_f1", "exact_match")
+METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
 
 
 class Model(StrictModel):
@@ -341,6 +341,12 @@ class Quality(StrictModel):
     backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$"), FROM_HOME] = None
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
     proxy_for: str | None = None
+    datasets: Annotated[
+        Distinct[str] | None,
+        Field(
+            min_length=1, description="where it is measured, such as gold_label where there are options; default all"
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _complete(self) -> Quality:
@@ -421,12 +427,30 @@ class Study(StrictModel):
     recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
     grid: Annotated[list[GridEntry], Field(min_length=1)]
     scorers: Annotated[dict[Name, Scorer], Field(min_length=1)]
-    quality: Quality
+    quality: Annotated[
+        list[Quality],
+        one_or_more(Quality),
+        Field(
+            min_length=1,
+            description="one, or a list: the first is that of every exhibit, each further one is evaluated beside it",
+        ),
+    ]
     main: Main
     scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
     answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
     evaluation: Evaluation = Evaluation()
     exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
+
+    @field_validator("quality")
+    @classmethod
+    def _the_first_quality_is_measured_everywhere(cls, qualities: list[Quality]) -> list[Quality]:
+        each_once([quality.metric for quality in qualities])
+        if qualities[0].datasets:
+            raise ValueError(
+                "the first is that of every exhibit, and its key datasets leaves some out; remove the key, or put a "
+                "quality of all datasets first"
+            )
+        return qualities
 
     @field_validator("models")
     @classmethod
@@ -453,6 +477,21 @@ class Study(StrictModel):
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
         return self
+
+    @model_validator(mode="after")
+    def _qualities_name_datasets(self) -> Study:
+        for position, quality in enumerate(self.quality):
+            known(f"quality[{position}].datasets", quality.datasets or (), self.datasets)
+        return self
+
+    @property
+    def main_quality(self) -> Quality:
+        """The first: that of exhibits and of the comparison with print."""
+        return self.quality[0]
+
+    def qualities(self, dataset: str) -> list[Quality]:
+        """Those that are measured on a dataset, the main one first."""
+        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
 
     @model_validator(mode="after")
     def _main_names_exist(self) -> Study:

@@ -24,7 +24,7 @@ def needed_files(study: Study) -> list[Artifact]:
                         Artifact(kind, dataset, model, entry.recipe, scorer) for kind in ("evaluation", "replicates")
                     ]
                 if entry.recipe == study.main.recipe or study.recipes[entry.recipe].shipped:
-                    found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.quality.metric))
+                    found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.main_quality.metric))
                     found.append(Artifact("questions", dataset))
     measures = [claim.decided_by for claim in read_claims() if claim.decided_by]
     paper = load_study(PAPER_STUDY)

@@ -64,7 +64,7 @@ class MeasuredResults:
         """What the models behind evaluations or qualities ran in; empty where the candidates are not beside them."""
         found: set[str] = set()
         for of in measured:
-            cell, metric = (of.dataset, of.model, of.recipe), self.study.quality.metric
+            cell, metric = (of.dataset, of.model, of.recipe), self.study.main_quality.metric
             candidates = self._made(Artifact("candidates", *cell))
             if candidates is None:
                 return frozenset()
@@ -115,7 +115,7 @@ class MeasuredResults:
         study, frame, asked = self.study, self.inputs.frame(quality), self.inputs.frame(questions)
         if answer_source not in set(frame["answer_source"]):
             return None
-        of = intervals.accuracy(frame, asked, study.quality.threshold, study.evaluation.confidence, answer_source)
+        of = intervals.accuracy(frame, asked, study.main_quality.threshold, study.evaluation.confidence, answer_source)
         replicates = self._resampled(quality.dataset, frame, asked, answer_source) if resampled else None
         return Measured(of.value, of.low, of.high, of.std, of.n, replicates=replicates)
 
@@ -125,7 +125,7 @@ class MeasuredResults:
         groups = list(asked.set_index("id")["group"].loc[answers.index])
         name = bootstrap.draws_name(dataset, zip(answers.index, groups, strict=True))
         drawn = bootstrap.resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
-        right = (answers > self.study.quality.threshold).to_numpy(dtype=np.float64)
+        right = (answers > self.study.main_quality.threshold).to_numpy(dtype=np.float64)
         shares: Floats = right @ drawn / drawn.sum(axis=0)
         return shares
 

@@ -45,7 +45,7 @@ class Measurement:
 
 # which measurements a path affects, by the path's beginning, first match; without a match all of them
 _AFFECTED: tuple[tuple[str, Callable[[Measurement], bool]], ...] = (
-    ("quality.threshold", lambda of: of.part == "accuracy" or (of.part == "scores" and of.metric != "PRR")),
+    ("quality.*.threshold", lambda of: of.part == "accuracy" or (of.part == "scores" and of.metric != "PRR")),
     ("quality.", lambda of: of.part != "candidates"),
     ("evaluation.max_rejection", lambda of: of.part == "scores" and of.metric == "PRR"),
     ("main.alpha", lambda of: of.part == "scores" and of.method in ("", *SPECTRAL)),
@@ -147,7 +147,7 @@ def _differs(study: Study, paper: Study, path: str, ours: dict[str, str], theirs
         same = found is _ABSENT or (found >= expected if path == AT_LEAST else found == expected)
     if same:
         return ""
-    where = path.replace("*", ours.get(path.split(".")[0], "*"))
+    where = path.replace("quality.*", "quality").replace("*", ours.get(path.split(".")[0], "*"))
     return f"{where} is {'absent' if found is _ABSENT else found}, the paper's is {expected}"
 
 
@@ -157,10 +157,15 @@ def _without_options(strategy: str) -> tuple[str, float | bool | None]:
 
 
 def _at(node: Any, path: str, keys: dict[str, str]) -> Any:
-    """What stands at a path; a recipe may lack the strategy that a path is about."""
+    """What stands at a path, of a list in its first item; a recipe may lack the strategy that a path is about."""
     first = path.split(".")[0]
     for name in path.split("."):
-        node = node.get(keys[first]) if name == "*" else getattr(node, name)
+        if isinstance(node, list):
+            node = node[0]
+        elif name == "*":
+            node = node.get(keys[first])
+        else:
+            node = getattr(node, name)
         if node is None and name != path.split(".")[-1]:
             return _ABSENT
     return node

@@ -115,7 +115,7 @@ def measured_place(study: Study, key: RowKey, rules: ComparisonRules) -> Measure
         if entry is None or (table.scorer and not scorer):
             return f"the grid has no {key.model}/{dataset} for {key.table}"
         if table.part == "accuracy":
-            names.append(Artifact("quality", dataset, key.model, entry.recipe, metric=study.quality.metric))
+            names.append(Artifact("quality", dataset, key.model, entry.recipe, metric=study.main_quality.metric))
         else:
             names.append(Artifact("evaluation", dataset, key.model, entry.recipe, scorer))
     setting = stored_setting(study, key.setting)

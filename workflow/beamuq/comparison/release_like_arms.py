@@ -90,7 +90,7 @@ def _pairs(
     if main is None or arm is None or main.questions != arm.questions:
         return
     if (answer, produced) != ("greedy", "greedy"):  # the same answers
-        files = (Artifact("quality", dataset, model, r, metric=study.quality.metric) for r in recipes)
+        files = (Artifact("quality", dataset, model, r, metric=study.main_quality.metric) for r in recipes)
         right = [results.accuracy(f, by, resampled=True) for f, by in zip(files, (answer, produced), strict=True)]
         if right[0] and right[1]:
             yield (ACCURACY, ""), (right[0], right[1])

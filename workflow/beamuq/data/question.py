@@ -58,11 +58,13 @@ class Adapter:
     ``columns`` are those of the hub's schema that are read; further ones are ignored. ``read`` makes the questions of
     one row, given ``<split>-<row>`` (0-based) for datasets without ids of their own; it raises a BeamUQError without
     the place, which :func:`questions_of` puts before it. ``repeats``: the hub repeats rows, the first of an id stands.
+    ``options``: its questions are multiple choice.
     """
 
     columns: pa.Schema
     read: Callable[[Row, str], Iterable[Question]]
     repeats: bool = False
+    options: bool = False
 
 
 def question(

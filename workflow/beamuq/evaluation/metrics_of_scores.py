@@ -19,6 +19,7 @@ Row = dict[str, Any]
 class EvaluationSettings(BaseModel):
     """What is measured. ``quality``: the metric's name, as rows carry it; correct is strictly above ``threshold``.
 
+    ``further_qualities``: the threshold of each further quality of the same answers, by its metric's name.
     ``max_rejection``: PRR is to the first; to a further one, such as 1, it is a row of its own, ``PRR@1``.
     """
 
@@ -30,6 +31,7 @@ class EvaluationSettings(BaseModel):
     resamples: Annotated[int, Field(ge=2)] = 2000
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     threshold: float = 0.5
+    further_qualities: dict[str, float] = {}
     seed: int = 0
     format: int = 0
 

@@ -32,7 +32,7 @@ class AccuracyTable(TableExhibit):
             printed = []
             for dataset in datasets:
                 quality, questions = map(inputs.frame, _files(study, model, dataset))
-                of = accuracy(quality, questions, study.quality.threshold, study.evaluation.confidence)
+                of = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
                 place = {"model": model, "dataset": dataset, "metric": "accuracy"}
                 values.append(place | {"value": of.value, "low": of.low, "high": of.high, "n": of.n})
                 sizes[dataset].append(of.n)
@@ -40,7 +40,7 @@ class AccuracyTable(TableExhibit):
                 printed.append(TableCell(number_format.percent(of.value), spread=interval))
             body.append(TableRow((study.models[model].title,), tuple(printed)))
         stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
-        title = f"Accuracy of the greedy answer: {study.quality.title} > {study.quality.threshold:g}"
+        title = f"Accuracy of the greedy answer: {study.main_quality.title} > {study.main_quality.threshold:g}"
         caption = captions.caption(
             study,
             [
@@ -59,5 +59,5 @@ class AccuracyTable(TableExhibit):
 
 def _files(study: Study, model: str, dataset: str) -> tuple[Artifact, Artifact]:
     """Quality of a cell, and its questions."""
-    quality = Artifact("quality", dataset, model, study.main.recipe, metric=study.quality.metric)
+    quality = Artifact("quality", dataset, model, study.main.recipe, metric=study.main_quality.metric)
     return quality, Artifact("questions", dataset)

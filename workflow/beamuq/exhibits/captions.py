@@ -59,8 +59,8 @@ def proxies(study: Study, scorers: Sequence[str] = (), *, quality: bool = False)
         scorer = study.scorers[name]
         if scorer.proxy_for:
             found.append(f"similarity: {scorer.title}, proxy for {scorer.proxy_for}")
-    if quality and study.quality.proxy_for:
-        found.append(f"quality: {study.quality.title}, proxy for {study.quality.proxy_for}")
+    if quality and study.main_quality.proxy_for:
+        found.append(f"quality: {study.main_quality.title}, proxy for {study.main_quality.proxy_for}")
     return found
 
 

@@ -101,7 +101,7 @@ def score_artifacts(study: Study, model: str, dataset: str, recipe: str = "") ->
     recipe = recipe or study.main.recipe
     return [
         Artifact("scores", dataset, model, recipe, study.main.scorer),
-        Artifact("quality", dataset, model, recipe, metric=study.quality.metric),
+        Artifact("quality", dataset, model, recipe, metric=study.main_quality.metric),
         Artifact("questions", dataset),
     ]
 

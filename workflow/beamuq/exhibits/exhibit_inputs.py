@@ -65,16 +65,18 @@ def read_artifact(path: Path, artifact: Artifact) -> Loaded:
 
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     """What the footer of a study's table may name of it, by the names there."""
-    main, quality = study.main, study.quality
+    main, quality = study.main, study.main_quality
     said: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
         "seed": study.seed,
         "quality": quality.metric,
-        "metric": quality.metric,
         "threshold": quality.threshold,
+        "further_qualities": {further.metric: further.threshold for further in study.quality},
         "alpha": main.alpha,
         "epsilon": main.epsilon,
         "num_candidates": main.num_candidates,
     }
+    if table.kind == "quality":
+        said["metric"] = table.cell["metric"]
     if table.kind == "similarity":
         said["kind"] = study.scorers[table.cell["scorer"]].kind
     if table.kind == "candidates":

@@ -46,6 +46,7 @@ _LATEX = {
     "λ": r"$\lambda$",
     "σ": r"$\sigma$",
     "Σ": r"$\Sigma$",
+    "τ": r"$\tau$",
 }
 # What pdflatex prints with T1 fonts and nothing more.
 _T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž").union(map(chr, range(0xC0, 0x100)))

@@ -18,6 +18,7 @@ from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
+from beamuq.exhibits.quality_agreement import QualityAgreement
 from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
 from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
 from beamuq.exhibits.worked_examples import WorkedExamples
@@ -53,6 +54,7 @@ EXHIBITS: tuple[Exhibit, ...] = (
         ),
     ),
     MethodTable("abl_crossencoder", model=GEMMA, methods=captions.CONSISTENCY, cross_encoder=True),
+    QualityAgreement("quality_agreement", beyond_paper=True),
     # One setting varied
     AblationTable(
         "abl_sampling",

@@ -145,7 +145,9 @@ class MethodTable(TableExhibit):
     def _sentences(self, study: Study, cells: dict[str, list[str]]) -> list[str]:
         found = list(self.sentences)
         if not self.metric.startswith("PRR"):
-            found.append(f"Incorrect answers ({study.quality.title} ≤ {study.quality.threshold}) are the positives.")
+            found.append(
+                f"Incorrect answers ({study.main_quality.title} ≤ {study.main_quality.threshold}) are the positives."
+            )
         if self.cross_encoder:
             found.append(f"Everything but the similarity is as with {study.scorers[study.main.scorer].title}.")
         if self.columns == "datasets":

@@ -66,7 +66,7 @@ class QuestionScores:
         ``keys``: method, variant, setting. ``name`` of the subset and the cell's file seed the resamples.
         """
         quality, n = self.quality[members], int(members.sum())
-        limit, threshold = study.evaluation.max_rejection[0], study.quality.threshold
+        limit, threshold = study.evaluation.max_rejection[0], study.main_quality.threshold
         if why := prr_and_auc.why_undefined("PRR", quality, limit, threshold) if n else "undefined: no questions":
             return [Measured(None, None, None, None, n, why)] * len(keys)
         drawn = bootstrap.resample_counts(

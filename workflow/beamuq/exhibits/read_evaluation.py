@@ -47,14 +47,25 @@ class Measured:
 
 
 class Measurements:
-    """One evaluation file, and its replicates where they were asked for, by :class:`Key`."""
+    """One evaluation file, and its replicates where they were asked for, by :class:`Key`.
 
-    def __init__(self, study: Study, inputs: Inputs, evaluation: Artifact, replicates: Artifact | None = None) -> None:
+    ``quality``: the metric of the quality whose rows these are; "" for the study's main one.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        inputs: Inputs,
+        evaluation: Artifact,
+        replicates: Artifact | None = None,
+        quality: str = "",
+    ) -> None:
         self.path = evaluation.path
+        quality = quality or study.main_quality.metric
         self._rows: dict[Key, Measured] = {}
         self._replicates: dict[Key, NDArray[np.float32]] = {}
         for row in inputs[evaluation].table.to_pylist():
-            if row["subset"] == "all" and row["quality"] == study.quality.metric:
+            if row["subset"] == "all" and row["quality"] == quality:
                 key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                 self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
         self._paired = replicates is not None
@@ -63,7 +74,7 @@ class Measurements:
             values = table.column("values").combine_chunks()
             flat, offsets = values.values.to_numpy(), values.offsets.to_numpy()
             for position, row in enumerate(table.drop_columns(["values"]).to_pylist()):
-                if row["subset"] == "all" and row["quality"] == study.quality.metric:
+                if row["subset"] == "all" and row["quality"] == quality:
                     key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
@@ -83,10 +94,14 @@ class Measurements:
         return rows[stored(key)]
 
 
-def read_measurements(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> dict[tuple[str, str], Measurements]:
+def read_measurements(
+    study: Study, inputs: Inputs, files: Sequence[Artifact], quality: str = ""
+) -> dict[tuple[str, str], Measurements]:
     """Model and dataset → the cell's measurements, from its evaluation and the replicates that follow it."""
     pairs = zip(files[::2], files[1::2], strict=True)
-    return {(file.model, file.dataset): Measurements(study, inputs, file, replicates) for file, replicates in pairs}
+    return {
+        (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality) for file, replicates in pairs
+    }
 
 
 def stored(key: Key) -> Key:

@@ -48,8 +48,9 @@ class RejectionCurvesFigure(FigureExhibit):
         caption = captions.caption(
             study,
             [
-                f"Mean quality ({study.quality.title}) of the retained answers as the most uncertain are rejected, for "
-                f"{captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random orders. "
+                f"Mean quality ({study.main_quality.title}) of the retained answers as the most uncertain are "
+                f"rejected, for {captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random "
+                "orders. "
                 f"{dataset}, {model}, n = {len(found.quality)} questions.",
                 f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection[0]:g}, the vertical line.",
                 f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",

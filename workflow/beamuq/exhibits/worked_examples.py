@@ -60,7 +60,7 @@ class WorkedExamples(FigureExhibit):
         """A panel a question."""
         files = self.artifacts(study)
         candidates, scored = read_answers(inputs, files)
-        chosen, rule = _chosen(scored, study.quality.threshold, self.count)
+        chosen, rule = _chosen(scored, study.main_quality.threshold, self.count)
         examples = [_example(study, self.dataset, candidates, scored, position) for position in chosen]
         model, name, size = study.models[files[0].model].title, study.datasets[self.dataset].title, len(examples)
         title = captions.titled(study, f"Worked example{'s' if size > 1 else ''}, {name}, {model}")
@@ -71,8 +71,8 @@ class WorkedExamples(FigureExhibit):
                 f"Worked examples of {model} on {name}: the greedy answer, {each} multinomial samples in the order "
                 f"drawn, {each} beams with their sequence probability, and {METHOD} over each.",
                 f"Chosen by rule, not by hand: {rule} "
-                f"(right: {study.quality.title} > {study.quality.threshold:g}). Long texts are cut with an ellipsis; "
-                "the CSV file has them whole.",
+                f"(right: {study.main_quality.title} > {study.main_quality.threshold:g}). Long texts are cut with an "
+                "ellipsis; the CSV file has them whole.",
                 exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
             ],
             scorers=[study.main.scorer],

@@ -16,7 +16,7 @@ UNKNOWN = "not known here"
 
 def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
     """What the study fixes for every cell, as name and value; the batch is that of the tables."""
-    main, evaluation, quality = study.main, study.evaluation, study.quality
+    main, evaluation = study.main, study.evaluation
     batches = sorted({loaded.provenance["settings"]["batch_questions"] for loaded in candidates})
     merged = [name for name, recipe in study.recipes.items() if recipe.merge_stop_tokens]
     said = {
@@ -27,7 +27,7 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
         "produced answers": ", ".join(study.answer_source),
         "candidates of the main tables": f"{main.sample}; {main.beam}",
         "similarity of the main tables": study.scorers[main.scorer].title,
-        "quality; correct above": f"{quality.title}; {quality.threshold:g}",
+        "quality; correct above": "; ".join(f"{of.title}; {of.threshold:g}" for of in study.quality),
         "bootstrap": f"{evaluation.resamples:,} resamples, {evaluation.confidence:.0%} intervals",
     }
     text = {True: "yes", False: "no"}
@@ -51,7 +51,6 @@ def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, J
 
 def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
     """One row a similarity scorer or learned quality and its backbone; ``made`` are footers of all tables."""
-    quality = study.quality
     used: Counter[tuple[str, ...]] = Counter()
     for footer in made:
         loaded, ran = footer.provenance.get("models", {}), _ran(footer.provenance)
@@ -59,6 +58,7 @@ def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json])
             scorer = study.scorers[footer.cell["scorer"]]
             named = [(scorer.title, scorer.source, "model", scorer.proxy_for)]
         elif footer.kind == "quality":
+            quality = next(of for of in study.quality if of.metric == footer.cell["metric"])
             named = [(quality.title, quality.source, "model", quality.proxy_for)]
             named += [(f"{quality.title}: backbone", quality.backbone, "backbone", None)] if quality.backbone else []
         else:
@@ -88,6 +88,20 @@ def _ran(provenance: Mapping[str, Json]) -> tuple[str, str]:
 
 def _short(digest: str) -> str:
     return digest if digest == UNKNOWN else digest[:12]
+
+
+def options_named(study: Study, made: Iterable[Footer]) -> pd.DataFrame:
+    """One row a cell and produced answer judged by its gold option: of how many answers none or several are named."""
+    rows = []
+    for footer in made:
+        for answer_source, of in footer.provenance.get("options_named", {}).items():
+            model, dataset = study.models[footer.cell["model"]].title, study.datasets[footer.cell["dataset"]].title
+            row: dict[str, Json] = {"model": model, "dataset": dataset, "recipe": footer.cell["recipe"]}
+            row |= {"answer_source": answer_source, "answers": of["answers"]}
+            for what in ("none", "several"):
+                row |= {what: of[what], f"{what} %": 100 * of[what] / max(1, of["answers"])}
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:

@@ -116,6 +116,10 @@ class Grid:
             return ()
         return tuple(name for name in self.study.recipes[recipe].strategies() if kind_of(name) in FOR_ESTIMATORS)
 
+    def qualities_of(self, cell: GridCell) -> list[Artifact]:
+        """The quality of a cell's answers by each metric that is measured on its dataset, the main one first."""
+        return [cell.table("quality", metric=quality.metric) for quality in self.study.qualities(cell.dataset)]
+
     def decoded(self, strategy: str, recipe: str) -> str | None:
         """What this recipe decodes for ``strategy``, if it does."""
         return self.study.recipes[recipe].decoded(strategy)
@@ -153,7 +157,7 @@ class Grid:
         """The table of every job whose time and memory is measured."""
         found: list[Artifact] = []
         for cell in self.cells.values():
-            found += [cell.table("candidates"), cell.table("quality", metric=self.study.quality.metric)]
+            found += [cell.table("candidates"), *self.qualities_of(cell)]
             found += [cell.table("statistics")] if self.statistics_of(cell.recipe) else []
             found += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
             found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
@@ -164,11 +168,13 @@ class Grid:
     @cached_property
     def model_uses(self) -> dict[str, str]:
         """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
-        study, quality, cells = self.study, self.study.quality, self.cells.values()
+        study, cells = self.study, self.cells.values()
         asked = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
         loaded = [(study.models[name].source, f"model {name}") for name in {cell.model: None for cell in cells}]
         loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in asked and s.source]
-        loaded += [(source, f"quality {quality.metric}") for source in (quality.source, quality.backbone) if source]
+        loaded += [
+            (source, f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone) if source
+        ]
         uses: dict[str, list[str]] = {}
         for source, use in loaded:
             uses.setdefault(source, []).append(use)

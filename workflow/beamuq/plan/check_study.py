@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from beamuq import plugins
-from beamuq.data.dataset_adapters import adapter_names
+from beamuq.data.dataset_adapters import adapter_names, load_adapter
 from beamuq.data.read_dataset_file import source_of
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
@@ -20,6 +20,7 @@ from beamuq.models.packaged_weights import PACKAGED
 from beamuq.models.revision_lock import Kind, entry_of
 from beamuq.plan.cells_of_a_study import SAR, Grid
 from beamuq.plan.paths import Paths
+from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.study_config import STUDIES, known
 from beamuq.yaml_field_types import for_snakemake
 
@@ -49,12 +50,20 @@ def check_study(grid: Grid, paths: Paths) -> None:
 def _check_adapters(grid: Grid) -> None:
     for key, dataset in grid.study.datasets.items():
         known(f"datasets.{key}.adapter", [dataset.adapter], adapter_names())
+    for key in grid.datasets:
+        of_key = [quality.metric for quality in grid.study.qualities(key)]
+        if GOLD_LABEL in of_key and not load_adapter(grid.study.datasets[key].adapter).options:
+            position = [quality.metric for quality in grid.study.quality].index(GOLD_LABEL)
+            raise BeamUQError(
+                f'quality[{position}].metric: "{GOLD_LABEL}": the questions of {key} have no options; list the '
+                f"multiple-choice sets under quality[{position}].datasets"
+            )
 
 
 def _check_plugins(grid: Grid) -> None:
     study = grid.study
     named = {f"scorers.{key}.kind": scorer.kind for key, scorer in study.scorers.items()}
-    named |= {"quality.metric": study.quality.metric}
+    named |= {f"quality[{n}].metric": quality.metric for n, quality in enumerate(study.quality)}
     for key, recipe in study.recipes.items():
         named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
     for key, name in named.items():

@@ -367,11 +367,15 @@ class ScoresJob(Job, Generic[Settings]):
 
 
 class EvaluationJob(Job, Generic[Settings]):
-    """Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them."""
+    """Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them.
+
+    ``further_qualities``: in the order of those of the settings.
+    """
 
     questions: Input
     scores: Input
     quality: Input
+    further_qualities: Inputs = ()
     settings: Settings
     evaluation: Annotated[Path, Output.table("evaluation")]
     replicates: Annotated[Path, Output.table("replicates")]

@@ -32,7 +32,7 @@ from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq.plan.code_inputs import code_hash
 from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
 from beamuq.provenance import MadeWith
-from beamuq.study_config import PROMPTS
+from beamuq.study_config import PROMPTS, Quality
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
@@ -193,7 +193,7 @@ class Jobs:
         )
 
     def quality(self, wildcards: SnakemakeWildcards) -> types.QualityJob:
-        cell, quality = self._cell(wildcards), self.grid.study.quality
+        cell, quality = self._cell(wildcards), self.quality_called(wildcards.metric)
         adapter = self.grid.study.datasets[cell.dataset].adapter
         return types.QualityJob(
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
@@ -220,6 +220,10 @@ class Jobs:
             rerun_on=_plugin_files([quality.metric]),
             **self.paths.outputs("quality", wildcards),
         )
+
+    def quality_called(self, name: str) -> Quality:
+        """The study's quality whose metric has this name in paths."""
+        return next(quality for quality in self.grid.study.quality if file_name(quality.metric) == name)
 
     def statistics(self, wildcards: SnakemakeWildcards) -> types.StatisticsJob:
         """It loads the models that the cell's methods ask, never one that they do not."""
@@ -302,13 +306,20 @@ class Jobs:
         )
 
     def evaluation(self, wildcards: SnakemakeWildcards) -> types.EvaluationJob[EvaluationSettings]:
-        quality, cell = self.grid.study.quality, self._cell(wildcards)
-        further = {"quality": quality.metric, "threshold": quality.threshold, "seed": self.grid.study.seed}
+        cell = self._cell(wildcards)
+        (quality, *further), (measured, *beside) = self.grid.study.qualities(cell.dataset), self.grid.qualities_of(cell)
+        settings = self.grid.study.evaluation.model_dump() | {
+            "quality": quality.metric,
+            "threshold": quality.threshold,
+            "further_qualities": {of.metric: of.threshold for of in further},
+            "seed": self.grid.study.seed,
+        }
         return types.EvaluationJob[EvaluationSettings](
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
             scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
-            quality=self.paths.table(cell.table("quality", metric=quality.metric)),
-            settings=EvaluationSettings.model_validate(self.grid.study.evaluation.model_dump() | further, strict=False),
+            quality=self.paths.table(measured),
+            further_qualities=tuple(map(self.paths.table, beside)),
+            settings=EvaluationSettings.model_validate(settings, strict=False),
             code=code_hash("evaluation"),
             **self.paths.outputs("evaluation", wildcards),
         )
@@ -377,11 +388,17 @@ class Jobs:
         if rule not in READERS:
             return {}
         cell = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
-        cell["metric"] = file_name(self.grid.study.quality.metric)
+        cell["metric"] = file_name(self.grid.study.main_quality.metric)
+        made_by = {name: (MADE_BY[name], cell) for name in getattr(self, rule)(wildcards).inputs() if name in MADE_BY}
+        if "cross_similarity" in made_by:
+            judge = {"scorer": self.grid.judges_of(cell["recipe"])["relevance"]}
+            made_by["cross_similarity"] = ("similarity", cell | judge)
+        if rule == "evaluation":
+            for further in self.grid.study.qualities(cell["dataset"])[1:]:
+                made_by[f"quality {further.metric}"] = ("quality", cell | {"metric": file_name(further.metric)})
         found = {}
-        for name in getattr(self, rule)(wildcards).inputs().keys() & MADE_BY.keys():
-            judge = {"scorer": self.grid.judges_of(cell["recipe"])["relevance"]} if name == "cross_similarity" else {}
-            job = getattr(self, MADE_BY[name])(SimpleNamespace(**cell | judge))
+        for name, (maker, of) in made_by.items():
+            job = getattr(self, maker)(SimpleNamespace(**of))
             files = {model: getattr(job, model, None) for model in types.MODELS}
             found[name] = MadeWith(
                 settings=job.settings.model_dump(mode="json", exclude={"source", "backbone"}),

@@ -155,7 +155,7 @@ class Plan:
             "dataset": _either(study.datasets),
             "recipe": _either(study.recipes),
             "scorer": _either(study.scorers),
-            "metric": _either([file_name(study.quality.metric)]),
+            "metric": _either(file_name(quality.metric) for quality in study.quality),
             "style": "base|instruct",
             "name": _either(list_of_exhibits.labels(study)),
             "folder": r"[\w.-]+",
@@ -175,10 +175,9 @@ class Plan:
         """None where the rule only puts shards together."""
         return self.gpus if self.machine.shards == 1 else 0
 
-    @property
-    def quality_gpus(self) -> int:
+    def quality_gpus(self, wildcards: SnakemakeWildcards) -> int:
         """None for a metric that loads no model."""
-        return self.gpus if self.study.quality.source else 0
+        return self.gpus if self.jobs.quality_called(wildcards.metric).source else 0
 
     def memory_mb(self, wildcards: SnakemakeWildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""

@@ -1,4 +1,4 @@
-"""Quality of an answer: words shared with a reference, exact match, AlignScore (D17, quality); new ones go here."""
+"""Quality of an answer (D17, quality): words shared with a reference, exact match, AlignScore, the gold option."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
 from beamuq.scorers.alignscore import AlignScore, best_over_references
+from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.text_normalization import clean, normalize_coqa, normalize_squad, normalize_triviaqa
 
 if TYPE_CHECKING:
@@ -29,13 +30,17 @@ NORMALIZERS: dict[str, Normalizer] = {
 
 @dataclass(frozen=True)
 class Learned:
-    """What a learned metric is loaded from; None throughout for the others."""
+    """What a learned metric is loaded from, None throughout for the others; and what else a metric may read.
+
+    ``options``: those of each answer's question, in the order shown; empty where it is no multiple choice.
+    """
 
     model: Path | None = None
     backbone: Path | None = None
     dtype: torch.dtype | None = None
     device: torch.device | None = None
     cache: Path | None = None
+    options: Sequence[Sequence[str]] = ()
 
 
 References = Sequence[Sequence[str]]
@@ -55,6 +60,12 @@ def answer_f1(answer: str, references: Sequence[str]) -> float:
 def exact_match(answer: str, references: Sequence[str], normalize: Normalizer) -> float:
     """1 if the answer equals a reference after normalisation, else 0. An empty answer scores 0."""
     return float(any(_same(answer, reference, normalize) for reference in references))
+
+
+def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -> float:
+    """1 if the one option that the answer names is the gold one, whose text is the reference; none or several: 0."""
+    named = named_options(answer, options)
+    return float(len(named) == 1 and options[named.pop()] in references)
 
 
 def _one(answer: str, reference: str) -> float:
@@ -92,7 +103,18 @@ def _align(answers: Sequence[str], refs: References, normalize: Normalizer, lear
     return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
 
 
-QUALITY: dict[str, Metric] = {"answer_f1": _answer_f1, "exact_match": _exact, "alignscore": _align}
+def _gold(answers: Sequence[str], references: References, _: Normalizer, given: Learned) -> NDArray[np.float64]:
+    if not given.options or not all(given.options):
+        raise BeamUQError("quality gold_label: a question has no options; list multiple-choice sets as its datasets")
+    return np.array([gold_label(*each) for each in zip(answers, references, given.options, strict=True)], np.float64)
+
+
+QUALITY: dict[str, Metric] = {
+    "answer_f1": _answer_f1,
+    "exact_match": _exact,
+    "alignscore": _align,
+    GOLD_LABEL: _gold,
+}
 LEARNED = frozenset({"alignscore"})
 
 
@@ -107,8 +129,8 @@ def quality_values(
     Raises
     ------
     BeamUQError
-        If a name is unknown, an answer has no reference, a model is missing, or a metric of one's own fails or gives
-        anything but one number in [0, 1] an answer.
+        If a name is unknown, an answer has no reference, a model or options are missing, or a metric of one's own
+        fails or gives anything but one number in [0, 1] an answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:

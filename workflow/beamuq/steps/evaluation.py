@@ -5,19 +5,27 @@ from __future__ import annotations
 from beamuq import parquet_tables
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq.plan.job_types import EvaluationJob, MachineOptions
-from beamuq.provenance import provenance, read_cell
+from beamuq.provenance import check_settings, provenance, read_cell
 
 
 def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:
-    """Read the tables of a cell, measure every score, write the measurements and their replicates."""
-    files = {name: (name, getattr(job, name)) for name in ("scores", "quality", "questions")}
-    tables = read_cell(files, machine.expected, seed=job.settings.seed, metric=job.settings.quality)
-    cell = tables["scores"].cell
-    scores, quality, questions = (tables[name].table for name in ("scores", "quality", "questions"))
-    measured, replicates = evaluate(scores, quality, questions, job.settings, cell.get("dataset", ""))
-    made = provenance(
-        job.settings.model_dump(mode="json"),
-        {"scores": job.scores, "quality": job.quality, "questions": job.questions},
+    """Read the tables of a cell, measure every score by every quality, write the measurements and their replicates."""
+    settings = job.settings
+    names = {settings.quality: "quality"} | {metric: f"quality {metric}" for metric in settings.further_qualities}
+    paths = dict(zip(names.values(), (job.quality, *job.further_qualities), strict=True))
+    files = {"scores": ("scores", job.scores), "questions": ("questions", job.questions)}
+    tables = read_cell(
+        files | {name: ("quality", path) for name, path in paths.items()}, machine.expected, seed=settings.seed
     )
+    cell, scores, questions = tables["scores"].cell, tables["scores"].table, tables["questions"].table
+    measured, replicates = [], []
+    thresholds = {settings.quality: settings.threshold} | settings.further_qualities
+    for metric, name in names.items():
+        check_settings(tables[name], {"metric": metric})
+        of_metric = settings.model_copy(update={"quality": metric, "threshold": thresholds[metric]})
+        rows = evaluate(scores, tables[name].table, questions, of_metric, cell.get("dataset", ""))
+        measured += rows[0]
+        replicates += rows[1]
+    made = provenance(settings.model_dump(mode="json"), {"scores": job.scores, "questions": job.questions} | paths)
     parquet_tables.write(job.evaluation, "evaluation", measured, cell=cell, provenance=made)
     parquet_tables.write(job.replicates, "replicates", replicates, cell=cell, provenance=made)

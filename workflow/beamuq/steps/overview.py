@@ -25,6 +25,10 @@ ANSWERS = (
     "cleaning. cut: the largest number of new tokens came before a stop token. Empty and cut answers stay and are "
     "scored.",
 )
+OPTIONS = (
+    "Under gold_label an answer is right if the one option that it names, by letter or text, is the gold one. none: it "
+    "names no option. several: it names more than one. Both are wrong.",
+)
 STRATEGIES = ("Every candidate, not only the produced answer; n is the column texts.",)
 VERSIONS = ("More than one version of a package means that some tables were made before an upgrade.",)
 
@@ -47,6 +51,7 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
         empty_and_cut_answers.counts(study, asked, candidates),
         empty_and_cut_answers.listed(study, asked, candidates),
     )
+    named = overview_tables.options_named(study, made)
     further = f"Questions by id; all of them are in {job.listed.name}, the counts in {job.csv.name}."
     sections = [
         PageSection("Settings", overview_tables.settings(study, candidates)),
@@ -57,6 +62,7 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
         PageSection(
             "Dropped, empty and cut answers", empty_and_cut_answers.shown(study, counts, listed), (*ANSWERS, further)
         ),
+        *([] if named.empty else [PageSection("Options that answers name", named, OPTIONS)]),
         PageSection(
             "Candidates by strategy", empty_and_cut_answers.by_strategy(study, counts), STRATEGIES, folded=True
         ),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, QualityJob
 from beamuq.provenance import provenance, read_cell
+from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
 from beamuq.scorers.similarity_table import produced_texts
 
@@ -18,7 +22,8 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
     read = {"candidates": ("candidates", job.candidates), "questions": ("questions", job.questions)}
     tables = read_cell(read, machine.expected)
     loaded, questions = tables["candidates"], tables["questions"].table
-    references = dict(zip(*(questions.column(name).to_pylist() for name in ("id", "references")), strict=True))
+    ids, *columns = (questions.column(name).to_pylist() for name in ("id", "references", "options"))
+    references, options = (dict(zip(ids, column, strict=True)) for column in columns)
     texts = produced_texts(loaded.table, settings.answer_source, settings.beam)
     answers = [(name, question) for name, of_name in texts.items() for question in of_name]
     for _, question in answers:
@@ -26,13 +31,15 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
             raise BeamUQError(f"{job.candidates}: question {question!r} is not in {job.questions}; make both anew")
     folders = {name: file.parent for name, file in (("model", job.model), ("backbone", job.backbone)) if file}
     models = identities(folders, job.folders, folders)
-    learned = Learned()
+    learned = Learned(options=[options[question] for _, question in answers])
     if settings.metric in LEARNED:
         device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
-        learned = Learned(folders.get("model"), folders.get("backbone"), dtype, device, machine.cache_root)
+        model, backbone = folders.get("model"), folders.get("backbone")
+        learned = replace(learned, model=model, backbone=backbone, dtype=dtype, device=device, cache=machine.cache_root)
+    produced = [texts[name][question] for name, question in answers]
     values = quality_values(
         settings.metric,
-        [texts[name][question] for name, question in answers],
+        produced,
         [references[question] for _, question in answers],
         settings.normalizer,
         learned,
@@ -46,4 +53,10 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         device=learned.device,
         folders=job.folders,
     )
+    if settings.metric == GOLD_LABEL:
+        counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in texts}
+        for (name, question), text in zip(answers, produced, strict=True):
+            named = len(named_options(text, options[question]))
+            counts[name].update({"answers": 1, "none": named == 0, "several": named > 1})
+        made["options_named"] = counts
     parquet_tables.write(job.quality, "quality", rows, cell=loaded.cell | {"metric": settings.metric}, provenance=made)

@@ -22,4 +22,5 @@ ADAPTER = Adapter(
         }
     ),
     read=read,
+    options=True,
 )

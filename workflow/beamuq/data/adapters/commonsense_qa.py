@@ -28,4 +28,5 @@ ADAPTER = Adapter(
         }
     ),
     read=read,
+    options=True,
 )
