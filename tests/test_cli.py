@@ -22,6 +22,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], text=True, capture_output=True, check=False)
 
 
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command line that ends with status 2 prints on stderr."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "rows.jsonl"
@@ -42,6 +50,20 @@ def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFix
     head, _, *lines = printed()
     assert head == f"| {' | '.join(expected.columns)} |"
     assert [line.split(" | ")[:2] for line in lines] == [["| a\\|b", method] for method in expected["method"]]
+
+
+def test_no_id_is_markup_or_a_formula_and_jsonl_has_it_as_it_came(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(json.dumps(ROW | {"id": "=1+1 <b>*x*</b> [a](http://b)"}))
+    printed = {}
+    for form in ("markdown", "csv", "jsonl"):
+        main(["score", str(file), "--similarity", "lexical", "--methods", "Prob", "--format", form])
+        printed[form] = capsys.readouterr().out
+    assert r"=1+1 &lt;b&gt;\*x\*&lt;/b&gt; \[a\](http://b) | Prob |" in printed["markdown"]
+    assert "| [0, ∞) |" in printed["markdown"]
+    assert "\n'=1+1 <b>" in printed["csv"]
+    assert json.loads(printed["jsonl"])["id"] == "=1+1 <b>*x*</b> [a](http://b)"
 
 
 @pytest.mark.parametrize("name", ["--equivalence-threshold", "--same-meaning"])
@@ -66,10 +88,7 @@ def test_bad_input_is_one_line_and_status_2(tmp_path: Path) -> None:
 def test_a_command_line_that_cannot_be_read_is_status_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
-    assert "usage: beamuq" in capsys.readouterr().err
+    assert "usage: beamuq" in refused(arguments, capsys)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +107,7 @@ def test_a_command_line_that_cannot_be_read_is_status_2(
 def test_a_wrong_value_is_told_without_its_password_and_in_short(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
-    told = capsys.readouterr().err
+    told = refused(arguments, capsys)
     assert "PASSWORD" not in told
     assert "Traceback" not in told
     assert "error: " in told.splitlines()[-1]
@@ -123,8 +139,8 @@ def test_a_program_ends_with_one_line_and_only_a_fault_of_ours_with_a_traceback(
 
 def test_results_are_printed_as_they_are_though_they_look_like_a_token(file: Path) -> None:
     file.write_text(json.dumps(ROW | {"id": "hf_abcdefghijkl"}))
-    done = run("-m", "beamuq", "score", str(file), "--similarity", "lexical", "--methods", "Prob")  # masks its stderr
-    assert "| hf_abcdefghijkl |" in done.stdout
+    options = ["--similarity", "lexical", "--methods", "Prob", "--format", "csv"]
+    assert "\nhf_abcdefghijkl,Prob" in run("-m", "beamuq", "score", str(file), *options).stdout  # it masks its stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

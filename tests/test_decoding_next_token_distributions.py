@@ -170,6 +170,14 @@ def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQ
         _read(_distributions(300, {0, 3}, {0, 3}), logits, query)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_token_that_is_looked_up_where_logits_are_no_numbers_is_refused(bad: float) -> None:
+    logits = np.zeros((2, 300), dtype=np.float32)
+    logits[1, 7] = bad
+    with torch.inference_mode(), pytest.raises(BeamUQError, match="logits are not finite after 1 of 2 prefixes"):
+        _distributions(300, set()).lookup(torch.from_numpy(logits), [7, 3], 100)
+
+
 def test_the_coldest_draws_are_the_most_probable_token() -> None:
     logits = np.random.default_rng(0).normal(0, 30, (4, 300))
     query = DistributionQuery(np.arange(4), uniforms=np.full(4, 0.999), temperature=LEAST_TEMPERATURE)

@@ -180,6 +180,12 @@ def test_prr_to_a_further_rejection_is_a_row_of_its_own(tmp_path: Path) -> None:
     assert [row for row in both if row["metric"] != "PRR@1"] == run(tmp_path, inputs)[0]
 
 
+def test_rejections_that_are_nearly_equal_are_rows_of_their_own(tmp_path: Path) -> None:
+    shares = [0.5, 0.123456789, 0.1234567891, 0.25]
+    found, _ = run(tmp_path, files(tmp_path), metrics=["PRR"], max_rejection=shares)
+    assert {row["metric"] for row in found} == {"PRR", "PRR@0.123456789", "PRR@0.1234567891", "PRR@0.25"}
+
+
 def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     inputs = files(tmp_path)
     run(tmp_path, inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,19 @@ def test_every_published_table_is_an_exhibit_of_the_paper_study() -> None:
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         published = {row["table"].removeprefix("tab:") for row in csv.DictReader(file)}
     assert published <= set(list_of_exhibits.labels(load_study(STUDIES / "paper.yaml")))
+
+
+def test_a_table_of_a_further_rejection_may_have_a_dot_in_its_name() -> None:
+    study = load_study(STUDIES / "paper.yaml")
+    evaluation = study.evaluation.model_copy(update={"max_rejection": [0.5, 0.25]})
+    study = study.model_copy(update={"evaluation": evaluation, "exhibits": ["qa_mean_prr_0.25"]})
+    plan = Plan(study, Machine(study="paper"), "paper", STUDIES / "paper.yaml")
+    (target,) = plan.tables
+    assert target.name == "qa_mean_prr_0.25.csv"
+    assert re.fullmatch(plan.wildcard_patterns["name"], "qa_mean_prr_0.25")
+    job = plan.jobs.table(SimpleNamespace(name="qa_mean_prr_0.25"))  # type: ignore[arg-type]
+    assert job.csv == target
+    assert len(set(job.outputs().values())) == len(job.outputs())
 
 
 def test_what_is_held_against_print_is_not_beyond_the_paper_and_the_report_shows_that_apart() -> None:

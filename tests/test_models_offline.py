@@ -186,8 +186,10 @@ def test_text_without_secrets_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
         "a@b.c",
         "token=3",
         "HF_HUB_OFFLINE",
+        *("folder:llama@v2", "hub:llama@v2", "'packaged:llama@v2': no such model"),
     ):
         assert masked(text) == text
+    assert masked("hub:me:password@host/x") == "hub:***@host/x"
 
 
 def test_handlers_that_log_to_the_terminal_are_masked_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,24 @@ def test_profiles_are_those_of_command_line_and_environment(
     assert snakemake_command.profiles(words.split(), environment) == named
 
 
+@pytest.mark.parametrize("words", ["--configfile fine.yaml {}", "--configfiles={} -n", "--profile own -n", "-n"])
+@pytest.mark.parametrize("name", ["twice.yaml", "twice.json"])
+def test_no_key_stands_twice_in_any_file_of_configuration(
+    words: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "config.yaml" if words == "-n" else name
+    (tmp_path / "fine.yaml").write_text("study: demo")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.yaml").write_text(f"configfile: [fine.yaml, {name}]")
+    (tmp_path / name).write_text('{"study": "demo", "device": "cpu"}')
+    argv = words.format(name).split()
+    snakemake_command.check_config_files(argv, {}, [tmp_path])
+    (tmp_path / name).write_text('{"study": "demo", "study": "real"}')
+    with pytest.raises(BeamUQError, match=f"{name}: .*'study' stands twice"):
+        snakemake_command.check_config_files(argv, {}, [tmp_path])
+
+
 @pytest.mark.parametrize(
     ("words", "dry"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import types
@@ -15,6 +16,7 @@ import pytest
 
 from beamuq import plugins
 from beamuq.api.score_candidates import score
+from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import Adapter, question, questions_of
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
@@ -113,6 +115,22 @@ def test_code_that_fails_is_blamed_with_its_line(way: Callable[..., Any], told: 
     recipe = {"custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]}
     with in_one_line(rf"policy 'theirs:Policy' with options \{{'width': 4\}}: {told}"):
         policies_of(Recipe.model_validate(recipe), None)
+
+
+def test_a_fault_of_an_adapter_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(KeyError, match="answer"):
+        questions_of(load_adapter("trivia_qa"), [("test.jsonl: line 1", {})], "test")
+
+
+def test_a_folder_whose_name_begins_like_the_package_s_is_someone_else_s(
+    theirs: types.ModuleType,
+) -> None:
+    package = next(place for place in plugins._NOT_THEIRS if f"{os.sep}beamuq" in place)
+    assert package.endswith(os.sep)
+    source = compile("def beside(evidence):\n    return 1 / 0\n", f"{package.rstrip(os.sep)}_own/mine.py", "exec")
+    exec(source, vars(theirs))
+    with in_one_line(r"method 'Mine' of .*: ZeroDivisionError: .*beamuq_own/mine\.py, line 2"):
+        scored_by(theirs, theirs.beside)
 
 
 def test_code_that_takes_long_is_named_while_it_runs(

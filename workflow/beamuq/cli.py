@@ -152,7 +152,11 @@ def _add_score_options(parser: argparse.ArgumentParser) -> None:
             **SHARED_OPTIONS,
         },
     )
-    parser.add_argument("--format", choices=FORMATS, default="markdown", help="of what is printed")
+    told = (
+        "of what is printed; in csv an id or another text that a spreadsheet would run (it begins with =, +, - or @) "
+        "has an apostrophe before it, in jsonl it is as it came"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="markdown", help=told)
 
 
 def _score(options: argparse.Namespace) -> None:

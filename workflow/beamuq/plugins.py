@@ -32,8 +32,8 @@ TOLD_AFTER = 60.0  # seconds of someone else's code, after which it is said what
 ROUNDING = 1e-6  # how far a number may lie outside its range, relative to a bound above 1
 _NOT_THEIRS = (
     "<frozen",
-    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
-    str(Path(__file__).parent),
+    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")),
+    f"{Path(__file__).parent}{os.sep}",
 )
 
 

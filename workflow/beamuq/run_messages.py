@@ -23,7 +23,8 @@ def opening(plan: Plan, argv: Sequence[str], environment: Mapping[str, str], fol
 
 def closing_line(plan: Plan, seconds: float) -> str:
     """What a finished run tells: how long it took and where to look."""
-    took = f"{plan.study.title}: {int(seconds // 60)} min {int(seconds % 60)} s."
+    title = "".join(c if c.isprintable() else " " for c in plan.study.title)
+    took = f"{title}: {int(seconds // 60)} min {int(seconds % 60)} s."
     demo = " Demo numbers show that the machinery works; they are no results of the paper." if plan.study.demo else ""
     return f"{took} Tables: {plan.paths.results}/tables/, figures: {plan.paths.figures}/.{demo}"
 

@@ -12,7 +12,7 @@ from typing import Any
 _SECRETS = re.compile(
     r"(?-i:hf_)[a-z0-9]{6,}"
     r"|(?<=://)[^\s/]+(?=@)"
-    r"|\b[\w.+-]+:[^\s/@:'\"]+(?=@\w)"  # the same without its https://
+    r"|\b(?!(?:folder|hub|packaged):)[\w.+-]+:[^\s/@:'\"]+(?=@\w)"  # the same without its https://
     r"|(?<=bearer )[^\s'\",}\]]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
     r"|(?<=[?&]access_token=)[^\s&'\"]+",

@@ -9,7 +9,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from beamuq import run_messages
-from beamuq.config_errors import read_mapping
 from beamuq.errors import BeamUQError, line_of
 from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
@@ -22,10 +21,8 @@ def refuse(error):
     os._exit(2)
 
 
-# Snakemake would let a key stand twice, and tell a date or a number that is none with a traceback.
 try:
-    if Path("config.yaml").is_file():
-        read_mapping(Path("config.yaml"))
+    snakemake_command.check_config_files(sys.argv, os.environ, profile_folders)
 except (BeamUQError, OSError, MemoryError) as error:
     refuse(error)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits.markdown_table import escape, line
 
+_PLAIN = re.compile(r"-?[\d.e+-]*|[\[(][-a-zA-Z0-9 .∞]+, [-a-zA-Z0-9 .∞]+[\])]")  # a number, or a range
 FORMATS = ("markdown", "csv", "jsonl")
 
 
@@ -16,8 +20,8 @@ def render(scores: pd.DataFrame, form: str) -> str:
     if form == "jsonl":
         return str(scores.to_json(orient="records", lines=True, force_ascii=False))
     shown = scores.assign(**{name: [number(value) for value in scores[name]] for name in ("value", "low", "high")})
-    rows = [list(shown.columns), [" --- "] * len(shown.columns), *shown.astype(str).to_numpy().tolist()]
-    return "".join(f"| {' | '.join(_cell(text) for text in row)} |\n" for row in rows)
+    rows = [list(map(_cell, row)) for row in shown.astype(str).to_numpy().tolist()]
+    return "".join(f"{line(row)}\n" for row in (list(shown.columns), ["---"] * len(shown.columns), *rows))
 
 
 def number(value: float) -> str:
@@ -26,4 +30,4 @@ def number(value: float) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+    return text if _PLAIN.fullmatch(text) else escape(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any, TypedDict
 
 import pyarrow as pa
@@ -169,7 +170,8 @@ def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iter
     for index, (place, row) in enumerate(rows):
         try:
             what = f"adapter {getattr(adapter.read, '__module__', '')}"
-            made = plugins.blamed(what, lambda row, name: _checked(adapter, row, name), row, f"{split}-{index}")
+            checked = wraps(adapter.read)(partial(_checked, adapter))  # whose code it is, is to be told by the reader
+            made = plugins.blamed(what, checked, row, f"{split}-{index}")
             yield from [(place, item) for item in made]
         except BeamUQError as error:
             raise BeamUQError(f"{place}: {error}") from error

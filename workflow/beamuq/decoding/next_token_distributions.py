@@ -155,11 +155,7 @@ class NextTokenDistributions:
                         query, inside, own[inside] - start, nodes[here], distribution, probabilities, transfers
                     )
             transfers.fetch()
-            if nowhere[here].any():
-                raise BeamUQError(
-                    f"{self._name}: its logits are not finite after {nowhere[here].sum()} of {len(nowhere[here])} "
-                    "prefixes; use dtype float32, or mend the weights"
-                )
+            self._check_defined(nowhere[here])
             local = np.flatnonzero(doubtful[here])
             if len(local):
                 for array, found in zip(
@@ -176,13 +172,20 @@ class NextTokenDistributions:
                 query.top_tokens, query.top_logprobs = tokens[own, :ALTERNATIVES], logprobs[own, :ALTERNATIVES]
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
-        """Log-probabilities of ``tokens`` after each of ``states`` (nodes, width): (nodes, tokens)."""
+        """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens). Raises as `read`."""
         wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
-        found = [
-            distribution[:, wanted].double().cpu().numpy()
-            for _, distribution, _ in self._distributions(states, rows_at_once)
-        ]
+        found = []
+        for _, distribution, undefined in self._distributions(states, rows_at_once):
+            self._check_defined(undefined.cpu().numpy())
+            found.append(distribution[:, wanted].double().cpu().numpy())
         return np.concatenate(found)
+
+    def _check_defined(self, undefined: NDArray[Any]) -> None:
+        if undefined.any():
+            raise BeamUQError(
+                f"{self._name}: its logits are not finite after {undefined.sum()} of {len(undefined)} prefixes; use "
+                "dtype float32, or mend the weights"
+            )
 
     def _draw_or_weigh(
         self,

@@ -58,8 +58,9 @@ def prediction_rejection_ratio(area: Array, oracle: Array, random: Array) -> Arr
 
 
 def prr_to(max_rejection: float) -> str:
-    """The name of PRR up to another rejection than the study's first: ``PRR@1``."""
-    return f"PRR@{max_rejection:g}"
+    """The name of PRR up to another rejection than the study's first, exactly: ``PRR@1``, ``PRR@0.1234567``."""
+    short = f"{max_rejection:g}"
+    return f"PRR@{short if float(short) == max_rejection else repr(max_rejection)}"
 
 
 class Evaluator:
@@ -198,9 +199,7 @@ class Evaluator:
                     below = (total - found) - 0.5 * (within - positive)
                     sums["ROC-AUC"].append(np.einsum("gr,gr->r", positive, below))
                 if "PR-AUC" in metrics:
-                    called = (
-                        self._total[here] - total
-                    )  # those more uncertain than the group, and the correct among them
+                    called = self._total[here] - total  # answers more uncertain than the group
                     wrongly = called - (self._positives[here] - found)
                     reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
                     sums["PR-AUC"].append(_expected_precisions(called, wrongly, within, positive, reciprocals, tied))

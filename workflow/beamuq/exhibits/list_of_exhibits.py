@@ -145,9 +145,10 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     ]
     by_rejection = [
         MethodTable(
-            f"qa_mean_prr_{limit:g}",
+            f"qa_mean_prr_{prr_to(limit)[4:]}",
             columns="models",
-            what=f"PRR (higher is better) to a rejection of {limit:g} instead of {study.evaluation.max_rejection[0]:g}",
+            what=f"PRR (higher is better) to a rejection of {prr_to(limit)[4:]} instead of "
+            f"{prr_to(study.evaluation.max_rejection[0])[4:]}",
             metric=prr_to(limit),
             beyond_paper=True,
         )

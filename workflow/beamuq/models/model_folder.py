@@ -250,7 +250,8 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
     They are remembered in this process and in the user's cache, where that can be written.
     """
-    store = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~/.cache")), "beamuq", "sha256.json")  # noqa: PTH111  (it raises nothing without a home)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (no home: no error)
+    store = Path(cache, "beamuq", "sha256.json")
     known = _stored(store) | _hashed
     found, new = {}, {}
     told = threading.Timer(TOLD_AFTER, print, [f"{folder}: hashing its files"], {"file": sys.stderr, "flush": True})
@@ -272,8 +273,8 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
         told.cancel()
     if new:
         _hashed.update(new)
-        kept = {path: entry for path, entry in (known | new).items() if Path(path).exists()}
-        with contextlib.suppress(OSError, BeamUQError), atomic(store) as temporary:
+        with contextlib.suppress(OSError, ValueError, BeamUQError), atomic(store) as temporary:
+            kept = {path: entry for path, entry in (known | new).items() if Path(path).exists()}
             temporary.write_text(json.dumps(kept), encoding="utf-8")
     return found
 

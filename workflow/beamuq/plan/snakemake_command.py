@@ -10,10 +10,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from beamuq.config_errors import read_yaml
+from beamuq.config_errors import parse_json, read_mapping, read_yaml
 from beamuq.errors import BeamUQError, hint
 from beamuq.machine_config import Machine
 from beamuq.study_config import ROOT
@@ -100,6 +101,32 @@ def check_command(
             f'config.yaml: device: "auto": with the executor {runs_on} each node would choose for itself; say '
             "--config device=cuda or device=cpu"
         )
+
+
+def check_config_files(argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[Path]) -> None:
+    """Refuse config.yaml, and files that a command line or a profile names beside it, where a key stands twice.
+
+    Snakemake has read them already, and took the last; a date or a number that is none it tells with a traceback.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`~beamuq.config_errors.read_yaml`, or if one is no mapping.
+    """
+    named = ["config.yaml"]
+    for position, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name in ("--configfile", "--configfiles"):
+            after = takewhile(lambda each: not each.startswith("-"), argv[position + 1 :])
+            named += [value] if equals else after
+    for said in _said_by_profiles(argv, environment, folders):
+        for key in ("configfile", "configfiles"):
+            named += said[key] if isinstance(said.get(key), list) else [said[key]] if key in said else []
+    for file in filter(Path.is_file, map(Path, map(str, named))):
+        if file.suffix == ".json":
+            parse_json(file.read_bytes(), file, "correct the file")
+        else:
+            read_mapping(file)
 
 
 def check_folders(working: Path, project: Path, deploys: bool) -> None:
