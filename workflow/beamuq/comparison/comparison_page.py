@@ -314,7 +314,8 @@ def _claims(found: Comparison) -> str:
         "claims it. The lead of a best one is tested as the best of many (max-T). Undecided: this run cannot tell, as "
         "an interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
         f"whose interval lies within ±{rules.negligible:g}. A cell or a file with under "
-        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
+        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing. A claim "
+        "rests on the decisions of ours behind the numbers that decide it: What print does not state."
     )
 
 
