@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 import tiny
@@ -301,3 +302,15 @@ def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
     assert tokenizer.decode([best]) == " Paris"
     assert prompt_tokens.context_window(model) == 8192
     assert tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")
+
+
+def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path) -> None:
+    config = transformers.GPTJConfig(n_embd=16, n_layer=2, n_head=2, vocab_size=40, rotary_dim=4)
+    transformers.GPTJForCausalLM(config).save_pretrained(tmp_path)
+    masks = {"attn.bias": torch.ones(1, 1, 8, 8), "attn.masked_bias": torch.tensor(-1e9)}
+    old = {f"transformer.h.{layer}.{name}": mask.clone() for layer in range(2) for name, mask in masks.items()}
+    rewrite(tmp_path, lambda weights: weights.update(old))
+    load_model.load_whole(transformers.AutoModelForCausalLM, tmp_path, **CPU)
+    rewrite(tmp_path, lambda weights: weights.update({"transformer.h.0.attn.q_proj.bias": torch.ones(16)}))
+    with pytest.raises(BeamUQError, match=r"beyond its config\.json, transformer\.h\.0\.attn\.q_proj\.bias;"):
+        load_model.load_whole(transformers.AutoModelForCausalLM, tmp_path, **CPU)
