@@ -218,6 +218,12 @@ def test_a_table_of_the_version_before_keeps_its_job_until_the_weights_change(
     assert own_model.is_dir()
 
 
+def test_a_damaged_manifest_of_a_folder_is_told_before_anything_is_planned(own_model: Path) -> None:
+    (own_model / "fetched.json").write_text("{broken")
+    with pytest.raises(BeamUQError, match=r"fetched\.json: not a readable manifest"):
+        Plan.load({"study": "own.yaml", "device": "cpu"})
+
+
 def test_fetched_models_are_followed_by_their_manifests_alone(plan: Plan) -> None:
     assert not any(job_of(plan, rule).folders for rule in RULES)
 

@@ -15,6 +15,7 @@ from beamuq.data.read_dataset_file import source_of
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.methods.registry import resolve
+from beamuq.models.model_folder import check_content
 from beamuq.models.model_source import parse_source
 from beamuq.models.packaged_weights import PACKAGED
 from beamuq.models.revision_lock import Kind, entry_of
@@ -128,6 +129,8 @@ def _check_files(grid: Grid, paths: Paths) -> None:
                 raise BeamUQError(f"{paths.study_file}: {error}") from error
         if source.startswith("folder:") and not paths.model_manifest(source).is_file():
             raise BeamUQError(f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder")
+        if source.startswith("folder:"):  # told here in one line, which Snakemake would not while it plans
+            check_content(paths.model_manifest(source).parent)
 
 
 def _check_revisions(grid: Grid, paths: Paths) -> None:
