@@ -1,4 +1,4 @@
-"""A GPU that is not there: tensors that say ``cuda:0`` and live on the CPU, so that a GPU's code paths run anywhere.
+"""GPUs that are not there: tensors that say ``cuda:0`` and live on the CPU, so that a GPU's code paths run anywhere.
 
 As on a real card, an operation on tensors of two devices fails. What crosses between host and card is counted. Kernels
 are the CPU's: this finds tensors left on the wrong device and needless waiting; it says nothing of a card's numbers,
@@ -18,16 +18,19 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map, tree_map_only
 
-CARD = torch.device("cuda", 0)
-# A build without CUDA refuses to touch tensors of that device, so torch's own code is told of this one.
-_STAND_IN = torch.device("meta")
+CARD, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 aten = torch.ops.aten
 _MAKERS = {torch.tensor, torch.as_tensor, torch.asarray}
 _WAITS = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default, aten.masked_select.default}
 
 
+def _stand_in(card: Any) -> torch.device:
+    """A build without CUDA refuses to touch tensors of a card, so torch's own code is told of this device."""
+    return torch.device("meta", torch.device(card).index or 0)
+
+
 class _OnCard(torch.Tensor):
-    """A tensor of the pretended card; ``inner`` holds its numbers."""
+    """A tensor of a pretended card; ``inner`` holds its numbers."""
 
     inner: torch.Tensor
     device = CARD
@@ -36,7 +39,7 @@ class _OnCard(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> _OnCard:
+    def __new__(cls, inner: torch.Tensor, index: int = 0) -> _OnCard:
         with torch.inference_mode():  # no view of it asks for a version counter, which only a real tensor has
             made: _OnCard = torch.Tensor._make_wrapper_subclass(
                 cls,
@@ -44,9 +47,9 @@ class _OnCard(torch.Tensor):
                 strides=inner.stride(),
                 storage_offset=inner.storage_offset(),
                 dtype=inner.dtype,
-                device=_STAND_IN,
+                device=_stand_in(CARD),
             )
-        made.inner = inner
+        made.inner, made.device = inner, torch.device("cuda", index)
         return made
 
     @classmethod
@@ -60,13 +63,18 @@ class _Names(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func in _MAKERS and _is_card(kwargs.get("device")):
-            del kwargs["device"]
-            return func(*args, **kwargs).to(_STAND_IN)
+            there = _stand_in(kwargs.pop("device"))
+            return func(*args, **kwargs).to(there)
+        if func is torch.Tensor.to and isinstance(args[0], _OnCard):  # the stand-in has no second card to go to
+            to = next((each for each in (*args[1:], kwargs.get("device")) if isinstance(each, torch.device)), None)
+            if to is not None and _is_card(to) and to != args[0].device:
+                args = (_OnCard(args[0].inner.clone(), to.index), *args[1:])
         if "device" in kwargs and _is_card(kwargs["device"]):
-            kwargs["device"] = _STAND_IN
+            kwargs["device"] = _stand_in(kwargs["device"])
         if func is torch.Tensor.tolist:  # refused for every subclass
             args = (args[0].cpu(),)
-        return func(*(_STAND_IN if isinstance(arg, torch.device) and _is_card(arg) else arg for arg in args), **kwargs)
+        named = (_stand_in(arg) if isinstance(arg, torch.device) and _is_card(arg) else arg for arg in args)
+        return func(*named, **kwargs)
 
 
 class PretendCard(TorchDispatchMode):
@@ -85,7 +93,9 @@ class PretendCard(TorchDispatchMode):
         tensors = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.Tensor)]
         there = [isinstance(tensor, _OnCard) for tensor in tensors]
         named = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.device)]
-        on_card = named[0] == _STAND_IN if named else any(there)
+        on_card = named[0].type == "meta" if named else any(there)
+        cards = {tensor.device.index for tensor in tensors if isinstance(tensor, _OnCard)}
+        card = named[0].index or 0 if named else min(cards, default=0)
         if (on_card or any(there)) and func._can_decompose() and func is not aten.scaled_dot_product_attention.default:
             # Under inference_mode, composite operations come whole; what they do to each device is in their parts.
             with self:
@@ -97,6 +107,7 @@ class PretendCard(TorchDispatchMode):
         elif any(there):
             strangers = [t for t, own in zip(tensors, there, strict=True) if not own and t.dim()]
             assert not strangers, f"{func}: tensors on the card and on the CPU, {[tuple(t.shape) for t in strangers]}"
+            assert len(cards) == 1, f"{func}: tensors on the cards {sorted(cards)}"
             picked = func in (aten.index.Tensor, aten.index_put_.default)
             if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
                 self.waits[str(func)] += 1
@@ -104,20 +115,20 @@ class PretendCard(TorchDispatchMode):
         if func is aten.mm.dtype:  # which CPUs do not have
             func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
         found = func(*args, **kwargs)
-        return tree_map_only(torch.Tensor, _OnCard, found) if on_card else found
+        return tree_map_only(torch.Tensor, lambda inner: _OnCard(inner, card), found) if on_card else found
 
     def _crossed(self, source: bool, target: bool) -> None:
         self.uploads += target and not source
         self.waits["copy to the host"] += source and not target
 
     @torch.inference_mode()
-    def hold(self, module: torch.nn.Module) -> None:
-        """Move ``module`` to the card, for good."""
+    def hold(self, module: torch.nn.Module, card: torch.device = CARD) -> None:
+        """Move ``module`` to a card, for good."""
         for part in module.modules():
             for own in (part._parameters, part._buffers):
                 for name, value in own.items():
                     if value is not None:
-                        there = value.detach().to(CARD)
+                        there = value.detach().to(card)
                         own[name] = torch.nn.Parameter(there, requires_grad=False) if own is part._parameters else there
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -15,12 +16,13 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 import tiny
 import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.models import load_model, model_folder, prompt_tokens
+from beamuq.models import load_model, model_folder, place_on_cards, prompt_tokens
 from beamuq.models.model_folder import (
     describe,
     identities,
@@ -284,6 +286,100 @@ def test_only_what_loading_needs_is_wanted() -> None:
     weights = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
     assert wanted_files(names) == sorted(["config.json", "tokenizer.json", "merges.txt", *weights])
     assert wanted_files(["pytorch_model.bin", "tf_model.h5"]) == ["pytorch_model.bin"]
+
+
+QUANTISED = {
+    "bitsandbytes": ({"load_in_4bit": True, "_load_in_4bit": True}, "bitsandbytes"),
+    "gptq": ({"bits": 4, "group_size": 128}, "optimum|gptqmodel"),
+    "awq": ({"bits": 4, "group_size": 128}, "gptqmodel"),
+    "compressed-tensors": ({"format": "float-quantized", "config_groups": {}}, "compressed-tensors"),
+    "unheard_of": ({}, "unknown to the transformers installed here; known: .*awq"),
+}
+
+
+@pytest.mark.parametrize("method", QUANTISED)
+def test_quantised_weights_name_the_package_that_is_missing(method: str, llama: Path, tmp_path: Path) -> None:
+    if importlib.util.find_spec(method.replace("-", "_")) or importlib.util.find_spec("gptqmodel"):
+        pytest.skip(f"{method}: its package is installed")
+    settings, told = QUANTISED[method]
+    folder = quantised(llama, tmp_path, {"quant_method": method} | settings)
+    with pytest.raises(BeamUQError, match=rf"{folder}.*({told})") as refused:
+        load_model.load_causal(folder, **CPU)
+    assert method in str(refused.value)
+    assert "fetch it again" not in str(refused.value)
+
+
+def quantised(folder: Path, to: Path, settings: dict[str, Any]) -> Path:
+    folder = copied(folder, to / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
+    return folder
+
+
+@pytest.mark.parametrize("method", ["fp8", "mxfp4"])
+def test_weights_that_need_no_package_here_load_as_transformers_loads_them(
+    method: str, llama: Path, tmp_path: Path
+) -> None:
+    model, _ = load_model.load_causal(quantised(llama, tmp_path, {"quant_method": method}), **CPU)
+    assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_models_size_is_that_of_its_loaded_weights(dtype: torch.dtype, llama: Path) -> None:
+    model, _ = load_model.load_causal(llama, dtype=dtype, device=torch.device("cpu"))
+    stored = load_file(llama / "model.safetensors")
+    assert place_on_cards.weight_bytes(llama, dtype) == sum(w.numel() for w in stored.values()) * dtype.itemsize
+    assert {name for name, _ in model.named_parameters()} >= set(stored)
+
+
+def test_quantised_weights_count_as_stored(llama: Path, tmp_path: Path) -> None:
+    folder = quantised(llama, tmp_path, {"quant_method": "gptq"})
+    rewrite(folder, lambda weights: weights.update({"packed": torch.zeros(7, dtype=torch.int32)}))
+    stored = sum(weight.nbytes for weight in load_file(folder / "model.safetensors").values())
+    assert place_on_cards.weight_bytes(folder, torch.bfloat16) == stored
+
+
+@pytest.mark.parametrize(
+    ("device", "cards", "told"),
+    [
+        ("cpu", 1, "memory is 0.0 GB.*dtype: bfloat16, or a larger machine"),
+        ("cuda", 1, "the card's memory is 0.0 GB.*cards: 5 for the model"),
+        ("cuda", 2, "the memory of 2 cards is 0.0 GB.*cards: 5 for the model"),
+    ],
+)
+def test_a_model_that_cannot_fit_is_told_before_it_is_read(
+    device: str, cards: int, told: str, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = place_on_cards.weight_bytes(llama, torch.float32)
+    monkeypatch.setattr(place_on_cards, "memory_bytes", lambda _, cards: int(size / 4.5 * cards))
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", lambda *_, **__: pytest.fail("is read"))
+    with pytest.raises(BeamUQError, match=rf"{llama}: its weights take 0.0 GB in float32, {told}"):
+        load_model.load_causal(llama, dtype=torch.float32, device=torch.device(device), cards=cards)
+
+
+def test_a_damaged_header_is_told_in_one_line(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"\xff" * 20)
+    with pytest.raises(BeamUQError, match=rf"{folder}/model\.safetensors: not a readable safetensors file"):
+        load_model.load_causal(folder, **CPU)
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_each_model_class_is_spread_whole(kind: str, tmp_path: Path) -> None:
+    """A ``device_map`` that names every part once, in the order of the layers, and is one that transformers takes."""
+    folder = tiny.build_tiny_model(kind, tmp_path)
+    placed = load_model._spread(AutoModelForCausalLM, folder, ["first", "second"])
+    layers = [device for name, device in placed.items() if name.rpartition(".")[2].isdigit()]
+    assert layers == sorted(layers)
+    assert set(placed.values()) == {"first", "second"}
+    model = AutoModelForCausalLM.from_pretrained(folder, device_map=dict.fromkeys(placed, "cpu"))
+    for name, _ in model.named_parameters():
+        assert sum(name.startswith(f"{part}.") or name == part for part in placed) == 1, name
+
+
+def test_more_cards_than_layers_are_refused(llama: Path) -> None:
+    with pytest.raises(BeamUQError, match="cards: 9: the model has 2 layers"):
+        load_model._spread(AutoModelForCausalLM, llama, range(9))
 
 
 @pytest.mark.packaged

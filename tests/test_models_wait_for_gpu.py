@@ -23,7 +23,7 @@ from beamuq.plan.study_on_machine import Plan
 JOB = """
 import sys, time
 from beamuq.models import wait_for_gpu
-wait_for_gpu.bind(sys.argv[1])
+wait_for_gpu.bind(sys.argv[1], cards=int(sys.argv[3]))
 import os
 start = time.monotonic()
 print("start", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"), start, flush=True)
@@ -44,8 +44,8 @@ def start(tmp_path: Path) -> Start:
     environment = {key: value for key, value in os.environ.items() if key != wait_for_gpu.VISIBLE}
     environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
 
-    def job(seconds: float, device: str = "cuda", **more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", JOB, device, str(seconds)]
+    def job(seconds: float, device: str = "cuda", cards: int = 1, **more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", JOB, device, str(seconds), str(cards)]
         return subprocess.Popen(
             command, env=environment | more, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -68,6 +68,27 @@ def test_five_jobs_share_two_cards_without_overlap(start: Start) -> None:
     for times in spans.values():
         for (_, end), (begin, _) in itertools.pairwise(sorted(times)):
             assert begin >= end
+
+
+def test_jobs_that_need_both_cards_take_turns_with_those_that_need_one(start: Start) -> None:
+    """A job that keeps what it has while it waits for the rest meets another like it."""
+    spans = []
+    for job in [start(0.2, cards=1 + number % 2) for number in range(6)]:
+        words = job.communicate(timeout=60)[0].split()
+        spans.append((float(words[2]), float(words[4]), set(words[1].split(","))))
+    assert sorted(len(cards) for _, _, cards in spans) == [1, 1, 1, 2, 2, 2]
+    for one, other in itertools.combinations(sorted(spans, key=lambda span: span[:2]), 2):
+        assert other[0] >= one[1] or not one[2] & other[2]
+
+
+def test_more_cards_than_there_are_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cards: 3: this machine has 2" in start(0, cards=3).communicate(timeout=60)[1]
+    monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr(wait_for_gpu, "bind", lambda *_, **__: None)
+    with pytest.raises(BeamUQError, match="cards: 2: this job has 1"):
+        devices.prepare("cuda", "auto", 1, cards=2)
 
 
 def test_a_killed_job_frees_its_card(start: Start) -> None:
@@ -114,7 +135,7 @@ def test_a_job_without_cards_takes_none(device: str, more: dict[str, str], start
 
 def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(wait_for_gpu, "bind", lambda device: order.append(f"bind {device}"))
+    monkeypatch.setattr(wait_for_gpu, "bind", lambda device, **_: order.append(f"bind {device}"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: bool(order.append("asked")) or True)
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     assert devices.prepare("cuda", "auto", 1)[0].type == "cuda"
@@ -122,7 +143,7 @@ def test_the_card_is_bound_before_cuda_is_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_torch_without_cuda_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_for_gpu, "bind", lambda device: pytest.fail(f"waits for a card for {device}"))
+    monkeypatch.setattr(wait_for_gpu, "bind", lambda device, **_: pytest.fail(f"waits for a card for {device}"))
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert devices.prepare("auto", "auto", 1)[0].type == "cpu"

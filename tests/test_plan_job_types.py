@@ -70,6 +70,22 @@ def test_no_job_names_how_the_machine_runs_it(rule: str, plan: Plan) -> None:
     assert job_of(other, rule).text() == job_of(plan, rule).text()
 
 
+def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
+    plan, wildcards = Plan.load({"study": "demo", "device": "cuda"}), SimpleNamespace(**WHERE)
+    model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
+    study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
+    spread = replace(plan, study=study)
+    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.statistics_gpus]
+    assert [gpus(wildcards) for gpus in asking] == [2, 2, 2]
+    assert spread.gpus == 1
+    assert [json.loads(each.machine_options("candidates")(wildcards, None, 1))["cards"] for each in (plan, spread)] == [
+        1,
+        2,
+    ]  # type: ignore[arg-type]
+    for rule in ("candidates", "candidates_shard", "statistics"):
+        assert job_of(spread, rule).text() == job_of(plan, rule).text()
+
+
 @pytest.mark.parametrize("merged", [False, True])
 def test_merged_endings_are_a_setting_of_a_recipe_where_finished_decodings_have_them(merged: bool, plan: Plan) -> None:
     """Beside the recipe, as when the key was the study's: no decoding runs again."""

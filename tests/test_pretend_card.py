@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accelerate.utils import send_to_device
 from torch.nn import functional
 from transformers import PreTrainedModel
 
@@ -23,9 +24,10 @@ from beamuq.decoding import (
     stop_tokens,
 )
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.models.place_on_cards import spread_over
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
-from pretend_card import CARD, PretendCard, pretend_card
+from pretend_card import CARD, SECOND, PretendCard, pretend_card
 from small_batch import POLICIES, assert_same, batch_of, decoded
 from tiny import KINDS, tiny_model
 
@@ -84,6 +86,24 @@ def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
     card.waits.clear()
     next_token_logprobs(model, batch_of("llama"), [7, 9])
     assert card.waits == {"copy to the host": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are sent as accelerate's hooks send them for such a ``device_map``; a layer's keys lie on its own card."""
+    expected = _decoded(kind, tiny_model(kind)[0])
+    with pretend_card(monkeypatch) as card:
+        model = copy.deepcopy(tiny_model(kind)[0])
+        placed = spread_over(model, [CARD, SECOND])
+        assert set(placed.values()) == {CARD, SECOND}
+        for name, device in placed.items():
+            part = model.get_submodule(name)
+            card.hold(part, device)
+            part.register_forward_pre_hook(
+                lambda _, args, kwargs, device=device: send_to_device((args, kwargs), device), with_kwargs=True
+            )
+        found = _decoded(kind, model)
+    assert_same(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
@@ -165,6 +185,15 @@ def test_the_pretended_card_refuses_what_a_card_refuses() -> None:
         there + here
     with pytest.raises(AssertionError, match="on the card and on the CPU"):
         there[torch.tensor([0])]
+
+
+def test_tensors_of_two_pretended_cards_do_not_meet(card: PretendCard) -> None:
+    first, second = torch.ones(3, device=CARD), torch.ones(3, device=SECOND)
+    assert (second.device, second.new_zeros(2).device) == (SECOND, SECOND)
+    assert (first + second.to(CARD)).tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(AssertionError, match=r"tensors on the cards \[0, 1\]"):
+        first + second
+    assert not card.waits["copy to the host"] - 1
 
 
 def test_the_pretended_card_counts_waits(card: PretendCard) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
 def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
-    assert (plan.candidates_gpus, plan.gpus) == (cards, 1)
+    wildcards: Any = SimpleNamespace(model=next(iter(plan.study.models)))
+    assert (plan.candidates_gpus(wildcards), plan.gpus) == (cards, 1)
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,10 @@ class Model(StrictModel):
     enable_thinking: Annotated[
         bool | None, Field(description="must be said for a chat template that can think first (Qwen 3)")
     ] = None
+    cards: Annotated[
+        int | None,
+        Field(ge=1, le=64, description="graphics cards of one machine that its layers are spread over; null: one"),
+    ] = None
 
 
 class Dataset(StrictModel):

@@ -39,7 +39,7 @@ rule candidates_shard:
         "../../envs/gpu.yaml"
     threads: 1
     resources:
-        gpu=plan.gpus,
+        gpu=plan.shard_gpus,
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

@@ -11,7 +11,7 @@ rule statistics:
         "../../envs/gpu.yaml"
     threads: 1
     resources:
-        gpu=plan.gpus,
+        gpu=plan.statistics_gpus,
         mem_mb=plan.memory_mb,
         runtime=240,
     params:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,10 @@ class Span:
     @property
     def rows(self) -> slice:
         return slice(self.first, self.last)
+
+    def to(self, _: torch.device) -> Span:
+        """The same rows with masks of their own, which lie where the layer does."""
+        return replace(self, _masks={})
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
@@ -112,6 +117,17 @@ class Pass:
     target: torch.Tensor
     source: torch.Tensor | None
     pieces: Sequence[Span | Padded]
+    _elsewhere: dict[torch.device, Pass] = field(default_factory=dict, repr=False)
+
+    def to(self, device: torch.device | str) -> Pass:
+        """The pass with its indices on ``device``, made once: accelerate calls it for a layer on another card."""
+        device = torch.device(device)
+        if device == self.target.device:
+            return self
+        if device not in self._elsewhere:
+            target, source = self.target.to(device), None if self.source is None else self.source.to(device)
+            self._elsewhere[device] = Pass(self.cache, target, source, [piece.to(device) for piece in self.pieces])
+        return self._elsewhere[device]
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
@@ -167,6 +183,14 @@ class Padded:
         self.rows = torch.from_numpy(rows).to(device)
         self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
         self._masks: dict[int | None, torch.Tensor] = {}
+
+    def to(self, device: torch.device) -> Padded:
+        """The same spans with their indices and masks on ``device``."""
+        other = copy(self)
+        other.rows, other._masks = self.rows.to(device), {}
+        other._where = tuple(index.to(device) for index in self._where)
+        other._questions = self._questions if isinstance(self._questions, slice) else self._questions.to(device)
+        return other
 
     @property
     def size(self) -> tuple[int, int, int]:

@@ -53,8 +53,8 @@ def present() -> str:
     return "cuda" if not build.endswith("+cpu") and wait_for_gpu.usable_cards() else "cpu"
 
 
-def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.dtype]:
-    """:func:`resolve`, on a card that no other job uses, and so many torch threads.
+def prepare(device: str, dtype: str, threads: int, cards: int = 1) -> tuple[torch.device, torch.dtype]:
+    """:func:`resolve`, on a card (or on ``cards``) that no other job uses, and so many torch threads.
 
     One thread by default, since more gain little and change sums' order. Never waits for a card that this torch could
     not use.
@@ -62,7 +62,7 @@ def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.
     Raises
     ------
     BeamUQError
-        If the name is unknown, or cuda is asked for without a torch or a card for it, or ``nvidia-smi`` hangs.
+        If the name is unknown, or cuda is asked for without a torch or the cards for it, or ``nvidia-smi`` hangs.
     """
     import torch
 
@@ -70,10 +70,15 @@ def prepare(device: str, dtype: str, threads: int) -> tuple[torch.device, torch.
         raise BeamUQError(f"threads: {threads}: must be from 1 to {MOST_THREADS}")
     torch.set_num_threads(threads)
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-        wait_for_gpu.bind(device)
+        wait_for_gpu.bind(device, cards=cards)
     elif device == "cuda":
         raise BeamUQError(
             f"device 'cuda': torch {torch.__version__} is built without CUDA; set device: cpu in config.yaml, or "
             "install a torch with CUDA"
         )
-    return resolve(device, dtype)
+    chosen = resolve(device, dtype)
+    if cards > 1 and chosen[0].type == "cuda" and torch.cuda.device_count() < cards:
+        raise BeamUQError(
+            f"cards: {cards}: this job has {torch.cuda.device_count()}; ask for fewer, or give the job more"
+        )
+    return chosen

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models.model_folder import check_content, check_folder
+from beamuq.models.model_folder import CONFIG, check_content, check_folder
+from beamuq.models.place_on_cards import check_memory, quantisation, spread_over
 
 if TYPE_CHECKING:
     import torch
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 _OLD_BUFFERS = re.compile(r".*\.(attn|attention|self_attn|self_attention)\.(bias|masked_bias)|.*\.inv_freq")
 
 
-def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
+def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> tuple[Any, Any]:
     """Load ``(model, tokenizer)`` in evaluation mode from a local folder; code in the folder never runs.
 
-    The attention implementation is left to the caller.
+    The attention implementation is left to the caller. On cuda, the layers are spread over so many ``cards``.
 
     Raises
     ------
@@ -30,20 +31,28 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device) -> tu
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
-    return load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device), load_tokenizer(folder)
+    model = load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device, cards=cards)
+    return model, load_tokenizer(folder)
 
 
-def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device) -> Any:
+def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> Any:
     """Load a model of a transformers auto class, from the files that were fetched and with every weight in its place.
 
     Raises
     ------
     BeamUQError
-        As :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be loaded.
+        As :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be loaded: it
+        does not fit into memory, or its weights are quantised and a package for that is missing.
     """
     check_content(folder)
-    placed = {"device_map": {"": device}} if device.type != "cpu" else {}
+    method = quantisation(folder)
+    if method is not None:
+        _check_quantisation(folder, method)
+    check_memory(folder, dtype, device, cards)
     try:
+        placed: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
+        if placed and cards > 1:
+            placed["device_map"] = _spread(auto_class, folder, [f"cuda:{card}" for card in range(cards)])
         model, report = auto_class.from_pretrained(
             folder,
             dtype=dtype,
@@ -53,11 +62,40 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
             ignore_mismatched_sizes=True,  # told in the report, and refused
             **placed,
         )
+    except BeamUQError:
+        raise
     except Exception as error:  # damaged or foreign weights and configs raise whatever their readers raise
         told = " ".join(str(error).split())[:200] or type(error).__name__
+        if method is not None and isinstance(error, ImportError):
+            raise BeamUQError(
+                f"{folder}: its weights are quantised ({method}), and a package to read them is missing ({told}); "
+                "install it"
+            ) from error
         raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({told}); fetch it again") from error
     check_report(folder, model, report)
     return model.eval()
+
+
+def _check_quantisation(folder: Path, method: str) -> None:
+    """Refuse a method that this transformers would pass over, taking packed numbers for weights."""
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    known = {name.removesuffix("_4bit").removesuffix("_8bit") for name in AUTO_QUANTIZATION_CONFIG_MAPPING}
+    if method not in known:
+        raise BeamUQError(
+            f"{folder / CONFIG}: quantization_config.quant_method: {method!r}: unknown to the transformers installed "
+            f"here; known: {', '.join(sorted(known))}"
+        )
+
+
+def _spread(auto_class: Any, folder: Path, devices: Sequence[Any]) -> dict[str, Any]:
+    """Where each part of a folder's model goes; it is built without its weights to see its layers."""
+    import torch
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with torch.device("meta"):
+        return spread_over(auto_class.from_config(config), devices)
 
 
 def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:

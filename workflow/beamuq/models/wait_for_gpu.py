@@ -2,8 +2,9 @@
 
 Snakemake counts cards but never says which one a job gets, and counts nothing where no limit was given. So each job
 that is to run on a card takes a free one by an exclusive lock, waits while there is none, and sees no other card
-(``CUDA_VISIBLE_DEVICES``). The locks are the machine's, not the project's: two Snakemakes in two folders share cards
-too. In a scheduler's job its own binding stands and no lock is taken.
+(``CUDA_VISIBLE_DEVICES``). A job that needs several keeps those that it has until it has them all; only one such job
+collects at a time, so no two wait for each other's. The locks are the machine's, not the project's: two Snakemakes in
+two folders share cards too. In a scheduler's job its own binding stands and no lock is taken.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID"
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
 
-_held: int | None = None
+COLLECTING = "several"  # the lock of the one job that collects cards
+
+_held: list[int] = []
 
 
-def bind(device: str, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Wait for a free card, keep it until this process ends, and hide the others from it.
+def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, cards: int = 1) -> None:
+    """Wait for a free card, or so many ``cards``, keep them until this process ends, and hide the others from it.
 
     Call before CUDA is first asked anything. Does nothing for ``cpu``, where ``nvidia-smi`` lists no card, in a
     scheduler's job that was given cards, and when called again. A ``CUDA_VISIBLE_DEVICES`` set by hand says which
@@ -40,15 +43,18 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ) -> Non
     Raises
     ------
     BeamUQError
-        If ``nvidia-smi`` does not answer.
+        If ``nvidia-smi`` does not answer, or the machine has fewer cards.
     """
-    global _held
-    if device == "cpu" or _held is not None or _is_bound(environment):
+    if device == "cpu" or _held or _is_bound(environment):
         return
-    cards = _choice(environment.get(VISIBLE), listed_cards())
-    if cards:
-        name, _held = _first_free(cards, slot_folder())
-        environment[VISIBLE] = cards[name]
+    choice = _choice(environment.get(VISIBLE), listed_cards())
+    if not choice:
+        return
+    if len(choice) < cards:
+        raise BeamUQError(f"cards: {cards}: this machine has {len(choice)} to choose from; ask for fewer")
+    taken = _free(choice, cards, slot_folder())
+    _held.extend(taken.values())
+    environment[VISIBLE] = ",".join(choice[name] for name in choice if name in taken)
 
 
 def slot_folder() -> Path:
@@ -112,27 +118,40 @@ def _choice(visible: str | None, listed: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _first_free(names: Mapping[str, str], folder: Path) -> tuple[str, int]:
-    """The first name whose lock could be had, and the descriptor that holds it; waits while all are taken."""
+def _free(names: Mapping[str, str], count: int, folder: Path) -> dict[str, int]:
+    """The first ``count`` names whose locks could be had, and the descriptors that hold them; waits for them."""
     _make_shared(folder)
     locks = {name: _open(folder / re.sub(r"[^\w.-]", "_", name)) for name in names}
+    collecting = _open(folder / COLLECTING) if count > 1 else None
+    taken: dict[str, int] = {}
+    wanted = "a card" if count == 1 else f"{count} cards"
     begun, told = time.monotonic(), False
     while True:
-        for name, lock in locks.items():
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            for other in locks.values():
-                if other != lock:
-                    os.close(other)
-            if told:
-                print(f"waited {time.monotonic() - begun:.0f} seconds for a card", file=sys.stderr, flush=True)
-            return name, lock
+        if collecting is None or _had(collecting):
+            for name, lock in locks.items():
+                if len(taken) < count and name not in taken and _had(lock):
+                    taken[name] = lock
+        if len(taken) == count:
+            break
         if not told:
-            print(f"every card is taken ({len(locks)}); waiting for one", file=sys.stderr, flush=True)
+            taken_by_others = "every card is" if count == 1 else "too many cards are"
+            print(f"{taken_by_others} taken ({len(locks)}); waiting for {wanted}", file=sys.stderr, flush=True)
             told = True
         time.sleep(POLL_SECONDS)
+    for other in {*locks.values(), *([] if collecting is None else [collecting])} - {*taken.values()}:
+        os.close(other)
+    if told:
+        print(f"waited {time.monotonic() - begun:.0f} seconds for {wanted}", file=sys.stderr, flush=True)
+    return taken
+
+
+def _had(lock: int) -> bool:
+    """Whether a lock could be taken, or is this process's already."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _make_shared(folder: Path) -> None:

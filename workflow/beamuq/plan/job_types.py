@@ -53,6 +53,7 @@ class MachineOptions(StrictModel):
     ``threads``: of torch on a CPU. ``cache_root``: where pairs scored before are kept; None: nowhere. ``lock``: the
     study's lock file, which names commits; hub sources need it. ``offline``: never ask a registry or the hub.
     ``expected``: what tables that the job reads have to be made with, by input; whatever changes it reruns their jobs.
+    ``cards``: how many graphics cards the language model is spread over, where there are any.
     """
 
     threads: Annotated[int, Field(ge=1)] = 1
@@ -60,6 +61,7 @@ class MachineOptions(StrictModel):
     lock: Path | None = None
     offline: bool = False
     expected: dict[str, MadeWith] = {}
+    cards: Annotated[int, Field(ge=1)] = 1
 
 
 class Job(StrictModel):

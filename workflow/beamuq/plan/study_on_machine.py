@@ -141,6 +141,7 @@ class Plan:
                 lock=self.paths.lock,
                 offline=self.machine.offline,
                 expected=self.jobs.expected(rule, wildcards),
+                cards=self._cards(wildcards.model) if hasattr(wildcards, "model") else 1,
             )
             return options.model_dump_json()
 
@@ -167,13 +168,23 @@ class Plan:
 
     @property
     def gpus(self) -> int:
-        """Cards that a job asks for which loads a model."""
+        """Cards that a job asks for which loads a judge."""
         return int(self.jobs.device == "cuda")
 
-    @property
-    def candidates_gpus(self) -> int:
+    def _cards(self, model: str) -> int:
+        return self.study.models[model].cards or 1
+
+    def shard_gpus(self, wildcards: SnakemakeWildcards) -> int:
+        """Cards that decoding asks for: those of its model."""
+        return self.gpus * self._cards(wildcards.model)
+
+    def candidates_gpus(self, wildcards: SnakemakeWildcards) -> int:
         """None where the rule only puts shards together."""
-        return self.gpus if self.machine.shards == 1 else 0
+        return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
+
+    def statistics_gpus(self, wildcards: SnakemakeWildcards) -> int:
+        """Those of the language model where it is asked, for P(True)."""
+        return self.shard_gpus(wildcards) if self.jobs.statistics(wildcards).settings.p_true else self.gpus
 
     def quality_gpus(self, wildcards: SnakemakeWildcards) -> int:
         """None for a metric that loads no model."""

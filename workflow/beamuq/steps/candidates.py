@@ -49,13 +49,13 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
     from beamuq.models import devices, load_model, prompt_tokens
     from beamuq.models.model_folder import check_folder, identities
 
-    device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
+    device, dtype = devices.prepare(job.device, job.dtype, machine.threads, machine.cards)
     folder = job.model.parent
     check_folder(folder)
     models = identities({"model": folder}, job.folders)
     tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
     tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
-    model, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device)
+    model, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=machine.cards)
     prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(model), settings.max_new_tokens)
     stops = decoding.stop_tokens(tokenizer, model, newline=settings.newline_stops)
     merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings.merge_stop_tokens else frozenset()

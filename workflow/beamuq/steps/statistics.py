@@ -57,7 +57,8 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         }
         for other in others
     ]
-    device, dtype = devices.prepare(job.device, job.dtype, machine.threads)
+    cards = machine.cards if job.settings.p_true else 1
+    device, dtype = devices.prepare(job.device, job.dtype, machine.threads, cards)
     _, scorer_dtype = devices.resolve(job.device, job.scorer_dtype or job.dtype)
     files = {"language_model": job.language_model, "nli": job.nli, "relevance": job.relevance}
     folders = {name: file.parent if file else None for name, file in files.items()}
@@ -70,7 +71,7 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         return load_scorer(kind, folders[use], dtype=scorer_dtype, device=device, cache=machine.cache_root)
 
     if settings.p_true:
-        _fill(rows, "p_true_logprob", _p_true(job, questions, answers, dtype, device))
+        _fill(rows, "p_true_logprob", _p_true(job, questions, answers, dtype, device, cards))
         gc.collect()
     if settings.ccp:
         judge = judge_of("nli", settings.ccp.kind)
@@ -125,10 +126,11 @@ def _p_true(
     answers: Sequence[tuple[str, Row]],
     dtype: torch.dtype,
     device: torch.device,
+    cards: int,
 ) -> list[float]:
     if job.template is None:
         raise BeamUQError("--job: template: null: the settings ask for P(True); give it")
-    model, tokenizer = load_causal(_folder_of(job.language_model), dtype=dtype, device=device)
+    model, tokenizer = load_causal(_folder_of(job.language_model), dtype=dtype, device=device, cards=cards)
     query = PTrueQuery(tokenizer, load_template(job.template), job.settings.style, job.settings.enable_thinking)
     asked = [(f"{answer['id']} ({name})", questions[answer["id"]], answer["text"]) for name, answer in answers]
     return p_true_logprobs(model, query, asked)
