@@ -11,13 +11,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import beamuq
 from beamuq.api import open_models
-from beamuq.api.ask_model import SHOWN_METHODS, Asked, ask
+from beamuq.api.ask_model import SHOWN_METHODS, Asked, _estimates, ask
 from beamuq.api.open_models import machine, model_folder
 from beamuq.cli import main
+from beamuq.decoding import Candidate
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import Machine
 from beamuq.study_config import ROOT
@@ -47,11 +49,14 @@ def test_weights_are_the_beams_probabilities_over_their_sum(asked: Asked) -> Non
     assert [beam.weight for beam in asked.beams] == pytest.approx([beam.probability / total for beam in asked.beams])
 
 
-def test_the_interval_is_as_wide_as_what_the_beams_leave_and_the_printed_threshold_is_gone(asked: Asked) -> None:
-    assert asked.high - asked.low == pytest.approx(1 - asked.covered_mass)
-    # the beams' weights are p over their sum: the estimate times the mass is the lower end
-    assert asked.low == pytest.approx(asked.uncertainty() * asked.covered_mass)
-    assert f"{asked.low:.3f} to {asked.high:.3f}, width {1 - asked.covered_mass:.3f}" in str(asked)
+def test_the_interval_is_as_wide_as_what_was_not_found_and_the_printed_threshold_is_gone(asked: Asked) -> None:
+    """What was drawn beside the beams makes it narrower."""
+    assert asked.outcomes >= len(asked.beams)
+    assert 0 < asked.high - asked.low <= 1 - asked.covered_mass
+    # the beams' weights are p over their sum: the estimate times the mass is their lower end
+    assert asked.low >= asked.uncertainty() * asked.covered_mass - 1e-9
+    assert asked.high <= asked.uncertainty() * asked.covered_mass + 1 - asked.covered_mass + 1e-9
+    assert f"{asked.low:.3f} to {asked.high:.3f}, width {asked.high - asked.low:.3f}" in str(asked)
     assert "sqrt" not in str(asked)
     assert asked.decided is None
     assert "threshold" not in str(asked)
@@ -70,7 +75,38 @@ def test_the_fair_share_is_told_in_one_line(asked: Asked) -> None:
     assert (asked.fair_share > 0) == any(total[B] > B / 4 for B in range(1, 4))
     (line,) = (line for line in str(replace(asked, fair_share=0)).splitlines() if line.startswith("fair share"))
     assert "not met" in line
-    assert "met: 1 of the beams cover 1/4; with 3 draws" in str(replace(asked, fair_share=1))
+    met = replace(asked, fair_share=1, variance_ratio=0.5)
+    assert "fair share    met by 1: the variance is at most 0.50 times that of 4 samples" in str(met)
+
+
+def test_the_never_worse_estimate_is_within_what_is_certain_and_says_its_error(asked: Asked, tiny: Path) -> None:
+    assert asked.fair_share + asked.draws == 4
+    assert 0 <= asked.never_worse <= 1
+    assert asked.variance_ratio <= 1
+    assert asked.never_worse_error is not None
+    assert f"never worse   {asked.never_worse:.3f} ± {asked.never_worse_error:.3f}: " in str(asked)
+    one = ask(QUESTION, str(tiny), width=1, max_new_tokens=5, similarity="lexical", device="cpu")
+    assert (one.fair_share, one.draws, one.never_worse_error) == (0, 1, None)
+    assert "±" not in str(one)
+
+
+def test_an_estimate_from_outcomes_by_hand() -> None:
+    def candidate(tokens: tuple[int, ...], p: float, strategy: str, left: float | None = None) -> Candidate:
+        policy = None if left is None else math.log(p / left)
+        return Candidate("q", strategy, 0, tokens, np.array([math.log(p)]), math.log(p), policy, True)
+
+    found = [
+        candidate((1,), 0.5, "greedy"),
+        candidate((1,), 0.5, "beam M=3"),
+        candidate((2,), 0.2, "beam M=3"),
+        candidate((1,), 0.5, "neverworse M=3"),
+        candidate((2,), 0.2, "neverworse M=3", 0.5),
+        candidate((3,), 0.1, "neverworse M=3", 0.5),
+    ]
+    told = _estimates(found, np.array([1.0, 1.0, 0.0, 1.0, 0.0, 0.5]), [3, 4, 5])
+    # 0.2 · 1 + 0.1 · 0.5, and 0.2 not found; 0.5 · 0 + 0.5 (1 + 0.5)/2; 0.5 √(0.125/2); 0.5 · 3/2
+    expected = {"low": 0.25, "high": 0.45, "outcomes": 3, "never_worse": 0.375, "never_worse_error": 0.125}
+    assert told == pytest.approx(expected | {"fair_share": 1, "draws": 2, "variance_ratio": 0.75})
 
 
 def test_every_uncertainty_is_there_in_its_beam_form(asked: Asked) -> None:

@@ -156,6 +156,23 @@ def test_the_two_ends_of_the_interval_lie_apart_by_what_was_not_found() -> None:
     np.testing.assert_allclose(upper - lower, 1 - np.minimum(mass, 1))
 
 
+def test_draws_in_lattices_bring_their_standard_error() -> None:
+    lattices = "above p=0.01 draws=10 lattices=5"
+    made = synthetic.cell(5, ("greedy", lattices, "stochastic M=10"))
+    cell = CellTables(made["questions"], made["candidates"], made["similarity"])
+    settings = {"methods": ["Dissimilarity"], "answer_source": ["greedy"], "main": {}}
+    estimators = [f"stratified {lattices}", "inclusion stochastic M=10", "match stochastic M=10"]
+    chosen = ScoringSettings.model_validate(settings | {"estimators": estimators})
+    frame = score_cell(cell, chosen).to_pandas()
+    expected = [("stratified", lattices), ("standard error", lattices)]
+    expected += [("inclusion", "stochastic M=10"), ("match", "stochastic M=10")]
+    assert [key[1:] for key in keys(frame)] == expected
+    d = cell.found(lattices, "greedy").dissimilarity.reshape(5, 5, 2).mean(axis=2)  # all drawn: r = 1
+    np.testing.assert_allclose(values(frame, "Dissimilarity", "stratified", lattices), d.mean(axis=1))
+    error = d.std(axis=1, ddof=1) / np.sqrt(5)
+    np.testing.assert_allclose(values(frame, "Dissimilarity", "standard error", lattices), error, atol=1e-12)
+
+
 def test_estimators_need_no_pairs_but_those_with_the_answer() -> None:
     candidates, similarity = MADE["candidates"], MADE["similarity"]
     answers = {row["id"]: row["text"] for row in candidates.to_pylist() if row["strategy"] == "greedy"}

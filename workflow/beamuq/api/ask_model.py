@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,21 @@ import pandas as pd
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
-from beamuq.beam_mass_theorem import best_set_size, corrected_threshold, covered_mass, left_by_size
+from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import is_blank
 from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
+from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified_interval, standard_error
+from beamuq.methods.log_space_sums import Array
+from beamuq.scorers.scorer_protocol import scored
 from beamuq.study_config import DEMO_DATA, PROMPTS
 from beamuq.text_normalization import clean
+
+if TYPE_CHECKING:
+    from beamuq.decoding import Candidate
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
@@ -57,8 +63,10 @@ class Asked:
 
     covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
     it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
-    whatever was not found; threshold: what it is held against. fair_share: how many beams cover their share B/M of the
-    probability, so that they and M − B draws outside them estimate Dissimilarity never worse than M samples; 0: none.
+    whatever there is beside the ``outcomes`` found; threshold: what it is held against. never_worse: the estimate of it
+    from the B = ``fair_share`` most probable outcomes and M − B ``draws`` outside them, whose variance is at most
+    ``variance_ratio`` times that of M samples; never_worse_error: its standard error, None of a single draw. B = 0: no
+    B < M most probable outcomes cover their share B/M of the probability. Nothing is drawn where nothing is left.
     """
 
     question: str
@@ -73,7 +81,12 @@ class Asked:
     corrected_threshold: float
     low: float
     high: float
+    outcomes: int
+    never_worse: float
+    never_worse_error: float | None
     fair_share: int
+    draws: int
+    variance_ratio: float
     threshold: float | None
     uncertainties: pd.DataFrame
 
@@ -124,8 +137,10 @@ class Asked:
             "",
             f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
             f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
-            "holds Dissimilarity under the model's whole distribution",
+            f"holds Dissimilarity under the model's whole distribution ({self.outcomes} outcomes found)",
             *([] if self.threshold is None else [f"  threshold {self.threshold:g}: {self.decided}"]),
+            f"never worse   {self.never_worse:.3f}{self._error()}: "
+            f"Dissimilarity by the {self.fair_share} most probable outcomes and {self.draws} draws outside them",
             f"fair share    {self._fair_share()}",
             "",
             "uncertainty (higher = more uncertain; similarity: " + str(self.uncertainties["similarity"].iloc[0]) + ")",
@@ -136,11 +151,14 @@ class Asked:
         lines += [f"warning: {told}" for told in self.warnings]
         return "\n".join(lines)
 
+    def _error(self) -> str:
+        return "" if self.never_worse_error is None else f" ± {self.never_worse_error:.3f}"
+
     def _fair_share(self) -> str:
         M, B = self.width, self.fair_share
         if not B:
-            return f"not met: no B of the beams cover B/{M} of the probability, 1 <= B < {M}"
-        return f"met: {B} of the beams cover {B}/{M}; with {M - B} draws outside them, never worse than {M} samples"
+            return f"not met: no B most probable outcomes cover B/{M} of the probability, so that all {M} are draws"
+        return f"met by {B}: the variance is at most {self.variance_ratio:.2f} times that of {M} samples"
 
 
 def ask(
@@ -161,6 +179,9 @@ def ask(
     threads: int = 1,
 ) -> Asked:
     """Ask a model one question and measure how sure it is of its greedy answer, from a beam search.
+
+    Beside the beams stands the never-worse estimate of Dissimilarity (docs/theory.md); its draws are the same at every
+    call, and its search takes no more rows than beams may.
 
     All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
     probabilities; a recipe of a study does so with ``merge_stop_tokens: true`` (D21, merged endings).
@@ -220,17 +241,19 @@ def ask(
     else:
         ids = prompt_tokens.plain_prompt_ids(tokenizer, text)
     stops = decoding.stop_tokens(tokenizer, language_model)
+    never_worse = decoding.NeverWorse(width, rows=width * max_new_tokens)  # no more than a beam search may take
     found = decoding.decode(
         language_model,
         [decoding.Prompt("the question", tuple(ids))],
-        [decoding.Greedy(), decoding.Beam(width)],
+        [decoding.Greedy(), decoding.Beam(width), never_worse],
         stop_ids=stops,
-        seed=0,  # neither search draws
+        seed=0,
         max_new_tokens=max_new_tokens,
         merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
     )
     texts = [clean(decoding.candidate_text(tokenizer, each.token_ids, stops)) for each in found]
-    answer, beams = found[0], found[1:]
+    mixed = [position for position, each in enumerate(found) if each.strategy == never_worse.strategy]
+    answer, beams = found[0], found[1 : mixed[0]]
     logprob = np.array([[beam.logprob for beam in beams]])
     mask = np.ones(logprob.shape, dtype=bool)
     shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
@@ -240,10 +263,9 @@ def ask(
             "token_logprobs": answer.token_logprobs.tolist(),
             "token_entropies": [] if answer.entropies is None else answer.entropies.tolist(),
         },
-        "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=True)],
+        "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=False)],
     }
     scores = score([row], similarity=scorer, methods=SHOWN_METHODS, epsilon=epsilon, alpha=alpha)
-    interval = scores[(scores["method"] == "Dissimilarity") & (scores["variant"] == "beamsearch")]
     return Asked(
         question=question,
         model=model,
@@ -253,17 +275,36 @@ def ask(
         ended=answer.terminated,
         beams=tuple(
             AskedBeam(text, float(np.exp(beam.logprob)), float(share), beam.terminated)
-            for text, beam, share in zip(texts[1:], beams, shares, strict=True)
+            for text, beam, share in zip(texts[1:], beams, shares, strict=False)
         ),
         width=width,
         covered_mass=float(covered_mass(logprob, mask)[0]),
         corrected_threshold=corrected_threshold(width),
-        low=float(interval["low"].item()),
-        high=float(interval["high"].item()),
-        fair_share=int(best_set_size(left_by_size(logprob, mask), width)[0]),
+        **_estimates(found, scored(scorer.scorer, [(texts[0], text) for text in texts]).entail, mixed),
         threshold=threshold,
         uncertainties=scores[scores["variant"] != "multinomial"].reset_index(drop=True),
     )
+
+
+def _estimates(found: Sequence[Candidate], similarity: Array, mixed: Sequence[int]) -> dict[str, Any]:
+    """The certified interval by every outcome found, and the never-worse estimate by those at the places ``mixed``."""
+    logprob, dissimilarity = np.array([[each.logprob for each in found]]), 1.0 - similarity[None, :]
+    known = np.zeros(logprob.shape, dtype=bool)
+    known[0, list({each.token_ids: position for position, each in enumerate(found)}.values())] = True
+    low, high = certified_interval(logprob, dissimilarity, known)
+    drawn = np.array([[found[position].policy_logprob is not None for position in mixed]])
+    estimated = Found(logprob[:, mixed], dissimilarity[:, mixed], np.ones_like(drawn), drawn)
+    error, draws = float(standard_error(estimated)[0]), int(drawn.sum())
+    return {
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "outcomes": int(known.sum()),
+        "never_worse": float(WEIGHTINGS["stratified"].estimate(estimated)[0]),
+        "never_worse_error": None if np.isnan(error) else error,
+        "fair_share": len(mixed) - draws,
+        "draws": draws,
+        "variance_ratio": float(estimated.left[0]) * len(mixed) / max(draws, 1),
+    }
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ from beamuq.beam_mass_theorem import covered_mass
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.log_space_sums import Array, Mask
+from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.strategy_names import KINDS, parse
 
 EXACT = 1e-3
@@ -37,8 +38,8 @@ class Found:
     dissimilarity: Array
     mask: Mask
     drawn: Mask
-    repeated: Mask
-    differs: Mask
+    repeated: Mask = UNKNOWN
+    differs: Mask = UNKNOWN
     log_inclusion: Array | None = None
 
     @property
