@@ -290,6 +290,7 @@ def test_only_what_loading_needs_is_wanted() -> None:
 
 QUANTISED = {
     "bitsandbytes": ({"load_in_4bit": True, "_load_in_4bit": True}, "bitsandbytes"),
+    "": ({"load_in_8bit": True}, "bitsandbytes"),
     "gptq": ({"bits": 4, "group_size": 128}, "optimum|gptqmodel"),
     "awq": ({"bits": 4, "group_size": 128}, "gptqmodel"),
     "compressed-tensors": ({"format": "float-quantized", "config_groups": {}}, "compressed-tensors"),
@@ -299,10 +300,10 @@ QUANTISED = {
 
 @pytest.mark.parametrize("method", QUANTISED)
 def test_quantised_weights_name_the_package_that_is_missing(method: str, llama: Path, tmp_path: Path) -> None:
-    if importlib.util.find_spec(method.replace("-", "_")) or importlib.util.find_spec("gptqmodel"):
+    if importlib.util.find_spec(method.replace("-", "_") or "bitsandbytes") or importlib.util.find_spec("gptqmodel"):
         pytest.skip(f"{method}: its package is installed")
     settings, told = QUANTISED[method]
-    folder = quantised(llama, tmp_path, {"quant_method": method} | settings)
+    folder = quantised(llama, tmp_path, ({"quant_method": method} if method else {}) | settings)
     with pytest.raises(BeamUQError, match=rf"{folder}.*({told})") as refused:
         load_model.load_causal(folder, **CPU)
     assert method in str(refused.value)
@@ -355,6 +356,15 @@ def test_a_model_that_cannot_fit_is_told_before_it_is_read(
     monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", lambda *_, **__: pytest.fail("is read"))
     with pytest.raises(BeamUQError, match=rf"{llama}: its weights take 0.0 GB in float32, {told}"):
         load_model.load_causal(llama, dtype=torch.float32, device=torch.device(device), cards=cards)
+
+
+def test_memory_that_runs_out_while_loading_is_told_as_that(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", loads)
+    with pytest.raises(BeamUQError, match=f"{llama}: memory ran out while it was loaded .*several cards"):
+        load_model.load_causal(llama, **CPU)
 
 
 def test_a_damaged_header_is_told_in_one_line(llama: Path, tmp_path: Path) -> None:

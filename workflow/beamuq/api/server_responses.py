@@ -184,7 +184,7 @@ def as_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str
     for name, (place, row) in questions.items():
         if "answer" not in row:
             raise BeamUQError(f"{place}: custom_id {name!r} has no greedy answer; request one at temperature 0 as well")
-        yield place, row
+        yield f"{place}: custom_id {name!r}", row
 
 
 def plain_object(value: Any) -> Any:

@@ -44,6 +44,8 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
         As :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be loaded: it
         does not fit into memory, or its weights are quantised and a package for that is missing.
     """
+    import torch
+
     check_content(folder)
     method = quantisation(folder)
     if method is not None:
@@ -70,6 +72,11 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
             raise BeamUQError(
                 f"{folder}: its weights are quantised ({method}), and a package to read them is missing ({told}); "
                 "install it"
+            ) from error
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            raise BeamUQError(
+                f"{folder}: memory ran out while it was loaded ({told}); choose a smaller model or dtype, several "
+                "cards for the model, or a larger machine"
             ) from error
         raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({told}); fetch it again") from error
     check_report(folder, model, report)

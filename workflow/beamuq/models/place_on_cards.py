@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError, reading
-from beamuq.models.model_folder import CONFIG, SAFETENSORS
+from beamuq.models.model_folder import CONFIG
 
 if TYPE_CHECKING:
     import torch
@@ -46,9 +46,8 @@ def weight_bytes(folder: Path, dtype: torch.dtype) -> int:
     """What the weights of a folder's safetensors take once loaded: numbers in ``dtype``, quantised ones as stored."""
     quantised = quantisation(folder) is not None
     total = 0
-    for path in folder.iterdir():
-        if not SAFETENSORS.fullmatch(path.name) or path.suffix == ".json":
-            continue
+    whole = folder / "model.safetensors"
+    for path in [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors")):
         for entry in _header(path):
             stored = entry["data_offsets"][1] - entry["data_offsets"][0]
             as_dtype = not quantised and re.fullmatch(r"B?F\d+", entry["dtype"])
@@ -80,7 +79,8 @@ def quantisation(folder: Path) -> str | None:
     """The method that a checkpoint says its weights are quantised by; None: they are not."""
     with reading(folder / CONFIG, "a readable config", "fetch it again"):
         settings = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("quantization_config")
-        return None if not settings else str(settings.get("quant_method") or "unnamed")
+        old = settings and (settings.get("load_in_4bit") or settings.get("load_in_8bit"))  # as it was said before 2024
+        return None if not settings else str(settings.get("quant_method") or ("bitsandbytes" if old else "unnamed"))
 
 
 def spread_over(model: torch.nn.Module, devices: Sequence[Any]) -> dict[str, Any]:
