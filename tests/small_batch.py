@@ -21,6 +21,7 @@ from beamuq.decoding import (
     Policy,
     Prompt,
     Sample,
+    Stochastic,
     Systematic,
     decode,
     stop_tokens,
@@ -29,7 +30,7 @@ from tiny import tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
 TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-SEARCHES: list[Policy] = [Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4)]
+SEARCHES: list[Policy] = [Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4), Stochastic(4)]
 POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3), *SEARCHES]
 
 

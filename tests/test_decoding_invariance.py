@@ -22,6 +22,7 @@ from beamuq.decoding import (
     Prompt,
     Sample,
     Shipped,
+    Stochastic,
     Systematic,
     Work,
     candidate_text,
@@ -180,6 +181,7 @@ def test_impossible_policies_are_refused(make: Callable[[], object], told: str) 
         (NeverWorse(10), "neverworse M=10"),
         (NeverWorse(10, True), "adaptive M=10"),
         (Systematic(10), "systematic M=10"),
+        (Stochastic(10), "stochastic M=10"),
     ],
 )
 def test_strategies_follow_the_grammar(policy: Policy, name: str) -> None:

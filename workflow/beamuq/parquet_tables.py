@@ -65,7 +65,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         token_texts=STRINGS,
         token_logprobs=FLOATS,  # natural log, of the model's own distribution at T = 1
         logprob=FLOAT,  # their sum
-        policy_logprob=(FLOAT, "null"),  # under the law the candidate was drawn from; null for searches
+        policy_logprob=(
+            FLOAT,
+            "null",
+        ),  # under what the candidate was drawn from; stochastic: that it is among them; null: searched
         terminated=BOOL,  # False: cut at max new tokens
         entropies=(FLOATS, "null"),  # nats per step over the full vocabulary; greedy and rank-0 beams only
         top_ids=(pa.list_(INTS), "null"),  # ten most probable tokens per step, chosen one among them or appended

@@ -213,6 +213,7 @@ class Recipe(StrictModel):
         None
     )
     systematic: Annotated[Sizes | None, Field(description="M points of one lattice")] = None
+    stochastic: Annotated[Sizes | None, Field(description="M distinct outcomes by the Gumbel top-k trick")] = None
     never_worse: Annotated[
         SizesWithinRows | None,
         Field(description="of M candidates the best number of most probable outcomes, the others drawn from outside"),
@@ -232,7 +233,7 @@ class Recipe(StrictModel):
     def _something_to_decode(self) -> Recipe:
         strategies = self.strategies()
         if set(strategies) <= {strategy_names.GREEDY, strategy_names.SHIPPED}:
-            keys = ", ".join(key for key in type(self).model_fields if key != strategy_names.SHIPPED)
+            keys = ", ".join(key for key in type(self).model_fields if key not in ("shipped", "merge_stop_tokens"))
             raise ValueError(f"names no strategy; give at least one of {keys}")
         each_once(strategies)
         return self
@@ -256,6 +257,8 @@ class Recipe(StrictModel):
             names.append(strategy_names.above(above.p, above.draws, above.lattices))
         if self.systematic:
             names += [strategy_names.systematic(size) for size in self.systematic.sizes]
+        if self.stochastic:
+            names += [strategy_names.stochastic(size) for size in self.stochastic.sizes]
         if self.never_worse:
             names += [strategy_names.neverworse(size) for size in self.never_worse.sizes]
         if self.adaptive:

@@ -14,6 +14,7 @@ from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "SearchContext",
     "SearchState",
     "Shipped",
+    "Stochastic",
     "Systematic",
     "Work",
     "bare_stops",

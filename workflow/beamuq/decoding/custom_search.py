@@ -9,6 +9,7 @@ from beamuq.decoding.greedy_and_samples import Sample, Shipped
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import Policy, SearchContext
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 
 _ONLY_SEARCHES = (
@@ -26,7 +27,7 @@ def check_custom(name: str, policy: object) -> None:
     BeamUQError
         If it draws, or has no ``strategy`` and ``start``.
     """
-    drawing = isinstance(policy, Sample | Hybrid | Shipped | NeverWorse | Systematic)
+    drawing = isinstance(policy, Sample | Hybrid | Shipped | NeverWorse | Systematic | Stochastic)
     if drawing or (isinstance(policy, Above) and policy.draws):
         raise BeamUQError(
             f"policy {name!r}: a {type(policy).__name__} draws; {_ONLY_SEARCHES}; use the recipe's sample or hybrid"

@@ -21,10 +21,11 @@ from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
+from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
 
-_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic)
+_OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic, Stochastic)
 Found = TypeVar("Found")
 SUPPORTED = ("llama", "qwen3", "gemma3", "gemma3_text")
 

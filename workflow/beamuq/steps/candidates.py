@@ -142,6 +142,7 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
         NeverWorse,
         Sample,
         Shipped,
+        Stochastic,
         Systematic,
     )
 
@@ -160,6 +161,8 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
         return Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
     if kind == "systematic":
         return Systematic(int(of["M"]))
+    if kind == "stochastic":
+        return Stochastic(int(of["M"]))
     if kind == "neverworse" and recipe.never_worse:
         return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
     if kind == "adaptive" and recipe.adaptive:

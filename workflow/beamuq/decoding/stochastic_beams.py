@@ -1,0 +1,144 @@
+"""Stochastic beams: outcomes drawn without replacement by the Gumbel top-k trick, top down (Kool et al., 2019).
+
+Every outcome's log-probability is perturbed by a Gumbel number of its own; the ``size`` largest are the draws, and the
+next one is the threshold κ. The largest below a prefix is Gumbel about the prefix's log-probability, whichever outcome
+it belongs to; once it is given to the continuation that has it, the largest among all others is a Gumbel number about
+their mass, truncated there. So only prefixes on the way to the largest are run, and no outcome is perturbed twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamuq import strategy_names
+from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
+from beamuq.decoding.random_numbers import uniforms
+from beamuq.decoding.search_state import SearchContext, positive
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """``size`` distinct outcomes, the k-th drawn from the distribution without those before it.
+
+    The ``policy_logprob`` of each is the log of its probability of being among them, given κ: 1 - exp(-exp(log p - κ)).
+    A model that has no more outcomes gives all of them, each surely.
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+
+    @property
+    def strategy(self) -> str:
+        return strategy_names.stochastic(self.size)
+
+    def start(self, context: SearchContext) -> StochasticState:
+        return StochasticState(self, context)
+
+
+@dataclass
+class _Part:
+    """Some outcomes of a question: those below ``node``, but for those by its continuations ``gone``.
+
+    ``largest`` is the largest of their perturbed log-probabilities or, until their mass is ``known``, that of the part
+    they were split from, which bounds it. ``token`` is the continuation that has it, ``logprob`` that one's.
+    """
+
+    node: int
+    largest: float
+    gone: list[int] = field(default_factory=list)
+    known: bool = True
+    complete: bool = False
+    token: int = -1
+    logprob: float = 0.0
+
+
+class StochasticState:
+    """Parts of each question's outcomes; those with the ``size`` + 1 largest values are split until complete."""
+
+    def __init__(self, policy: Stochastic, context: SearchContext) -> None:
+        self.policy = policy
+        self._context = context
+        self._uniforms: list[Floats] = [np.zeros(0) for _ in context.prompts]
+        self._used = [0] * len(context.prompts)
+        self._parts = [[_Part(question, self._gumbel(question))] for question in range(len(context.prompts))]
+        self._asked: list[tuple[int, _Part]] = []
+        self._ask()
+
+    def _uniform(self, question: int) -> float:
+        """The next uniform number of a question, above 0 and up to 1; a question counts them on its own (D7)."""
+        at = self._used[question]
+        if at == len(self._uniforms[question]):
+            seed, prompt = self._context.seed, self._context.prompts[question].id
+            self._uniforms[question] = uniforms(seed, prompt, self.policy.strategy, 1, 2 * at + 64)[0]
+        self._used[question] += 1
+        return 1.0 - float(self._uniforms[question][at])
+
+    def _gumbel(self, question: int, location: float = 0.0, below: float = np.inf) -> float:
+        """A Gumbel number about ``location``, truncated at ``below``."""
+        exponential = -np.log(self._uniform(question)) + np.exp(location - below)
+        return float(location - np.log(exponential)) if exponential > 0 else below
+
+    def query(self) -> DistributionQuery:
+        parts = [part for _, part in self._asked]
+        query = DistributionQuery(np.array([part.node for part in parts], dtype=np.int64))
+        if parts:
+            gone = [(part.node, token) for part in parts for token in part.gone]
+            nodes, tokens = np.array(gone, dtype=np.int64).reshape(-1, 2).T
+            query.edits = ProbabilityEdits(nodes, tokens, np.zeros(len(gone)))
+            query.uniforms, query.masses = self._asked_uniforms, np.zeros(len(parts))
+        return query
+
+    def advance(self, query: DistributionQuery) -> None:
+        masses = np.zeros(0) if query.masses is None else query.masses
+        for row, (question, part) in enumerate(self._asked):
+            part.token, part.logprob = int(query.tokens[row]), float(query.logprobs[row])
+            if not part.known:
+                part.known = True
+                mass = float(masses[row])
+                location = float(self._context.trie.total[part.node]) + np.log(mass) if mass > 0 else -np.inf
+                part.largest = self._gumbel(question, location, part.largest) if mass > 0 else -np.inf
+        self._ask()
+
+    def _ask(self) -> None:
+        """Split the parts with the largest values as far as their continuations are known; ask about the others."""
+        self._asked = []
+        for question, parts in enumerate(self._parts):
+            self._parts[question] = parts = [part for part in parts if part.largest > -np.inf]
+            while split := [
+                part for part in self._first(parts) if part.known and not part.complete and part.token >= 0
+            ]:
+                for part in split:
+                    parts.append(self._grown(part))
+                    part.gone.append(part.token)
+                    part.known, part.token = False, -1
+            first = self._first(parts)
+            threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
+            self._asked += [(question, part) for part in parts if not part.known and part.largest > threshold]
+            self._asked += [(question, part) for part in first if not part.complete]
+        self._asked_uniforms = np.array([1.0 - self._uniform(question) for question, _ in self._asked])
+
+    def _first(self, parts: list[_Part]) -> list[_Part]:
+        """The ``size`` + 1 parts of the largest known values, largest first."""
+        known = [part for part in parts if part.known]
+        return sorted(known, key=lambda part: (-part.largest, part.node))[: self.policy.size + 1]
+
+    def _grown(self, part: _Part) -> _Part:
+        """The outcomes below a part's continuation that has its largest value."""
+        token = np.array([part.token])
+        node = int(self._context.trie.grow(np.array([part.node]), token, np.array([part.logprob]))[0])
+        ends = bool(self._context.stops[part.token]) or int(self._context.trie.depth[node]) == self._context.steps
+        return _Part(node, part.largest, complete=ends)
+
+    def found(self, question: int) -> list[tuple[int, float | None]]:
+        first, total = self._first(self._parts[question]), self._context.trie.total
+        if len(first) <= self.policy.size:
+            return [(part.node, 0.0) for part in first]
+        threshold = first[-1].largest
+        return [(part.node, float(np.log(-np.expm1(-np.exp(total[part.node] - threshold))))) for part in first[:-1]]
