@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,18 +19,20 @@ from beamuq.decoding.next_token_distributions import (
     NextTokenDistributions,
     ProbabilityEdits,
 )
+from beamuq.decoding.output_layer import OutputLayer
 from beamuq.errors import BeamUQError
 from beamuq.strategy_names import LEAST_TEMPERATURE
+from tiny import toy_model
 
 
 def _distributions(
     vocabulary: int, stops: set[int], merge_stop_tokens: set[int] | None = None
 ) -> NextTokenDistributions:
     """NextTokenDistributions whose hidden states are the logits themselves."""
-    head = torch.nn.Linear(vocabulary, vocabulary, bias=False)
-    head.weight.data = torch.eye(vocabulary)
-    model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
-    return NextTokenDistributions(model, frozenset(stops), frozenset(merge_stop_tokens or ()))
+    output: Any = SimpleNamespace(
+        logits=lambda states: states, vocabulary=vocabulary, device=torch.device("cpu"), name="a model"
+    )
+    return NextTokenDistributions(output, frozenset(stops), frozenset(merge_stop_tokens or ()))
 
 
 def _read(
@@ -132,13 +135,12 @@ def test_look_ups_are_log_probabilities() -> None:
 
 
 def test_logits_of_a_bfloat16_head_are_not_rounded_to_bfloat16() -> None:
-    head = torch.nn.Linear(64, 50, bias=False, dtype=torch.bfloat16)
-    head.weight.data = torch.randn(50, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
-    model: Any = SimpleNamespace(get_output_embeddings=lambda: head, config=SimpleNamespace())
-    states = (3 * torch.randn(8, 64, generator=torch.Generator().manual_seed(1))).bfloat16()
+    model: Any = copy.deepcopy(toy_model(50)).bfloat16()
+    states = 20 * torch.randn(8, 16, generator=torch.Generator().manual_seed(1)).bfloat16()
     with torch.inference_mode():
-        found = NextTokenDistributions(model, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
-        logits = states.double() @ head.weight.data.double().T
+        output = OutputLayer(model)
+        found = NextTokenDistributions(output, frozenset(), frozenset()).lookup(states, list(range(50)), 3)
+        logits = states.double() @ model.lm_head.weight.double().T
     assert logits.abs().max() > 50
     assert found == pytest.approx(torch.log_softmax(logits, dim=-1).numpy(), abs=1e-3)
 

@@ -15,6 +15,8 @@ from beamuq.decoding import Prompt, Sample, decode, forward_passes, tree_attenti
 from beamuq.decoding.tree_attention import (
     Padded,
     Pass,
+    Reach,
+    Scoring,
     Span,
     TreeCache,
     node_spans,
@@ -47,7 +49,9 @@ def attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | N
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, 4, rows, 8, generator=draw)
     keys, values = (torch.randn(len(cache.lengths), cache.capacity, 2, 8, generator=draw) for _ in range(2))
-    return Pass(cache, torch.empty(0), None, pieces).attend(query, keys, values, None, window)
+    return Pass(cache, torch.empty(0), None, pieces).attend(
+        query, keys, values, Scoring(reach=None if window is None else Reach(window))
+    )
 
 
 def spans_of(ranges: Sequence[tuple[int, int, int]]) -> list[Span]:

@@ -24,6 +24,7 @@ from beamuq.decoding import (
     stop_tokens,
 )
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.self_check import checked
 from beamuq.models.place_on_cards import spread_over
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
@@ -75,6 +76,7 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     counted("read")
     counted("_sorted")  # equal values at a list's edge are looked at once more
     model = _moved("gemma3", card)
+    checked(model)
     card.waits.clear()
     _decoded("gemma3", model)
     assert calls["_sorted"] < calls["read"] / 4
@@ -83,6 +85,7 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
 
 def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
     model = _moved("llama", card)
+    checked(model)
     card.waits.clear()
     next_token_logprobs(model, batch_of("llama"), [7, 9])
     assert card.waits == {"copy to the host": 1}
@@ -133,6 +136,7 @@ def test_attention_has_forms_that_fused_kernels_take(
         return plain(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **rest)
 
     model = _moved(kind, card, torch.bfloat16)
+    checked(model)
     monkeypatch.setattr(functional, "scaled_dot_product_attention", noted)
     _decoded(kind, model)
     assert set(forms) == {"flash", "memory-efficient"}

@@ -13,6 +13,7 @@ from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
 from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.self_check import checked
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, stop_tokens, token_texts
@@ -39,6 +40,7 @@ __all__ = [
     "Work",
     "bare_stops",
     "candidate_text",
+    "checked",
     "compose_batches",
     "decode",
     "next_token_logprobs",

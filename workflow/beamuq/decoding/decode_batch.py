@@ -19,15 +19,16 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
+from beamuq.decoding.self_check import RUNNERS, checked
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stochastic_beams import Stochastic
-from beamuq.decoding.tree_attention import tree_attention
 from beamuq.errors import BeamUQError
+from beamuq.models.prompt_tokens import context_window
 
 _OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic, Stochastic)
 Found = TypeVar("Found")
-SUPPORTED = ("llama", "qwen3", "gemma3", "gemma3_text")
 
 
 def decode(
@@ -64,8 +65,8 @@ def decode(
     Raises
     ------
     BeamUQError
-        If the model is of an unknown kind, or a prompt is empty, repeated, too long for the model's context, or does
-        not fit into memory alone.
+        If no path gives what the model's own forward pass gives (`self_check`), or a prompt is empty, repeated, too
+        long for the model's context, or does not fit into memory alone.
     """
     _check_policies(policies, stop_ids, max_new_tokens, merge_stop_tokens)
     _check_prompts(model, prompts, max_new_tokens)
@@ -73,7 +74,7 @@ def decode(
 
     def decoded(piece: Sequence[Prompt]) -> list[Candidate]:
         with _opened(model, piece, rows, work) as (runner, trie):
-            distributions = NextTokenDistributions(model, stop_ids, merge_stop_tokens)
+            distributions = NextTokenDistributions(OutputLayer(model), stop_ids, merge_stop_tokens)
             stops = np.zeros(distributions.vocabulary, dtype=bool)
             stops[list(stop_ids)] = True
             context = SearchContext(piece, stops, max_new_tokens, seed, trie)
@@ -118,7 +119,7 @@ def next_token_logprobs(
     def looked_up(piece: Sequence[Prompt]) -> NDArray[np.float64]:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
-            return runner.lookup(NextTokenDistributions(model, frozenset(), frozenset()), token_ids)
+            return runner.lookup(NextTokenDistributions(OutputLayer(model), frozenset(), frozenset()), token_ids)
 
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 
@@ -153,11 +154,12 @@ def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Foun
 def _opened(
     model: PreTrainedModel, prompts: Sequence[Prompt], rows: int | None, work: Work
 ) -> Iterator[tuple[BatchRunner, TokenTrie]]:
-    """A batch, or a piece of it, on ``model``, whose attention is the tree's for the time of the block."""
+    """A batch, or a piece of it, on ``model``, by the path that its check has chosen."""
     work.rows_at_once = ROWS if rows is None else rows
     trie = TokenTrie(len(prompts))
-    with torch.inference_mode(), tree_attention(model) as decoder:
-        yield BatchRunner(decoder, prompts, trie, work), trie
+    runner = RUNNERS[checked(model).path]
+    with torch.inference_mode(), runner.opened(model) as decoder:
+        yield runner(decoder, prompts, trie, work), trie
     work.prompts += len(prompts)
     work.prompt_tokens += sum(len(prompt.token_ids) for prompt in prompts)
     work.pieces.append((len(prompts), work.rows_at_once))
@@ -229,13 +231,10 @@ def _check_policies(
 
 
 def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens: int) -> None:
-    kind = model.config.model_type
-    if kind not in SUPPORTED:
-        raise BeamUQError(f"model type {kind!r} is not supported by the decoding engine; known: {', '.join(SUPPORTED)}")
     if not prompts:
         raise ValueError("a batch needs at least one prompt")
     seen: set[str] = set()
-    limit = model.config.get_text_config().max_position_embeddings
+    limit = context_window(model)
     known: Any = model
     vocabulary = known.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
@@ -244,7 +243,7 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
             raise BeamUQError(f"prompt {prompt.id!r} is empty; give it at least one token")
         if prompt.id in seen:
             raise BeamUQError(f"prompt {prompt.id!r} stands twice in one batch; ids must be unique")
-        if length + new_tokens > limit:
+        if limit is not None and length + new_tokens > limit:
             raise BeamUQError(
                 f"prompt {prompt.id!r}: {length} tokens and {new_tokens} new ones exceed the model's context of "
                 f"{limit} tokens; shorten the prompt or leave the question out"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers import PreTrainedModel
 
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
@@ -23,6 +25,8 @@ from beamuq.decoding.tree_attention import (
     padded_nodes,
     padded_prompts,
     pads,
+    running,
+    tree_attention,
 )
 
 ROWS = 4096
@@ -98,31 +102,133 @@ class Efforts:
         self._asked[search] = asked
 
 
-class BatchRunner:
-    """The state of one batch on the device: its keys and values, its trie, and every node's last hidden state."""
+class BatchRunner(ABC):
+    """The state of one batch on the device: its trie, and the last hidden state of every node that was asked about.
+
+    How nodes come to their hidden states is up to its two kinds.
+    """
 
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         self._decoder = decoder
         self._prompts = [prompt.token_ids for prompt in prompts]
         self._work = work
         self._device = next(decoder.parameters()).device
-        config: Any = decoder.config
-        self._lengths = np.array([len(tokens) for tokens in self._prompts])
-        self._cache = TreeCache(self._lengths, int(self._lengths.max()) + _FIRST_CAPACITY, pads(self._device))
-        self._states = next(decoder.parameters()).new_empty(0, config.hidden_size)
+        self._states: torch.Tensor | None = None
         self._state: Ints = np.full(len(prompts), -1)
-        self._place: Ints = np.full(len(prompts), -1)
         self._trie = trie
 
+    @staticmethod
+    @abstractmethod
+    def opened(model: PreTrainedModel) -> AbstractContextManager[torch.nn.Module]:
+        """The decoder of ``model``, fit to be run for the time of the block."""
+
+    @abstractmethod
+    def _run_prompts(self) -> None:
+        """Give hidden states to the roots of the trie."""
+
+    @abstractmethod
+    def _run_nodes(self, nodes: Ints) -> None:
+        """Give hidden states to ``nodes``, sorted by question, of any depths."""
+
     def prefill(self) -> None:
-        """Run every edge of the prompts' radix tree once; the roots of the trie get their hidden states."""
+        """Run the prompts; the roots of the trie get their hidden states."""
         started = time.perf_counter()
-        edges = radix_edges(self._prompts)
-        self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
-        self._prefill(edges)
+        self._run_prompts()
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
+
+    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
+        return distributions.lookup(self._of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
+
+    def follow(
+        self, searches: Sequence[SearchState], distributions: NextTokenDistributions
+    ) -> tuple[StepStatistics, Efforts]:
+        """Let the searches choose tokens until all are done, running every node once."""
+        started = time.perf_counter()
+        statistics, efforts = StepStatistics(), Efforts(len(searches), self._trie)
+        while True:
+            queries = [search.query() for search in searches]
+            nodes = np.unique(np.concatenate([query.nodes for query in queries]))
+            if not len(nodes):
+                self._work.decode_seconds += time.perf_counter() - started
+                return statistics, efforts
+            choosing = [query.nodes for query in queries if query.masses is None]
+            self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
+            self._read(distributions, nodes, self.run(nodes), queries)
+            for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
+                if len(query.nodes):
+                    efforts.add(number, query.nodes)
+                    search.advance(query)
+                    if query.statistics:
+                        statistics.add(query)
+
+    def _read(
+        self,
+        distributions: NextTokenDistributions,
+        nodes: Ints,
+        states: torch.Tensor,
+        queries: Sequence[DistributionQuery],
+    ) -> None:
+        while True:
+            rows = min(distributions.most_rows, self._work.rows_at_once)
+            try:
+                return distributions.read(states, nodes, queries, rows)
+            except RuntimeError as error:
+                if not out_of_memory(error) or rows == 1:
+                    raise
+            self._halve(min(rows, len(nodes)))
+
+    def run(self, nodes: Ints) -> torch.Tensor:
+        """The hidden states of ``nodes`` (nodes, width); those that have none yet are run."""
+        self._state = np.concatenate([self._state, np.full(len(self._trie) - len(self._state), -1)])
+        fresh = nodes[self._state[nodes] < 0]
+        fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
+        self._work.decoded_rows += len(fresh)
+        self._run_nodes(fresh)
+        return self._of(nodes)
+
+    def _of(self, nodes: Ints) -> torch.Tensor:
+        assert self._states is not None
+        return self._states[self._tensor(self._state[nodes])]
+
+    def _halve(self, rows: int) -> None:
+        self._work.rows_at_once = max(1, min(self._work.rows_at_once, rows) // 2)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _keep(self, nodes: Ints, states: torch.Tensor) -> None:
+        count = int(self._state.max()) + 1
+        if self._states is None or count + len(nodes) > len(self._states):
+            wider = states.new_empty((2 * (count + len(nodes)), states.shape[1]))
+            if self._states is not None:
+                wider[:count] = self._states[:count]
+            self._states = wider
+        self._states[count : count + len(nodes)] = states
+        self._state[nodes] = np.arange(count, count + len(nodes))
+
+    def _tensor(self, values: Sequence[int] | Ints) -> torch.Tensor:
+        return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
+
+
+class TreeRunner(BatchRunner):
+    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once a batch."""
+
+    def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
+        super().__init__(decoder, prompts, trie, work)
+        self._lengths = np.array([len(tokens) for tokens in self._prompts])
+        self._cache = TreeCache(self._lengths, int(self._lengths.max()) + _FIRST_CAPACITY, pads(self._device))
+        self._place: Ints = np.full(len(prompts), -1)
+
+    @staticmethod
+    def opened(model: PreTrainedModel) -> AbstractContextManager[torch.nn.Module]:
+        return tree_attention(model)
+
+    def _run_prompts(self) -> None:
+        edges = radix_edges(self._prompts)
+        self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
+        self._prefill(edges)
 
     def _prefill(self, edges: list[Edge]) -> None:
         if sum(len(edge.tokens) for edge in edges) > self._work.rows_at_once:
@@ -155,56 +261,12 @@ class BatchRunner:
             roots, rows = np.array(ends).T
             self._keep(roots, states[self._tensor(rows)])
 
-    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> NDArray[np.float64]:
-        """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
-        return distributions.lookup(self._states[self._tensor(self._state)], tokens, self._work.rows_at_once)
-
-    def follow(
-        self, searches: Sequence[SearchState], distributions: NextTokenDistributions
-    ) -> tuple[StepStatistics, Efforts]:
-        """Let the searches choose tokens until all are done, running every node once."""
-        started = time.perf_counter()
-        statistics, efforts = StepStatistics(), Efforts(len(searches), self._trie)
-        while True:
-            queries = [search.query() for search in searches]
-            nodes = np.unique(np.concatenate([query.nodes for query in queries]))
-            if not len(nodes):
-                self._work.decode_seconds += time.perf_counter() - started
-                return statistics, efforts
-            choosing = [query.nodes for query in queries if query.masses is None]
-            self._work.decoded_rows_unmerged += sum(int((self._trie.depth[own] > 0).sum()) for own in choosing)
-            self._run(nodes)
-            self._read(distributions, nodes, queries)
-            for number, (search, query) in enumerate(zip(searches, queries, strict=True)):
-                if len(query.nodes):
-                    efforts.add(number, query.nodes)
-                    search.advance(query)
-                    if query.statistics:
-                        statistics.add(query)
-
-    def _read(self, distributions: NextTokenDistributions, nodes: Ints, queries: Sequence[DistributionQuery]) -> None:
-        states = self._states[self._tensor(self._state[nodes])]
-        while True:
-            rows = min(distributions.most_rows, self._work.rows_at_once)
-            try:
-                return distributions.read(states, nodes, queries, rows)
-            except RuntimeError as error:
-                if not out_of_memory(error) or rows == 1:
-                    raise
-            self._halve(min(rows, len(nodes)))
-
-    def _run(self, nodes: Ints) -> None:
-        """Give hidden states to those of ``nodes`` that have none yet."""
-        gap = len(self._trie) - len(self._state)
-        self._state = np.concatenate([self._state, np.full(gap, -1)])
-        self._place = np.concatenate([self._place, np.full(gap, -1)])
-        fresh = nodes[self._state[nodes] < 0]
-        fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
-        self._place[fresh] = self._cache.reserve(self._trie.question[fresh])
-        self._work.decoded_rows += len(fresh)
+    def _run_nodes(self, nodes: Ints) -> None:
+        self._place = np.concatenate([self._place, np.full(len(self._trie) - len(self._place), -1)])
+        self._place[nodes] = self._cache.reserve(self._trie.question[nodes])
         done = 0
-        while done < len(fresh):
-            chunk = fresh[done : done + self._work.rows_at_once]
+        while done < len(nodes):
+            chunk = nodes[done : done + self._work.rows_at_once]
             done += len(chunk) if self._decode(chunk) else 0
 
     def _decode(self, nodes: Ints) -> bool:
@@ -224,12 +286,9 @@ class BatchRunner:
     def _forward(self, tokens: Sequence[int] | Ints, positions: Sequence[int] | Ints, run: Pass) -> torch.Tensor | None:
         """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on, if it did not fit."""
         try:
-            output = self._decoder(
-                input_ids=self._tensor(tokens)[None],
-                position_ids=self._tensor(positions)[None],
-                use_cache=False,
-                beamuq_pass=run,
-            )
+            ids, places = self._tensor(tokens)[None], self._tensor(positions)[None]
+            with running(run):
+                output = self._decoder(input_ids=ids, position_ids=places, use_cache=False)
         except RuntimeError as error:
             if not out_of_memory(error) or len(tokens) == 1:
                 raise
@@ -238,23 +297,6 @@ class BatchRunner:
             return states
         self._halve(len(tokens))
         return None
-
-    def _halve(self, rows: int) -> None:
-        self._work.rows_at_once = max(1, min(self._work.rows_at_once, rows) // 2)
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-
-    def _keep(self, nodes: Ints, states: torch.Tensor) -> None:
-        count = int(self._state.max()) + 1
-        if count + len(nodes) > len(self._states):
-            wider = states.new_empty((2 * (count + len(nodes)), states.shape[1]))
-            wider[:count] = self._states[:count]
-            self._states = wider
-        self._states[count : count + len(nodes)] = states
-        self._state[nodes] = np.arange(count, count + len(nodes))
-
-    def _tensor(self, values: Sequence[int] | Ints) -> torch.Tensor:
-        return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
 
 
 def out_of_memory(error: RuntimeError) -> bool:

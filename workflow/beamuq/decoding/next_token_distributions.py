@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
-from transformers import PreTrainedModel
 
+from beamuq.decoding.output_layer import OutputLayer
 from beamuq.errors import BeamUQError
 
 Ints = NDArray[np.int64]
@@ -90,30 +90,22 @@ class HostTransfers:
 
 
 class NextTokenDistributions:
-    """The model's output layer, and what turns its logits into the distribution that policies see.
+    """What turns the logits of a model's output layer into the distribution that policies see.
 
     ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities (D21).
     """
 
-    def __init__(self, model: PreTrainedModel, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
-        known: Any = model
-        self._name = str(getattr(model, "name_or_path", ""))
-        head: Any = known.get_output_embeddings()
-        self._weight: torch.Tensor = head.weight
-        self._bias: torch.Tensor | None = None if head.bias is None else head.bias.float()
-        self._cap: float | None = getattr(model.config, "final_logit_softcapping", None)
-        # Once here, and not a chunk at a time, where the device cannot multiply into float32.
-        self._fused = self._weight.is_cuda and _multiplies_into_float32(self._weight)
-        if not self._fused:
-            self._weight = self._weight.float()
-        self.vocabulary = self._weight.shape[0]
+    def __init__(self, output: OutputLayer, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
+        self._output = output
+        self.vocabulary = output.vocabulary
         if stop_ids and not 0 <= min(stop_ids) <= max(stop_ids) < self.vocabulary:
             raise BeamUQError(
                 f"a stop token lies outside the model's 0 … {self.vocabulary - 1}: {sorted(stop_ids)[-1]}"
             )
-        self.most_rows = max(1, _CHUNK["cuda" if self._weight.is_cuda else "cpu"] // self.vocabulary)
-        self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=self._weight.device)
-        self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=self._weight.device)
+        device = output.device
+        self.most_rows = max(1, _CHUNK["cpu" if device.type == "cpu" else "cuda"] // self.vocabulary)
+        self._stops = torch.tensor(sorted(stop_ids), dtype=torch.long, device=device)
+        self._merged = torch.tensor(sorted(merge_stop_tokens), dtype=torch.long, device=device)
 
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
         """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
@@ -173,7 +165,7 @@ class NextTokenDistributions:
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
         """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens). Raises as `read`."""
-        wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
+        wanted = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
         found = []
         for _, distribution, undefined in self._distributions(states, rows_at_once):
             self._check_defined(undefined.cpu().numpy())
@@ -183,8 +175,8 @@ class NextTokenDistributions:
     def _check_defined(self, undefined: NDArray[Any]) -> None:
         if undefined.any():
             raise BeamUQError(
-                f"{self._name}: its logits are not finite after {undefined.sum()} of {len(undefined)} prefixes; use "
-                "dtype float32, or mend the weights"
+                f"{self._output.name}: its logits are not finite after {undefined.sum()} of {len(undefined)} prefixes; "
+                "use dtype float32, or mend the weights"
             )
 
     def _draw_or_weigh(
@@ -235,15 +227,7 @@ class NextTokenDistributions:
                 yield first + start, distribution, undefined
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        if self._fused:
-            logits = torch.mm(states, self._weight.t(), out_dtype=torch.float32)
-        else:
-            logits = functional.linear(states.float(), self._weight)
-        if self._bias is not None:
-            logits += self._bias
-        if self._cap is not None:
-            logits = torch.tanh(logits / self._cap) * self._cap
-        return logits
+        return self._output.logits(states)
 
     def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""
@@ -273,15 +257,6 @@ class NextTokenDistributions:
         first = kept.sort(dim=-1, descending=True, stable=True).indices[:, :width]
         beyond = ~kept.gather(1, first)
         return ids.gather(1, first).masked_fill(beyond, 0), ordered.gather(1, first).masked_fill(beyond, _NEVER)
-
-
-def _multiplies_into_float32(weight: torch.Tensor) -> bool:
-    """Whether this device multiplies matrices of ``weight``'s type without rounding the result to that type."""
-    try:
-        torch.mm(weight[:16, :16], weight[:16, :16], out_dtype=torch.float32)
-    except (RuntimeError, TypeError):
-        return False
-    return True
 
 
 def _rows(table: torch.Tensor, rows: Ints) -> torch.Tensor:

@@ -12,8 +12,10 @@ through a transformers cache.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,12 +27,62 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
 
+from beamuq.decoding.output_layer import text_decoder
+from beamuq.errors import BeamUQError
+
 NAME = "beamuq_tree"
 _CELLS = 1 << 22
 """Rows times keys, padding included, that one call for spans of prompts may have: enough to fill a GPU."""
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back rows see: ``size`` positions, their own among them, or to the start of their chunk of ``size``."""
+
+    size: int
+    chunked: bool = False
+
+    def start(self, positions: Ints) -> Ints:
+        """The first position that each of ``positions`` sees; may be negative."""
+        return positions // self.size * self.size if self.chunked else positions - self.size + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """How a layer makes weights of the products of queries and keys.
+
+    They are multiplied by ``scaling`` (None: 1/√d), squeezed into ± ``cap``, and seen as far back as ``reach``; the
+    scores ``sinks`` (heads,), one a head, take their share of the weight to no value.
+    """
+
+    scaling: float | None = None
+    reach: Reach | None = None
+    cap: float | None = None
+    sinks: torch.Tensor | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether torch's own function can do it."""
+        return self.cap is None and self.sinks is None
+
+    def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """What torch's function does with this ``bias``, for what it cannot do: (lanes, heads, rows, d)."""
+        lanes, heads, rows, width = query.shape
+        shared, keys = key.shape[1:3]
+        scaling = width**-0.5 if self.scaling is None else self.scaling
+        scores = (query.reshape(lanes, shared, -1, width) @ key.transpose(-1, -2)).view(lanes, heads, rows, keys)
+        scores = scores * scaling
+        if self.cap is not None:
+            scores = torch.tanh(scores / self.cap) * self.cap
+        scores = (scores + bias).float()
+        if self.sinks is not None:
+            sinks = self.sinks.float().view(1, -1, 1, 1).expand(lanes, -1, rows, -1)
+            scores = torch.cat([scores, sinks], dim=-1)
+        weights = scores.softmax(dim=-1)[..., :keys].to(value.dtype)
+        return (weights.reshape(lanes, shared, -1, keys) @ value).view(lanes, heads, rows, -1)
 
 
 @dataclass
@@ -48,7 +100,7 @@ class Span:
     positions: Ints
     prompts: Ints
     visible: Ints
-    _masks: dict[int | None, tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
+    _masks: dict[tuple[Reach | None, bool], tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of_prompt(cls, question: int, first: int, start: int, end: int) -> Span:
@@ -64,44 +116,52 @@ class Span:
         """The same rows with masks of their own, which lie where the layer does."""
         return replace(self, _masks={})
 
-    def attend(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
-    ) -> torch.Tensor:
+    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
-        low, mask = self._mask(window, query)
+        low, mask = self._mask(scoring.reach, query, causal_by_name=scoring.plain)
         key, value = (buffer[self.question, low : self.keys].transpose(0, 1)[None] for buffer in (keys, values))
+        if mask is not None and not scoring.plain:
+            return scoring.attend(query[:, :, self.rows], key, value, mask)[0].transpose(0, 1)
         result = functional.scaled_dot_product_attention(
             query[:, :, self.rows],
             key,
             value,
             attn_mask=mask,
             is_causal=mask is None,
-            scale=scaling,
+            scale=scoring.scaling,
             enable_gqa=key.shape[1] != query.shape[1],
         )
         return result[0].transpose(0, 1)
 
-    def _mask(self, window: int | None, like: torch.Tensor) -> tuple[int, torch.Tensor | None]:
-        """The first key worth reading, and what to add to the scores of the keys from there on (None: causal)."""
-        if window not in self._masks:
-            self._masks[window] = 0, None
-            if self.positions[0] > 0 or (window is not None and len(self.positions) > window):
-                low = 0 if window is None else max(0, int(self.positions.min()) - window + 1)
+    def _mask(
+        self, reach: Reach | None, like: torch.Tensor, *, causal_by_name: bool
+    ) -> tuple[int, torch.Tensor | None]:
+        """The first key worth reading, and what to add to the scores of the keys from there on.
+
+        With ``causal_by_name`` that may be None: each row sees all up to itself.
+        """
+        if (reach, causal_by_name) not in self._masks:
+            low, bias = 0, None
+            beyond = reach is not None and len(self.positions) > reach.size
+            if self.positions[0] > 0 or beyond or not causal_by_name:
+                low = 0 if reach is None else max(0, int(reach.start(self.positions).min()))
                 low = min(low, int(self.prompts.min()))  # nodes lie behind the prompt in the order they were run
-                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, window)[:, low:]
-                bias = np.where(seen, np.float32(0), np.float32(-np.inf))
-                self._masks[window] = low, torch.from_numpy(bias).to(like.device, like.dtype)
-        return self._masks[window]
+                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, reach)[:, low:]
+                bias = torch.from_numpy(np.where(seen, np.float32(0), np.float32(-np.inf))).to(like.device, like.dtype)
+            self._masks[reach, causal_by_name] = low, bias
+        return self._masks[reach, causal_by_name]
 
 
-def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, window: int | None) -> Bools:
-    """Which of ``keys`` keys each row sees: its prompt's and its path's, as far back as the window: (rows, keys)."""
+def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, reach: Reach | None) -> Bools:
+    """Which of ``keys`` keys each row sees: its prompt's and its path's, as far back as it reaches: (rows, keys)."""
     places = np.arange(keys)
     seen = places < prompts[:, None]
-    if window is not None:
-        seen &= places > positions[:, None] - window
-        # Within a short window even a row's own first tokens fall out of sight.
-        visible = visible[:, max(0, visible.shape[1] - window) :]
+    if reach is not None:
+        start = reach.start(positions)[:, None]
+        seen &= places >= start
+        # Even a row's own first tokens may fall out of sight; itself it always sees.
+        above = positions[:, None] - np.arange(visible.shape[1])[::-1]
+        visible = np.where(above >= start, visible, visible[:, -1:])
     np.put_along_axis(seen, visible, True, axis=1)
     return seen
 
@@ -110,17 +170,19 @@ def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, windo
 class Pass:
     """One forward pass over rows, and where their keys and values go.
 
-    Row ``source[i]`` is written to flat position ``target[i]`` of the buffers; ``source`` None means row i.
+    Row ``source[i]`` is written to flat position ``target[i]`` of the buffers; ``source`` None means row i. ``calls``
+    counts how often each layer has attended: one that does so twice has other values the second time.
     """
 
     cache: TreeCache
     target: torch.Tensor
     source: torch.Tensor | None
     pieces: Sequence[Span | Padded]
+    calls: Counter[int] = field(default_factory=Counter)
     _elsewhere: dict[torch.device, Pass] = field(default_factory=dict, repr=False)
 
     def to(self, device: torch.device | str) -> Pass:
-        """The pass with its indices on ``device``, made once: accelerate calls it for a layer on another card."""
+        """The pass with its indices on ``device``, made once: for layers on another card."""
         device = torch.device(device)
         if device == self.target.device:
             return self
@@ -129,13 +191,11 @@ class Pass:
             self._elsewhere[device] = Pass(self.cache, target, source, [piece.to(device) for piece in self.pieces])
         return self._elsewhere[device]
 
-    def attend(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
-    ) -> torch.Tensor:
+    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
         """Attention of query (1, heads, rows, d) to the buffers of a layer: (rows, heads, d)."""
         out = query.new_empty(query.shape[2], query.shape[1], values.shape[3])
         for piece in self.pieces:
-            out[piece.rows] = piece.attend(query, keys, values, scaling, window)
+            out[piece.rows] = piece.attend(query, keys, values, scoring)
         return out
 
 
@@ -182,7 +242,7 @@ class Padded:
         self._rank = rank
         self.rows = torch.from_numpy(rows).to(device)
         self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
-        self._masks: dict[int | None, torch.Tensor] = {}
+        self._masks: dict[tuple[Reach | None, int], torch.Tensor] = {}
 
     def to(self, device: torch.device) -> Padded:
         """The same spans with their indices and masks on ``device``."""
@@ -197,44 +257,45 @@ class Padded:
         """Spans, rows and keys of the call, padding included."""
         return self._lanes, self._height, self._keys
 
-    def attend(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float | None, window: int | None
-    ) -> torch.Tensor:
+    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
-        heads, shared = query.shape[1], keys.shape[2]
+        heads, shared, reach = query.shape[1], keys.shape[2], scoring.reach
         padded = query.new_zeros(self._lanes, self._height, heads, query.shape[3])
         padded[self._where] = query[0, :, self.rows].transpose(0, 1)
         key, value = (buffer[:, : self._keys][self._questions].transpose(1, 2) for buffer in (keys, values))
-        if self._causal and (window is None or self._height <= window):
+        if not scoring.plain:
+            result = scoring.attend(padded.transpose(1, 2), key, value, self._mask(reach, query, 1)).transpose(1, 2)
+        elif self._causal and (reach is None or self._height <= reach.size):
             result = functional.scaled_dot_product_attention(
-                padded.transpose(1, 2), key, value, is_causal=True, scale=scaling, enable_gqa=heads != shared
+                padded.transpose(1, 2), key, value, is_causal=True, scale=scoring.scaling, enable_gqa=heads != shared
             ).transpose(1, 2)
         else:
             # The fused kernel that takes masks does not share key heads among query heads: these lie side by side
             # as query rows of their key head.
             group = heads // shared
-            if window not in self._masks:
-                self._masks[window] = self._mask(window, query, group)
             split = padded.view(self._lanes, self._height, shared, group, -1).permute(0, 2, 3, 1, 4)
             joined = functional.scaled_dot_product_attention(
                 split.reshape(self._lanes, shared, group * self._height, -1),
                 key,
                 value,
-                attn_mask=self._masks[window],
-                scale=scaling,
+                attn_mask=self._mask(reach, query, group),
+                scale=scoring.scaling,
             )
             result = joined.view(self._lanes, shared, group, self._height, -1).permute(0, 3, 1, 2, 4).flatten(2, 3)
         return result[self._where]
 
-    def _mask(self, window: int | None, like: torch.Tensor, group: int) -> torch.Tensor:
+    def _mask(self, reach: Reach | None, like: torch.Tensor, group: int) -> torch.Tensor:
         """What to add to the scores: (lanes, 1, group x rows, keys). What padded rows see does not matter."""
+        if (reach, group) in self._masks:
+            return self._masks[reach, group]
         prompts, positions, visible = self._seen
         # The kernel copies masks whose rows do not begin at multiples of eight.
         spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
-        spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, window)
+        spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, reach)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
         bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
-        return bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
+        self._masks[reach, group] = bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
+        return self._masks[reach, group]
 
 
 def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints, device: torch.device) -> Padded:
@@ -312,8 +373,8 @@ class TreeCache:
         self.padded = padded
         self.used = lengths.copy()
         self.capacity = capacity
-        self._keys: dict[int, torch.Tensor] = {}
-        self._values: dict[int, torch.Tensor] = {}
+        self._keys: dict[tuple[int, int], torch.Tensor] = {}
+        self._values: dict[tuple[int, int], torch.Tensor] = {}
 
     def reserve(self, questions: Ints) -> Ints:
         """New places in the rows of ``questions`` (sorted), one each: their indices within the row."""
@@ -325,9 +386,14 @@ class TreeCache:
         return places
 
     def store(
-        self, layer: int, key: torch.Tensor, value: torch.Tensor, target: torch.Tensor, source: torch.Tensor | None
+        self,
+        layer: tuple[int, int],
+        key: torch.Tensor,
+        value: torch.Tensor,
+        target: torch.Tensor,
+        source: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write rows of key and value (1, key heads, rows, d); returns the layer's two buffers."""
+        """Write rows of key and value (1, key heads, rows, d) of a layer's n-th call; returns its two buffers."""
         for buffers, fresh in ((self._keys, key), (self._values, value)):
             rows = fresh[0].transpose(0, 1)
             if layer not in buffers:
@@ -350,6 +416,22 @@ class TreeCache:
         return make((len(self.lengths), self.capacity, *shape))
 
 
+_HARMLESS = frozenset({"dropout", "position_ids"})
+"""What models hand to their attention that asks nothing of it: no weight is dropped in evaluation mode, and keys carry
+their positions."""
+_running: ContextVar[Pass] = ContextVar("_running")
+
+
+@contextmanager
+def running(run: Pass) -> Iterator[None]:
+    """Within the block, attention is that of this pass. Not every layer hands on what its model was given for it."""
+    token = _running.set(run)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
 def _attention(
     module: Any,
     query: torch.Tensor,
@@ -359,12 +441,33 @@ def _attention(
     *,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    beamuq_pass: Pass,
-    **_: Any,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    is_causal: bool | None = None,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    run = beamuq_pass
-    keys, values = run.cache.store(int(module.layer_idx), key, value, run.target, run.source)
-    return run.attend(query, keys, values, scaling, sliding_window)[None], None
+    if is_causal is False:
+        others["is_causal=False"] = True
+    unknown = sorted(name for name, asked in others.items() if name not in _HARMLESS and asked not in (None, False))
+    if unknown:
+        raise BeamUQError(f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing")
+    run, layer = _running.get().to(query.device), int(module.layer_idx)
+    scoring = Scoring(scaling, _reach(module, sliding_window), softcap, s_aux)
+    keys, values = run.cache.store((layer, run.calls[layer]), key, value, run.target, run.source)
+    run.calls[layer] += 1
+    return run.attend(query, keys, values, scoring)[None], None
+
+
+def _reach(module: Any, sliding_window: int | None) -> Reach | None:
+    """How far back a layer sees: what it hands over, or, where only its mask would tell, what its config says."""
+    config = getattr(module, "config", None)
+    kinds = getattr(config, "layer_types", None)
+    kind = kinds[module.layer_idx] if kinds else None
+    if kind == "chunked_attention":
+        return Reach(int(config.attention_chunk_size), chunked=True)  # type: ignore[union-attr]
+    if sliding_window is None and kind == "sliding_attention":
+        sliding_window = config.sliding_window  # type: ignore[union-attr]
+    return None if sliding_window is None else Reach(int(sliding_window))
 
 
 AttentionInterface.register(NAME, _attention)
@@ -373,14 +476,19 @@ AttentionInterface.register(NAME, _attention)
 @contextmanager
 def tree_attention(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
     """The text decoder of ``model``, with tree attention in place for the time of the block."""
-    known: Any = model
-    decoder: torch.nn.Module = known.get_decoder()
+    decoder = text_decoder(model)
+    with attention(decoder, NAME), _kernels(next(decoder.parameters()).device):
+        yield decoder
+
+
+@contextmanager
+def attention(decoder: torch.nn.Module, name: str) -> Iterator[None]:
+    """``decoder`` with the attention that transformers knows by ``name``, for the time of the block."""
     config: Any = decoder.config
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = name
     try:
-        with _kernels(next(decoder.parameters()).device):
-            yield decoder
+        yield
     finally:
         config._attn_implementation = before
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models.model_folder import CONFIG, check_content, check_folder
+from beamuq.models.model_folder import CONFIG, check_content, check_folder, model_identity, user_cache
 from beamuq.models.place_on_cards import check_memory, quantisation, spread_over
+from beamuq.parquet_tables import atomic, file_sha256
 
 if TYPE_CHECKING:
     import torch
@@ -21,18 +27,45 @@ _OLD_BUFFERS = re.compile(r".*\.(attn|attention|self_attn|self_attention)\.(bias
 def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> tuple[Any, Any]:
     """Load ``(model, tokenizer)`` in evaluation mode from a local folder; code in the folder never runs.
 
-    The attention implementation is left to the caller. On cuda, the layers are spread over so many ``cards``.
+    On cuda, the layers are spread over so many ``cards``. The model has been checked
+    (:mod:`beamuq.decoding.self_check`): now, or by an earlier run on the same weights.
 
     Raises
     ------
     BeamUQError
-        If the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are incomplete.
+        If the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are incomplete; or if
+        the engine cannot decode the model.
     """
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
     model = load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device, cards=cards)
-    return model, load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
+    _check_decoding(folder, model, dtype=dtype, device=device)
+    return model, tokenizer
+
+
+def _check_decoding(folder: Path, model: Any, *, dtype: torch.dtype, device: torch.device) -> None:
+    """Check how ``model`` is decoded, or remember what was found of the same weights, dtype, device and versions."""
+    import torch
+
+    from beamuq.decoding import self_check
+
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    engine = [file_sha256(path) for path in sorted(Path(self_check.__file__).parent.glob("*.py"))]
+    versions = [version(package) for package in ("torch", "transformers")]
+    about = [model_identity(folder)["content"], str(dtype), device.type, card, versions, engine]
+    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+    store = user_cache("self_checks.json")
+    try:
+        known = dict(json.loads(store.read_text(encoding="utf-8")))
+        self_check.remember(model, self_check.SelfCheck(**known[key]))
+    except (OSError, ValueError, TypeError, KeyError):  # not there, or not ours
+        known = {}
+    found = self_check.checked(model)
+    if key not in known:
+        with contextlib.suppress(OSError, BeamUQError), atomic(store) as temporary:
+            temporary.write_text(json.dumps(known | {key: asdict(found)}), encoding="utf-8")
 
 
 def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> Any:

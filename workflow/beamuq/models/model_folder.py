@@ -250,8 +250,7 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
     They are remembered in this process and in the user's cache, where that can be written.
     """
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (no home: no error)
-    store = Path(cache, "beamuq", "sha256.json")
+    store = user_cache("sha256.json")
     known = _stored(store) | _hashed
     found, new = {}, {}
     told = threading.Timer(TOLD_AFTER, print, [f"{folder}: hashing its files"], {"file": sys.stderr, "flush": True})
@@ -280,6 +279,12 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 _hashed: dict[str, list[Any]] = {}  # path: size, time of change, time of the last change of any kind, sha256
+
+
+def user_cache(name: str) -> Path:
+    """A file of what is worth remembering from one run to the next; nothing is lost with it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (no home: no error)
+    return Path(cache, "beamuq", name)
 
 
 def _stored(store: Path) -> dict[str, list[Any]]:

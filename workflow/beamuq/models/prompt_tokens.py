@@ -64,21 +64,21 @@ def can_think(tokenizer: Any) -> bool:
     return "enable_thinking" in str(tokenizer.chat_template)
 
 
-def context_window(model: Any) -> int:
-    """The most tokens, prompt and answer together, that the model's positions reach.
+def context_window(model: Any) -> int | None:
+    """The most tokens, prompt and answer together, that the model's positions reach; None: it counts none.
 
-    Raises
-    ------
-    BeamUQError
-        If its config does not say.
+    Where longer texts would turn the angles of all positions (rope types ``longrope`` and ``dynamic``), it ends there:
+    such a text has another distribution alone than beside shorter ones.
     """
-    window = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if not isinstance(window, int) or window < 1:
-        raise BeamUQError(f"{model.name_or_path}: config.json names no max_position_embeddings; add it")
-    return window
+    config = model.config.get_text_config()
+    found = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") in ("longrope", "dynamic"):
+        found.insert(0, rope.get("original_max_position_embeddings"))
+    return next((window for window in found if isinstance(window, int) and window > 0), None)
 
 
-def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int, max_new_tokens: int) -> None:
+def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int) -> None:
     """Refuse a prompt that leaves no room for its answer.
 
     Raises
@@ -86,6 +86,8 @@ def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int, max_
     BeamUQError
         Naming the first question id, its length and the room.
     """
+    if window is None:
+        return
     room = window - max_new_tokens
     for question, ids in prompts.items():
         if len(ids) > room:

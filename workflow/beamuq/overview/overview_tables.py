@@ -36,16 +36,18 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
 
 
 def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
-    """One row a model, and one more for each further revision, device or dtype that decoded some of its cells.
+    """One row a model, and one more for each further revision, device, dtype or path that decoded some of its cells.
 
-    ``manifests`` is by source; a model read from a folder has none, and its licence is then not known.
+    ``manifests`` is by source; a model read from a folder has none, and its licence is then not known. By which path a
+    model was decoded, and why, is not recorded where an older version did it.
     """
     cells: Counter[tuple[str, ...]] = Counter()
     for loaded in candidates:
         model, found = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
-        made = loaded.provenance["device"], loaded.provenance["dtype"]
+        path = loaded.provenance.get("self_check", {"told": "not recorded"})["told"]
+        made = loaded.provenance["device"], loaded.provenance["dtype"], path
         cells[model.title, model.style, *_origin(model.source, found, manifests), *made] += 1
-    columns = ["model", "prompts", *_ORIGIN, "device", "dtype"]
+    columns = ["model", "prompts", *_ORIGIN, "device", "dtype", "decoding"]
     return _counted(cells, columns, "cells")
 
 

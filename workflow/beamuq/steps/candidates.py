@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -67,6 +68,10 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
         dtype=dtype,
         device=device,
     )
+    path = decoding.checked(model)
+    print(f"{folder.name}: {path.told}")
+    # not in what names the folder of batches: those of the version before are gone on with
+    said = {"self_check": {**asdict(path), "told": path.told}}
     work = decoding.Work()
 
     def run_batch(batch: Sequence[decoding.Prompt]) -> decoding.BatchResult:
@@ -95,9 +100,9 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
         share=job.shard or finished_batches.WHOLE,
     )
     if job.shard:
-        batches.write_marker(job.candidates, job.shard, made)
+        batches.write_marker(job.candidates, job.shard, made | said)
     else:
-        _write(job, batches, list(tokens), made)
+        _write(job, batches, list(tokens), made | said)
     print(
         f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "

@@ -1,0 +1,142 @@
+"""Forward passes over a model's own cache, for models that tree attention cannot run.
+
+A model may do its own attention, or keep a recurrent state. Its prompt is run once; what its cache holds then, and
+after each generated token, is copied for the rows of the next step. Rows of a pass are of one question and equally
+long, so nothing is padded. A node whose parent's cache is gone has its few tokens run again behind the prompt.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+
+from beamuq.decoding.forward_passes import BatchRunner, out_of_memory
+from beamuq.decoding.output_layer import text_decoder
+from beamuq.errors import BeamUQError
+
+Ints = NDArray[np.int64]
+_NAMES = ("past_key_values", "cache_params")
+
+
+@dataclass
+class _Cached:
+    """A cache whose rows are after ``nodes``."""
+
+    nodes: Ints
+    cache: Any
+
+    def rows_of(self, nodes: Ints) -> Ints:
+        """The rows after each of ``nodes``, -1 for one that is not here."""
+        places = {node: row for row, node in enumerate(self.nodes.tolist())}
+        return np.array([places.get(node, -1) for node in nodes.tolist()])
+
+
+class CachedRunner(BatchRunner):
+    """Rows of a question behind copies of its cache, one token a row: correct for whatever `generate` can run."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._taken = inspect.signature(self._decoder.forward).parameters
+        self._name = next((name for name in _NAMES if name in self._taken), "")
+        self._roots: list[_Cached] = []
+        self._latest: dict[int, list[_Cached]] = {}
+
+    @staticmethod
+    @contextmanager
+    def opened(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
+        yield text_decoder(model)
+
+    def _run_prompts(self) -> None:
+        for question, tokens in enumerate(self._prompts):
+            root = np.array([question])
+            states, cache = self._forward(np.array([tokens]), 0, None)
+            self._roots.append(_Cached(root, cache))
+            self._keep(root, states)
+            self._work.prompt_rows += len(tokens)
+
+    def _run_nodes(self, nodes: Ints) -> None:
+        for question in np.unique(self._trie.question[nodes]).tolist():
+            own = nodes[self._trie.question[nodes] == question]
+            known = [self._roots[question], *self._latest.get(question, [])]
+            made: list[_Cached] = []
+            for depth in np.unique(self._trie.depth[own]).tolist():
+                level = own[self._trie.depth[own] == depth]
+                missing = np.unique(self._trie.parent[level])
+                for each in known:
+                    missing = missing[each.rows_of(missing) < 0]
+                if len(missing):
+                    made.append(self._again(question, missing))
+                for each in [*known, *made]:
+                    made += self._behind(each, question, level)
+            self._latest[question] = made
+
+    def _behind(self, before: _Cached, question: int, nodes: Ints) -> Iterator[_Cached]:
+        """Run those of ``nodes``, of one depth, whose parents ``before`` holds and that have no hidden states yet."""
+        nodes = nodes[self._state[nodes] < 0]
+        rows = before.rows_of(self._trie.parent[nodes])
+        nodes, rows = nodes[rows >= 0], rows[rows >= 0]
+        while len(nodes):
+            count = min(len(nodes), self._work.rows_at_once)
+            try:
+                cache = _copied(before.cache, self._tensor(rows[:count]))
+                behind = len(self._prompts[question]) + int(self._trie.depth[nodes[0]]) - 1
+                states, cache = self._forward(self._trie.token[nodes[:count], None], behind, cache)
+            except RuntimeError as error:
+                if not out_of_memory(error) or count == 1:
+                    raise
+            else:
+                self._keep(nodes[:count], states)
+                yield _Cached(nodes[:count], cache)
+                nodes, rows = nodes[count:], rows[count:]
+                continue
+            self._halve(count)
+
+    def _again(self, question: int, nodes: Ints) -> _Cached:
+        """The cache after ``nodes``, which were run before and are of one depth."""
+        cache = _copied(self._roots[question].cache, self._tensor([0] * len(nodes)))
+        for behind, level in enumerate(self._trie.ancestors(nodes).T, len(self._prompts[question])):
+            _, cache = self._forward(self._trie.token[level, None], behind, cache)
+        return _Cached(nodes, cache)
+
+    def _forward(self, tokens: Ints, behind: int, cache: Any) -> tuple[torch.Tensor, Any]:
+        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and the new cache."""
+        given: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
+        if "position_ids" in self._taken:  # some count them from nought else
+            given["position_ids"] = self._tensor(np.arange(behind, behind + tokens.shape[1])[None]).expand(tokens.shape)
+        if cache is not None:
+            given[self._name] = cache
+        output = self._decoder(**given)
+        found = getattr(output, self._name, None) if self._name else None
+        if found is None and cache is None and self._name:  # one that fills what it is given, and makes none
+            config: Any = self._decoder.config
+            return self._forward(tokens, behind, DynamicCache(config=config))
+        if found is None and cache is None:
+            raise BeamUQError("keeps no cache")
+        return output.last_hidden_state[:, -1], cache if found is None else found
+
+
+def _copied(held: Any, rows: torch.Tensor) -> Any:
+    """A copy of ``rows`` of a cache: of every tensor in it and its layers, whose first dimension the rows are.
+
+    Its own `reorder_cache` would leave out what some caches hold beside their layers.
+    """
+    if isinstance(held, torch.Tensor):
+        return held.index_select(0, rows) if held.dim() > 1 else held
+    if isinstance(held, list | tuple):
+        return type(held)(_copied(each, rows) for each in held)
+    if isinstance(held, dict):
+        return {name: _copied(each, rows) for name, each in held.items()}
+    if type(held).__module__.startswith("transformers.") and not isinstance(held, PreTrainedConfig):
+        copied = copy.copy(held)
+        vars(copied).update(_copied(vars(held), rows))
+        return copied
+    return held

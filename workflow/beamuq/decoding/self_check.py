@@ -1,0 +1,238 @@
+"""The check of a model before it decodes anything: by which path it gives what its own plain forward pass gives.
+
+A class may scale, cap or bias what the engine knows nothing of, and a list of names is no proof that it does not. So a
+few short prompts with a shared beginning, and branches behind them, go through a path and through the model's own
+``forward`` with eager attention, its definition (fused kernels may leave out caps and sinks). Where the
+log-probabilities of all tokens agree, the path is taken: the tree if it can be, the model's own cache otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from beamuq.decoding.cached_passes import CachedRunner
+from beamuq.decoding.forward_passes import BatchRunner, TreeRunner, Work, out_of_memory
+from beamuq.decoding.generated_token_trie import TokenTrie
+from beamuq.decoding.output_layer import OutputLayer, text_decoder
+from beamuq.decoding.search_state import Prompt
+from beamuq.decoding.tree_attention import attention
+from beamuq.errors import BeamUQError
+from beamuq.models.prompt_tokens import context_window
+
+TREE, CACHED = "tree", "cached"
+RUNNERS: dict[str, type[BatchRunner]] = {TREE: TreeRunner, CACHED: CachedRunner}
+TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 0.2}
+"""The largest mean difference of log-probabilities, in nats, over all tokens of all probed places.
+
+Rounding is amplified where a model is ill-conditioned, at a few tokens or places, by a hundred and more; a mean over
+all of them hardly moves, while one place that is wrong by 0.01 nats moves it beyond the float32 tolerance. Measured: up
+to 1e-5 in float32 and 0.1 in bfloat16 (experts that another rounding chooses) where paths are right, on seventy classes
+and on real weights; from 0.5 on where a recurrent state or a mask is missing.
+"""
+_LENGTHS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size", "floor_scale")
+_SHORT = 8
+_LONGEST = 24
+_SHARED, _OWN = 10, (6, 22)
+
+Logprobs = list[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What the check found.
+
+    ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a power of ten, so that it
+    is the same wherever the model runs; ``lengths`` says whether windows, chunks and the like were reached: "none",
+    "probed", "probed shortened" or "not probed"; ``reason`` why it is not the tree, empty where it is.
+    """
+
+    path: str
+    difference: float
+    lengths: str
+    reason: str = ""
+
+    @property
+    def told(self) -> str:
+        """It in one line."""
+        said = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
+        unprobed = "; its window was not probed" if self.lengths == "not probed" else ""
+        because = f"; not over a tree: {self.reason}" if self.reason else ""
+        return f"{said[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
+
+
+_known: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
+
+
+def remember(model: PreTrainedModel, found: SelfCheck) -> None:
+    """Let :func:`checked` find what an earlier process found of the same weights."""
+    _known[model] = found
+
+
+def checked(model: PreTrainedModel) -> SelfCheck:
+    """The path that decodes ``model``, found out once.
+
+    Raises
+    ------
+    BeamUQError
+        If no path gives what the model's own forward pass gives, with the reason of each.
+    """
+    if model not in _known:
+        _known[model] = _check(model)
+    return _known[model]
+
+
+def _check(model: PreTrainedModel) -> SelfCheck:
+    name = str(getattr(model, "name_or_path", "")) or type(model).__name__
+    tolerance = TOLERANCE.get(next(text_decoder(model).parameters()).dtype, TOLERANCE[torch.bfloat16])
+    prompts, branches = _probe(model)
+    reasons: dict[str, str] = {}
+    for path, runner in RUNNERS.items():
+        try:
+            difference, lengths = _difference(model, runner, prompts, branches, tolerance)
+        except Exception as error:  # whatever a foreign model raises when it is run otherwise than it expects
+            if isinstance(error, RuntimeError) and out_of_memory(error):
+                raise BeamUQError(
+                    f"{name}: out of memory for the check of fifty tokens; use a smaller dtype or a larger card"
+                ) from error
+            told = " ".join(str(error).split())[:160] or type(error).__name__
+            reasons[path] = told if isinstance(error, BeamUQError) else f"{type(error).__name__}: {told}"
+            continue
+        if difference <= tolerance:
+            return SelfCheck(
+                path, float(10.0 ** np.ceil(np.log10(max(difference, 1e-9)))), lengths, reasons.get(TREE, "")
+            )
+        reasons[path] = f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)"
+    raise BeamUQError(
+        f"{name}: model type {model.config.model_type!r} cannot be decoded: over a tree: {reasons[TREE]}; over its own "
+        f"cache: {reasons[CACHED]}; use another model, or dtype float32"
+    )
+
+
+def _difference(
+    model: PreTrainedModel,
+    runner: type[BatchRunner],
+    prompts: Sequence[Sequence[int]],
+    branches: Sequence[int],
+    tolerance: float,
+) -> tuple[float, str]:
+    """The mean difference between a path and the plain forward pass, and which lengths were reached."""
+
+    def compared() -> tuple[float, Logprobs]:
+        texts, found = _by_path(model, runner, prompts, branches)
+        plain = _plainly(model, texts, [len(logprobs) for logprobs in found])
+        if not all(logprobs.isfinite().all() for logprobs in plain):
+            raise BeamUQError("its own forward pass gives logits that are not finite; use dtype float32")
+        return _mean(found, plain), plain
+
+    difference, plain = compared()
+    config = text_decoder(model).config
+    if difference > tolerance or not any(_is_length(config, name, 1) for name in _LENGTHS):
+        return difference, "none"
+    with _shortened(model) as shortened:
+        if not shortened:
+            return difference, "probed"
+        shorter, otherwise = compared()
+    reached = _mean(otherwise, plain) > tolerance
+    return max(difference, shorter), "probed shortened" if reached else "not probed"
+
+
+def _mean(some: Logprobs, others: Logprobs) -> float:
+    return float(torch.cat([one - other for one, other in zip(some, others, strict=True)]).abs().mean())
+
+
+def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Prompts with a shared beginning, and the tokens of branches behind them; none that a config gives a meaning."""
+    config = model.config.get_text_config()
+    known: Any = model
+    size = min(known.get_input_embeddings().weight.shape[0], config.vocab_size)
+    special = {
+        each
+        for part in (model.config, config)
+        for name, value in part.to_dict().items()
+        if name.endswith(("token_id", "token_index"))
+        for each in (value if isinstance(value, list) else [value])
+    }
+    ordinary = [token for token in range(size) if token not in special] or list(range(size))
+    draws = np.random.default_rng(0).choice(ordinary, _SHARED + sum(_OWN) + 5).tolist()
+    shared, own, branches = draws[:_SHARED], draws[_SHARED:-5], draws[-5:]
+    room = (context_window(model) or 1 << 30) - 4
+    ends = np.cumsum([0, *_OWN]).tolist()
+    return [(*shared, *own[start:end])[:room] for start, end in pairwise(ends)], branches
+
+
+def _by_path(
+    model: PreTrainedModel, runner: type[BatchRunner], prompts: Sequence[Sequence[int]], branches: Sequence[int]
+) -> tuple[list[tuple[int, ...]], Logprobs]:
+    """Texts of the probe with the log-probabilities after each token from the prompt's last on: (places, vocabulary).
+
+    A node is come back to after its children were run, so that whatever a path keeps of it must still be what it was.
+    """
+    trie, roots = TokenTrie(len(prompts)), np.arange(len(prompts))
+    one, two, three, four, five = branches
+
+    def grown(parents: Any, token: int) -> Any:
+        return trie.grow(parents, np.full(len(parents), token), np.zeros(len(parents)))
+
+    with torch.inference_mode(), runner.opened(model) as decoder:
+        run = runner(decoder, [Prompt(str(n), tuple(tokens)) for n, tokens in enumerate(prompts)], trie, Work())
+        run.prefill()
+        left, right = grown(roots, one), grown(roots, two)
+        run.run(np.concatenate([left, right]))
+        deeper = grown(left, three)
+        run.run(np.concatenate([deeper, grown(right, one)]))
+        deepest = grown(deeper, four)
+        run.run(deepest)
+        late = grown(left[:1], five)
+        run.run(late)
+        latest = np.concatenate([grown(late, two), grown(right[:1], four)])
+        run.run(latest)
+        leaves = np.concatenate([deepest, latest])
+        places = [np.array([trie.question[leaf], *trie.path(leaf)]) for leaf in leaves.tolist()]
+        output = OutputLayer(model)
+        found = [torch.log_softmax(output.logits(run.run(nodes)), dim=-1) for nodes in places]
+        texts = [(*prompts[trie.question[leaf]], *trie.tokens(leaf)) for leaf in leaves.tolist()]
+    return texts, found
+
+
+def _plainly(model: PreTrainedModel, texts: Sequence[tuple[int, ...]], behind: Sequence[int]) -> Logprobs:
+    """Log-probabilities after the last ``behind`` tokens of each text by the model's own forward pass."""
+    known: Any = model
+    found = []
+    with torch.inference_mode(), attention(text_decoder(model), "eager"):
+        for text, places in zip(texts, behind, strict=True):
+            ids = torch.tensor([text], device=known.device)
+            found.append(torch.log_softmax(known(input_ids=ids, use_cache=False).logits[0, -places:].float(), dim=-1))
+    return found
+
+
+@contextmanager
+def _shortened(model: PreTrainedModel) -> Iterator[bool]:
+    """Within the block, windows and the like that the probe is too short for are short; whether there are any."""
+    decoder = text_decoder(model)
+    long = [
+        (holder, name, getattr(holder, name))
+        for holder in (decoder.config, *decoder.modules())
+        for name in _LENGTHS
+        if _is_length(holder, name, _LONGEST)
+    ]
+    for holder, name, _ in long:
+        setattr(holder, name, _SHORT)
+    try:
+        yield bool(long)
+    finally:
+        for holder, name, value in long:
+            setattr(holder, name, value)
+
+
+def _is_length(holder: Any, name: str, least: int) -> bool:
+    value = getattr(holder, name, None)
+    return isinstance(value, int) and value >= least
