@@ -166,11 +166,14 @@ class NextTokenDistributions:
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
         """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens). Raises as `read`."""
         wanted = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
-        found = []
-        for _, distribution, undefined in self._distributions(states, rows_at_once):
-            self._check_defined(undefined.cpu().numpy())
-            found.append(distribution[:, wanted].double().cpu().numpy())
-        return np.concatenate(found)
+        found, nowhere = np.zeros((len(states), len(tokens))), np.zeros(len(states), dtype=np.int64)
+        for start, distribution, undefined in self._distributions(states, rows_at_once):
+            here, transfers = slice(start, start + len(distribution)), HostTransfers()
+            transfers.add(nowhere, here, undefined)
+            transfers.add(found, here, distribution[:, wanted])
+            transfers.fetch()
+            self._check_defined(nowhere[here])
+        return found
 
     def _check_defined(self, undefined: NDArray[Any]) -> None:
         if undefined.any():
