@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beamuq import parquet_tables
+from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
 from beamuq.config_errors import read_mapping
 from beamuq.data.dataset_adapters import load_adapter
@@ -31,6 +32,7 @@ from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import ROOT, STUDIES
+from test_api_server_responses import BEAMS, WHOLE
 
 pytestmark = pytest.mark.fuzz
 
@@ -164,6 +166,15 @@ def test_hostile_rows(form: str, tmp_path: Path) -> None:
         path.write_bytes(damaged(row, chance) if form == "bytes" else json.dumps(changed(ROW, chance)).encode())
         result_or_line(lambda: score(path, similarity="lexical"))
         result_or_line(lambda: read_questions(adapter, path))
+
+
+def test_hostile_responses_of_servers() -> None:
+    answers = [{"answer": held} for held in WHOLE.values()]
+    beams = [{"answer": "x", "beams": {"sequences": [held]}, "eos_token_id": 7} for held in BEAMS.values()]
+    lines = [{"custom_id": "a", "request": {"temperature": 0}, "response": held} for held in WHOLE.values()]
+    for chance in attempts(0.1):
+        row = changed(chance.choice([*answers, *beams, *lines]), chance)
+        result_or_line(lambda row=row: read_records([row]))  # type: ignore[misc]
 
 
 SCHEMA = json.loads((ROOT / "workflow/schemas/study.schema.json").read_text())

@@ -79,7 +79,7 @@ def quantisation(folder: Path) -> str | None:
     """The method that a checkpoint says its weights are quantised by; None: they are not."""
     with reading(folder / CONFIG, "a readable config", "fetch it again"):
         settings = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("quantization_config")
-        old = settings and (settings.get("load_in_4bit") or settings.get("load_in_8bit"))  # as it was said before 2024
+        old = settings and (settings.get("load_in_4bit") or settings.get("load_in_8bit"))  # as older checkpoints say it
         return None if not settings else str(settings.get("quant_method") or ("bitsandbytes" if old else "unnamed"))
 
 
