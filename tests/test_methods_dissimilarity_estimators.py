@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from beamuq.decoding import Above, Hybrid, NeverWorse, Policy, Sample, Stochastic, Systematic
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import (
@@ -21,6 +22,7 @@ from beamuq.methods.dissimilarity_estimators import (
     standard_error,
 )
 from beamuq.methods.log_space_sums import Array, Index
+from listed_model import trigram
 
 P = np.array([0.4, 0.25, 0.2, 0.1, 0.05])
 D = np.array([0.0, 0.3, 1.0, 0.55, 0.9])
@@ -200,3 +202,40 @@ def test_every_weighting_sums_to_one_or_says_that_it_does_not() -> None:
     for name, weighting in WEIGHTINGS.items():
         if name not in ("unnormalised", "lower", "inclusion"):
             assert weighting.weights(one).sum() == pytest.approx(1.0), name
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        (Sample(4), "uniform"),
+        (Systematic(4), "uniform"),
+        (Hybrid(4, 2), "stratified"),
+        (NeverWorse(4), "stratified"),
+        (NeverWorse(4, systematic=True), "stratified"),
+        (Above(0.05, draws=4, lattices=2), "stratified"),
+        (Stochastic(4), "inclusion"),
+    ],
+    ids=lambda value: getattr(value, "strategy", value),
+)
+def test_what_the_engine_draws_gives_unbiased_estimates(policy: Policy, name: str) -> None:
+    model = trigram(3, vocabulary=4, steps=3)
+    outcomes = model.outcomes()
+    d = dict(zip(outcomes, np.random.default_rng(5).random(len(outcomes)), strict=True))
+    exact = sum(np.exp(logprob) * d[tokens] for tokens, logprob in outcomes.items())
+    decoded = [each.answers for each in model.decoded(policy, [f"q{n}" for n in range(600)]).values()]
+    M = max(map(len, decoded))
+    padded = [[*answers, *[None] * (M - len(answers))] for answers in decoded]
+    drawn_as = [[None if answer is None else answer.policy_logprob for answer in answers] for answers in padded]
+    policies = np.array(drawn_as, dtype=np.float64)
+    case = Found(
+        logprob=np.array([[-np.inf if a is None else a.logprob for a in answers] for answers in padded]),
+        dissimilarity=np.array([[0.0 if a is None else d[a.tokens] for a in answers] for answers in padded]),
+        mask=np.array([[a is not None for a in answers] for answers in padded]),
+        drawn=~np.isnan(policies),
+        log_inclusion=policies if name == "inclusion" else None,
+    )
+    estimates = estimate(name, case)
+    assert abs(estimates.mean() - exact) < 4 * estimates.std() / np.sqrt(len(estimates))
+    if policy.strategy.startswith(("sample", "hybrid", "neverworse", "above")):
+        errors = standard_error(case, 2 if policy.strategy.startswith("above") else 0)
+        assert np.sqrt((errors**2).mean()) == pytest.approx(estimates.std(), rel=0.15)

@@ -64,7 +64,7 @@ class Asked:
     covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
     it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
     whatever there is beside the ``outcomes`` found; threshold: what it is held against. never_worse: the estimate of it
-    from the B = ``fair_share`` most probable outcomes and M − B ``draws`` outside them, whose variance is at most
+    from the B = ``fair_share`` most probable outcomes found and M − B ``draws`` outside them, whose variance is at most
     ``variance_ratio`` times that of M samples; never_worse_error: its standard error, None of a single draw. B = 0: no
     B < M most probable outcomes cover their share B/M of the probability. Nothing is drawn where nothing is left.
     """
@@ -140,7 +140,7 @@ class Asked:
             f"holds Dissimilarity under the model's whole distribution ({self.outcomes} outcomes found)",
             *([] if self.threshold is None else [f"  threshold {self.threshold:g}: {self.decided}"]),
             f"never worse   {self.never_worse:.3f}{self._error()}: "
-            f"Dissimilarity by the {self.fair_share} most probable outcomes and {self.draws} draws outside them",
+            f"Dissimilarity by the {self.fair_share} most probable outcomes found and {self.draws} draws outside",
             f"fair share    {self._fair_share()}",
             "",
             "uncertainty (higher = more uncertain; similarity: " + str(self.uncertainties["similarity"].iloc[0]) + ")",
@@ -157,7 +157,7 @@ class Asked:
     def _fair_share(self) -> str:
         M, B = self.width, self.fair_share
         if not B:
-            return f"not met: no B most probable outcomes cover B/{M} of the probability, so that all {M} are draws"
+            return f"not met: no B < {M} outcomes found cover B/{M} of the probability, so that all {M} are draws"
         return f"met by {B}: the variance is at most {self.variance_ratio:.2f} times that of {M} samples"
 
 
