@@ -9,6 +9,7 @@ import pytest
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import AnswerSource, strategy_of
+from beamuq.steps.candidates import policies_of
 from beamuq.strategy_names import number, parse
 from beamuq.study_config import Recipe
 
@@ -58,6 +59,8 @@ def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
         (strategy_names.beam(3, 1, True), "beam", {"M": 3, "length_penalty": 1.0, "early_stopping": True}),
         (strategy_names.diverse(2, 0), "diverse", {"G": 2, "lambda": 0.0}),
         (strategy_names.hybrid(3), "hybrid", {"B": 3}),
+        (strategy_names.above(1e-5, 100, 10), "above", {"p": 1e-5, "draws": 100, "lattices": 10}),
+        (strategy_names.neverworse(10), "neverworse", {"M": 10}),
         (strategy_names.ablation("epsilon", 1e-5), "epsilon", {"epsilon": 1e-5}),
     ],
 )
@@ -91,6 +94,26 @@ def test_names_of_a_recipe_by_kind() -> None:
     assert strategy_names.of_kind(names, "sample") == ["sample T=1.0", "sample T=0.5"]
     assert strategy_names.beam_of_width(names, 4) == beams[1]
     assert strategy_names.beam_of_width(names, 5) == "beam M=5"
+
+
+def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
+    recipe = Recipe.model_validate(
+        {
+            "exact": {"sizes": [5, 10], "rows": 300},
+            "above": {"p": 0.002, "draws": 20, "lattices": 2, "rows": 400},
+            "systematic": {"sizes": [10]},
+            "stochastic": {"sizes": [10]},
+            "never_worse": {"sizes": [10], "rows": 500},
+            "adaptive": {"sizes": [10], "rows": 600},
+        }
+    )
+    policies = policies_of(recipe, None)
+    assert [policy.strategy for policy in policies] == recipe.strategies()
+    assert [policy.rows for policy in policies if hasattr(policy, "rows")] == [300, 300, 400, 500, 600]
+    drawn = [name for name in recipe.strategies() if strategy_names.draws(name)]
+    assert drawn == [*("above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
+    assert recipe.searches() == ["exact M=5", "exact M=10"]
+    assert strategy_names.searches(["above p=0.002"]) == ["above p=0.002"]
 
 
 def test_every_produced_answer_of_a_study_has_its_strategy() -> None:
