@@ -29,9 +29,9 @@ class Found:
     """What was found for N questions: logprob, dissimilarity (0 on padding), mask, each [N, M].
 
     drawn [N, M]: candidates that were drawn; the others are a set B of distinct outcomes of known probability. Draws
-    exclude B and stand in the order drawn. repeated [N, M]: the same token sequence stands before. differs [N, M]: the
-    text is not y*'s. log_inclusion [N, M]: of stochastic beams, log q, where q is the probability of being included
-    given the threshold κ.
+    exclude B and stand in the order drawn. differs [N, M]: the text is not y*'s. repeated [N, M], of samples: the same
+    token sequence stands before. log_inclusion [N, M], of stochastic beams: log q, where q is the probability of being
+    included given the threshold κ.
     """
 
     logprob: Array

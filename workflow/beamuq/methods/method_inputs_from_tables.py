@@ -143,7 +143,7 @@ class CellTables:
             dissimilarity=np.where(mask, 1.0 - self._similarity.entail[pairs], 0.0),
             mask=mask,
             drawn=mask & ~np.isnan(policy_logprob),
-            repeated=self._repeated(rows),
+            repeated=self._repeated(rows) if kind_of(strategy) == "sample" else UNKNOWN,
             differs=mask & (codes != answer),
             log_inclusion=policy_logprob if kind_of(strategy) == "stochastic" else None,
         )
