@@ -238,6 +238,7 @@ def test_a_study_with_another_beam_search_is_scored_and_measured(tmp_path: Path,
     settings_of = {
         rule: json.loads(getattr(plan.jobs, rule)(where).text())["settings"] for rule in ("scores", "evaluation")
     }
+    settings_of["evaluation"]["further_qualities"] = {}  # of which there is no file here
     run_job("scores", inputs | {"settings": settings_of["scores"], "scores": paths["scores"]})
     run_job("evaluation", paths | measured_from | {"settings": settings_of["evaluation"]})
     frame = parquet_tables.read(paths["scores"], "scores").table.to_pandas().query("answer_source == 'greedy'")
