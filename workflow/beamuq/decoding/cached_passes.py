@@ -73,8 +73,7 @@ class CachedRunner(BatchRunner):
                 missing = np.unique(self._trie.parent[level])
                 for each in known:
                     missing = missing[each.rows_of(missing) < 0]
-                if len(missing):
-                    made.append(self._again(question, missing))
+                made += self._again(question, missing)
                 for each in [*known, *made]:
                     made += self._behind(each, question, level)
             self._latest[question] = made
@@ -85,27 +84,40 @@ class CachedRunner(BatchRunner):
         rows = before.rows_of(self._trie.parent[nodes])
         nodes, rows = nodes[rows >= 0], rows[rows >= 0]
         while len(nodes):
-            count = min(len(nodes), self._work.rows_at_once)
-            try:
-                cache = _copied(before.cache, self._tensor(rows[:count]))
-                behind = len(self._prompts[question]) + int(self._trie.depth[nodes[0]]) - 1
-                states, cache = self._forward(self._trie.token[nodes[:count], None], behind, cache)
-            except RuntimeError as error:
-                if not out_of_memory(error) or count == 1:
-                    raise
-            else:
-                self._keep(nodes[:count], states)
-                yield _Cached(nodes[:count], cache)
-                nodes, rows = nodes[count:], rows[count:]
-                continue
-            self._halve(count)
+            found = self._fitting(question, before.cache, rows, nodes[:, None])
+            if found is not None:
+                states, cache = found
+                self._keep(nodes[: len(states)], states)
+                yield _Cached(nodes[: len(states)], cache)
+                nodes, rows = nodes[len(states) :], rows[len(states) :]
 
-    def _again(self, question: int, nodes: Ints) -> _Cached:
-        """The cache after ``nodes``, which were run before and are of one depth."""
-        cache = _copied(self._roots[question].cache, self._tensor([0] * len(nodes)))
-        for behind, level in enumerate(self._trie.ancestors(nodes).T, len(self._prompts[question])):
-            _, cache = self._forward(self._trie.token[level, None], behind, cache)
-        return _Cached(nodes, cache)
+    def _again(self, question: int, nodes: Ints) -> Iterator[_Cached]:
+        """The caches after ``nodes``, which were run before and are of one depth."""
+        while len(nodes):
+            root, paths = self._roots[question].cache, self._trie.ancestors(nodes)
+            found = self._fitting(question, root, np.zeros(len(nodes), dtype=np.int64), paths)
+            if found is not None:
+                states, cache = found
+                yield _Cached(nodes[: len(states)], cache)
+                nodes = nodes[len(states) :]
+
+    def _fitting(self, question: int, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
+        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache: as many as may be.
+
+        Returns their last hidden states and their cache; None, and half the rows from now on, if that did not fit.
+        """
+        count = min(len(rows), self._work.rows_at_once)
+        behind = len(self._prompts[question]) + int(self._trie.depth[paths[0, 0]]) - 1
+        try:
+            cache = _copied(cache, self._tensor(rows[:count]))
+            for place, nodes in enumerate(paths[:count].T, behind):
+                states, cache = self._forward(self._trie.token[nodes, None], place, cache)
+            return states, cache
+        except RuntimeError as error:
+            if not out_of_memory(error) or count == 1:
+                raise
+        self._halve(count)
+        return None
 
     def _forward(self, tokens: Ints, behind: int, cache: Any) -> tuple[torch.Tensor, Any]:
         """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and the new cache."""

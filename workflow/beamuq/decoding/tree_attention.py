@@ -448,7 +448,8 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     if is_causal is False:
         others["is_causal=False"] = True
-    unknown = sorted(name for name, asked in others.items() if name not in _HARMLESS and asked not in (None, False))
+    asked = (name for name, value in others.items() if name not in _HARMLESS and value is not None)
+    unknown = sorted(name for name in asked if others[name] is not False)
     if unknown:
         raise BeamUQError(f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing")
     run, layer = _running.get().to(query.device), int(module.layer_idx)

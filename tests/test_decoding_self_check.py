@@ -1,0 +1,250 @@
+"""Which path decodes a class, found out on the checkpoint in hand; and that each path finds what `generate` finds."""
+
+from __future__ import annotations
+
+import copy
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AttentionInterface, PreTrainedModel
+
+from beamuq.decoding import (
+    Beam,
+    Candidate,
+    Greedy,
+    Hybrid,
+    Prompt,
+    Sample,
+    Work,
+    checked,
+    decode,
+    forward_passes,
+    next_token_logprobs,
+    self_check,
+    tree_attention,
+)
+from beamuq.decoding.cached_passes import CachedRunner
+from beamuq.decoding.self_check import TOLERANCE, SelfCheck, remember
+from beamuq.errors import BeamUQError
+from beamuq.models.load_model import load_causal
+from model_classes import CLASSES, VOCABULARY, random_model
+from small_batch import assert_same, batch_of, decoded, expected
+from tiny import build_tiny_model, tiny_model, toy_model
+
+TREE = ("gpt_oss", "cohere", "cohere2", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral")
+CACHED = ("gptj", "falcon_h1", "jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2")
+PROMPTS = [Prompt("long", (*range(20, 50), 7)), Prompt("forked", (*range(20, 30), 8)), Prompt("short", (9,))]
+STOPS = frozenset(range(1, 9))
+STEPS = 5
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_the_tree_takes_sinks_scales_caps_chunks_and_values_of_another_width(kind: str) -> None:
+    found = checked(random_model(kind))
+    assert (found.path, found.reason) == ("tree", "")
+    assert found.difference <= 1e-5
+
+
+@pytest.mark.parametrize("kind", CACHED)
+def test_what_keeps_states_or_attends_by_itself_is_decoded_over_its_cache(kind: str) -> None:
+    found = checked(random_model(kind))
+    assert found.path == "cached"
+    assert found.difference <= 1e-5
+    assert found.reason
+
+
+def _found(model: PreTrainedModel) -> list[Candidate]:
+    policies = [Greedy(), Sample(6), Beam(4), Hybrid(6, 2)]
+    return decode(model, PROMPTS, policies, stop_ids=STOPS, seed=3, max_new_tokens=STEPS)
+
+
+@pytest.mark.parametrize("kind", ["gpt_oss", "gemma2", "bloom", "mamba", "qwen3_next"])
+def test_log_probabilities_are_those_of_the_plain_forward_pass(kind: str) -> None:
+    model: Any = random_model(kind)
+    tokens = {prompt.id: prompt.token_ids for prompt in PROMPTS}
+    for candidate in _found(model):
+        ids = torch.tensor([[*tokens[candidate.prompt_id], *candidate.token_ids]])
+        with torch.inference_mode():
+            logits = model(input_ids=ids, use_cache=False).logits[0, -len(candidate.token_ids) - 1 : -1]
+        logprobs = torch.log_softmax(logits.float(), dim=-1).gather(1, ids[0, -len(candidate.token_ids) :, None])[:, 0]
+        assert candidate.token_logprobs == pytest.approx(logprobs.numpy(), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["cohere", "gptj", "falcon_h1"])
+def test_greedy_and_beams_are_those_of_generate(kind: str) -> None:
+    model: Any = random_model(kind)
+    for prompt in PROMPTS:
+        found = decode(model, [prompt], [Greedy(), Beam(4)], stop_ids=STOPS, seed=0, max_new_tokens=STEPS)
+        ids = torch.tensor([prompt.token_ids])
+        usual: dict[str, Any] = {"max_new_tokens": STEPS, "do_sample": False, "pad_token_id": 0}
+        usual |= {"eos_token_id": sorted(STOPS), "attention_mask": torch.ones_like(ids)}
+        greedy = model.generate(ids, **usual)
+        exactly = {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 0.0, "early_stopping": "never"}
+        beams = model.generate(ids, **usual, **exactly)
+        theirs = [_cut(row[len(prompt.token_ids) :]) for row in (*greedy.tolist(), *beams.tolist())]
+        assert [candidate.token_ids for candidate in found] == theirs
+
+
+def _cut(row: list[int]) -> tuple[int, ...]:
+    ends = (place + 1 for place, token in enumerate(row) if token in STOPS)
+    return tuple(row[: next(ends, STEPS)])
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_both_paths_find_the_same(kind: str) -> None:
+    model = copy.deepcopy(tiny_model(kind)[0])
+    remember(model, SelfCheck("cached", 0.0, "none"))
+    work = Work()
+    assert_same(decoded(kind, model, work=work), expected(kind))
+    assert work.prompt_rows == sum(len(prompt.token_ids) for prompt in batch_of(kind))
+
+
+def test_the_cached_path_finds_the_same_with_few_rows_at_once() -> None:
+    model = copy.deepcopy(tiny_model("llama")[0])
+    remember(model, SelfCheck("cached", 0.0, "none"))
+    assert_same(decoded("llama", model, rows=3), expected("llama"))
+
+
+def test_the_cached_path_goes_on_with_fewer_rows_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, work = copy.deepcopy(tiny_model("llama")[0]), Work()
+    remember(model, SelfCheck("cached", 0.0, "none"))
+    plain = CachedRunner._forward
+
+    def tight(runner: Any, tokens: Any, *rest: Any) -> Any:
+        if len(tokens) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return plain(runner, tokens, *rest)
+
+    monkeypatch.setattr(CachedRunner, "_forward", tight)
+    assert_same(decoded("llama", model, work=work), expected("llama"))
+    assert work.rows_at_once <= 2
+
+
+def test_p_true_reads_the_cached_path() -> None:
+    model: Any = random_model("mamba")
+    found = next_token_logprobs(model, PROMPTS, [40, 50])
+    with torch.inference_mode():
+        logits = [model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1] for prompt in PROMPTS]
+    assert found == pytest.approx(torch.log_softmax(torch.stack(logits), dim=-1)[:, [40, 50]].numpy(), abs=1e-4)
+
+
+def _scaled_behind_the_engine(model: PreTrainedModel) -> None:
+    """Scale what attention reads by how many tokens it is given, as code of a class may that no config tells of."""
+    decoder: Any = model.get_decoder()
+    for layer in decoder.layers:
+        attention = layer.self_attn
+
+        def forward(_: Any, hidden_states: Any, *rest: Any, _plain: Any = attention.forward, **more: Any) -> Any:
+            return _plain(hidden_states * (1.0 + hidden_states.shape[1] / 20), *rest, **more)
+
+        attention.forward = types.MethodType(forward, attention)
+
+
+def test_a_scale_behind_the_engines_back_is_caught_and_nothing_is_decoded() -> None:
+    model = copy.deepcopy(toy_model(20))
+    _scaled_behind_the_engine(model)
+    with pytest.raises(BeamUQError, match=r"'llama' cannot be decoded: over a tree: differs by .* cache: differs by"):
+        _decode_toy(model)
+
+
+def test_a_path_that_disagrees_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, plain = copy.deepcopy(toy_model(20)), tree_attention.Scoring
+
+    def forgetful(scaling: float, *rest: Any) -> tree_attention.Scoring:
+        return plain(2 * scaling, *rest)
+
+    monkeypatch.setattr(tree_attention, "Scoring", forgetful)
+    found = checked(model)
+    assert found.path == "cached"
+    assert found.reason.startswith("differs by")
+
+
+def _decode_toy(model: PreTrainedModel) -> list[Candidate]:
+    return decode(model, [Prompt("q", (2, 3, 4))], [Greedy()], stop_ids=frozenset(), seed=0, max_new_tokens=2)
+
+
+def test_attention_that_is_handed_what_it_does_not_know_is_refused_by_name() -> None:
+    attend = AttentionInterface()[tree_attention.NAME]
+    nothing = torch.zeros(0)
+    with pytest.raises(BeamUQError, match="is handed position_bias, of which"):
+        attend(torch.nn.Module(), nothing, nothing, nothing, None, position_bias=nothing, dropout=0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "told"),
+    [
+        ("mistral", {"sliding_window": 8}, "probed"),
+        ("mistral", {"sliding_window": 4096}, "probed shortened"),
+        ("gpt_oss", {"sliding_window": 4096}, "probed shortened"),
+        ("llama4_text", {"attention_chunk_size": 4096}, "probed shortened"),
+        ("gpt_neo", {"window_size": 256}, "not probed"),  # its masks are made with the model
+        ("cohere", {}, "none"),
+    ],
+)
+def test_a_window_longer_than_the_probe_is_probed_shortened(kind: str, length: dict[str, int], told: str) -> None:
+    assert checked(random_model(kind, **length)).lengths == told
+
+
+def test_a_wrong_window_is_found_though_it_is_longer_than_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_attention, "_reach", lambda *_: None)
+    found = checked(random_model("mistral", sliding_window=4096))
+    assert found.path == "cached"
+
+
+def test_a_llama_4_that_scales_by_position_is_not_decoded_over_a_tree() -> None:
+    found = checked(random_model("llama4_text", attn_temperature_tuning=True))
+    assert found.path == "cached"
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "qwen2_moe", "gpt_oss", "deepseek_v3", "llama4_text"])
+def test_rows_of_a_packed_pass_choose_their_experts_by_themselves(kind: str) -> None:
+    model = random_model(kind)
+    prompts = [
+        Prompt(str(n), tuple(np.random.default_rng(n).integers(10, VOCABULARY, 5 + n).tolist())) for n in range(40)
+    ]
+    together = next_token_logprobs(model, prompts, range(VOCABULARY))
+    alone = np.concatenate([next_token_logprobs(model, [prompt], range(VOCABULARY)) for prompt in prompts])
+    assert np.abs(together - alone).mean() < TOLERANCE[torch.float32]
+
+
+def test_a_check_is_remembered_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    options: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+    folder, other = (build_tiny_model("llama", tmp_path / str(seed), seed=seed) for seed in (0, 1))
+    first = checked(load_causal(folder, **options)[0])
+    calls: list[object] = []
+    plain = self_check._check
+    monkeypatch.setattr(self_check, "_check", lambda model: calls.append(model) or plain(model))
+    assert checked(load_causal(folder, **options)[0]) == first
+    assert not calls
+    load_causal(other, **options)
+    assert len(calls) == 1
+    (tmp_path / "cache/beamuq/self_checks.json").write_text("{")  # not ours: checked again
+    assert checked(load_causal(folder, **options)[0]) == first
+    assert len(calls) == 2
+
+
+def test_out_of_memory_during_the_check_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(forward_passes.TreeRunner, "_forward", full)
+    with pytest.raises(BeamUQError, match="out of memory for the check of fifty tokens"):
+        checked(copy.deepcopy(toy_model()))
+
+
+@pytest.mark.census
+def test_at_most_five_classes_are_refused() -> None:
+    refused = {}
+    for kind in CLASSES:
+        try:
+            found = checked(random_model(kind))
+            assert found.difference <= 1e-5, kind
+        except BeamUQError as error:
+            refused[kind] = str(error)
+    assert len(CLASSES) >= 55
+    assert len(refused) <= 5, refused
