@@ -81,10 +81,10 @@ class Stored(MeasuredResults):
 
     def __init__(self, of: Study, cells: Sequence[MeasuredCell], inputs: Inputs, present: Sequence[Artifact]) -> None:
         super().__init__(of, inputs, present)
-        self._made = {cell.artifact: cell for cell in cells}
+        self._in_memory = {cell.artifact: cell for cell in cells}
 
     def cell(self, evaluation: Artifact) -> MeasuredCell | None:
-        return self._made.get(evaluation)
+        return self._in_memory.get(evaluation)
 
 
 def evidence(
@@ -990,7 +990,7 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     content = study().model_dump(mode="json")
     of = ranking(0.6, 0.5, 0.4, 0.3)
     changed = study(main=content["main"] | {"relevance": "nli"}, evaluation=content["evaluation"])
-    results = Stored(changed, list(of.results._made.values()), Inputs({}), [])  # type: ignore[attr-defined]
+    results = Stored(changed, list(of.results._in_memory.values()), Inputs({}), [])  # type: ignore[attr-defined]
     rank = ranked(place="second", method="Dissimilarity", models=[GEMMA])
     without = ClaimEvidence(results, of.values, of.rules)
     assert rank.verdict(without).status == "not supported"

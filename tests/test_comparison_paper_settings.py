@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beamuq.comparison import claims, errata
-from beamuq.comparison.decisions import decisions_behind, other_template
+from beamuq.comparison.decisions import HowMade, decisions_behind, named, ordered, other_template
 from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
 from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
 from beamuq.comparison.tolerances_and_families import FOLDER, read_rules
@@ -311,7 +311,9 @@ def test_a_setting_affects_the_rows_that_it_changes(
 
 
 BEAM = replace(COQA, variant="beamsearch")
-FLOAT32 = frozenset({"float32"})
+TEMPLATES = dict.fromkeys(RULES.paper.datasets, "declared")
+WORDING = RULES.decided.templates["p_true.txt"]
+KNOWN = HowMade(frozenset({"float32"}), TEMPLATES, frozenset({WORDING}))
 
 
 def release_like() -> Study:
@@ -327,23 +329,23 @@ def test_what_print_does_not_state_may_differ_and_is_told() -> None:
     """It was refused as "not the paper's", though print states neither."""
     of = release_like()
     assert not incomparable(of, RULES, BEAM)
-    behind = decisions_behind(of, RULES, BEAM, FLOAT32)
+    behind = decisions_behind(of, RULES, BEAM, KNOWN)
     search = "beam search (recipes.main.beam.length_penalty is 1.0, recipes.main.beam.early_stopping is False)"
     assert {search, "ending (recipes.main.merge_stop_tokens is True)"} <= behind.keys()
-    assert {"beam search", "ending"} <= decisions_behind(study(), RULES, BEAM, FLOAT32).keys()
-    assert not any(name.startswith("beam search") for name in decisions_behind(of, RULES, COQA, FLOAT32))
+    assert {"beam search", "ending"} <= decisions_behind(study(), RULES, BEAM, KNOWN).keys()
+    assert not any(name.startswith("beam search") for name in decisions_behind(of, RULES, COQA, KNOWN))
 
 
 @pytest.mark.parametrize(
     ("dtypes", "told"),
     [
-        (FLOAT32, None),
+        (frozenset({"float32"}), None),
         (frozenset({"bfloat16", "float32"}), "precision (bfloat16)"),
         (frozenset(), "precision (not known)"),
     ],
 )
 def test_what_models_ran_in_is_a_decision_where_it_is_not_the_release_s(dtypes: frozenset[str], told: str) -> None:
-    behind = decisions_behind(study(), RULES, COQA, dtypes)
+    behind = decisions_behind(study(), RULES, COQA, HowMade(dtypes))
     assert [name for name in behind if name.startswith("precision")] == ([told] if told else [])
 
 
@@ -360,9 +362,37 @@ def test_what_models_ran_in_is_a_decision_where_it_is_not_the_release_s(dtypes: 
     ],
 )
 def test_a_number_rests_on_the_decisions_that_concern_it(of: Measurement, there: set[str], absent: set[str]) -> None:
-    behind = decisions_behind(study(), RULES, of, FLOAT32)
+    behind = decisions_behind(study(), RULES, of, KNOWN)
     assert there <= behind.keys()
     assert not absent & behind.keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "made", "told"),
+    [
+        ("Dissimilarity", HowMade(), ["prompts (template not known)"]),
+        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING})), ["prompts", "P(True)"]),
+        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING, "0" * 64})), ["prompts", "P(True) (another wording)"]),
+        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING, ""})), ["prompts", "P(True) (wording not known)"]),
+        ("PTrue", HowMade(), ["prompts (template not known)", "P(True) (wording not known)"]),
+    ],
+)
+def test_a_template_that_is_another_one_or_not_known_is_told(method: str, made: HowMade, told: list[str]) -> None:
+    """A changed wording of P(True), and a run without its prompts beside it, passed unseen."""
+    behind = decisions_behind(study(), RULES, replace(COQA, method=method), made)
+    assert [name for name in behind if name.startswith(("prompts", "P(True)"))] == told
+
+
+def test_decisions_of_several_numbers_stand_once_in_the_declared_order() -> None:
+    several = [
+        decisions_behind(study(), RULES, replace(COQA, method="PTrue"), KNOWN),
+        decisions_behind(study(), RULES, replace(BEAM, method="PTrue"), replace(KNOWN, p_true=frozenset({"0"}))),
+    ]
+    joined = ordered({name: source for behind in several for name, source in behind.items()}, RULES)
+    assert named(joined, "ours") == (
+        "prompts; questions; ending; greedy answer; beam search; texts; P(True) (another wording); ties"
+    )
+    assert named(joined, "release") == "rejection; quality"
 
 
 def test_every_decision_names_methods_and_settings_that_there_are() -> None:

@@ -20,6 +20,7 @@ from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compare_with_print, compared
 from beamuq.comparison.comparison_page import Comparison
+from beamuq.comparison.decisions import HowMade
 from beamuq.comparison.files_held_against_print import needed_files
 from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
 from beamuq.comparison.tolerances_and_families import DECLARED_FILES
@@ -344,26 +345,62 @@ def test_what_models_ran_in_and_the_prompts_template_are_read_beside_the_results
     of = study()
     main = {"dataset": "coqa", "model": "gemma-3-4b-base", "recipe": "main"}
     evaluation = Artifact("evaluation", **main, scorer="nli")
-    assert MeasuredResults(of, Inputs({}), [], tmp_path).dtypes([evaluation]) == frozenset()
+    assert MeasuredResults(of, Inputs({}), [], tmp_path).made_with([evaluation]) == HowMade(p_true=frozenset({""}))
     files = {
         Artifact("candidates", **main): {"dtype": "bfloat16"},
         Artifact("similarity", **main, scorer="nli"): {"dtype": "float32"},
+        Artifact("statistics", **main): {"inputs": {"template": "1" * 64}},
         Artifact("prompts", "coqa", style="base"): {"template_sha256": "0" * 64},
     }
     for artifact, made in files.items():
         parquet_tables.write(tmp_path / artifact.path, artifact.kind, [], cell=artifact.cell, provenance=made)
     results = MeasuredResults(of, Inputs({}), [], tmp_path)
-    assert results.dtypes([evaluation]) == {"bfloat16", "float32"}
-    assert results.templates("gemma-3-4b-base", ["coqa", "triviaqa"]) == {"coqa": "0" * 64}
+    both = frozenset({"bfloat16", "float32"})
+    assert results.made_with([evaluation]) == HowMade(both, {"coqa": "0" * 64}, frozenset({"1" * 64}))
+    assert results.made_with([Artifact("candidates", **main)]).dtypes == {"bfloat16"}
+    not_run = replace(evaluation, dataset="triviaqa")
+    assert results.made_with([evaluation, not_run]) == HowMade(
+        frozenset(), {"coqa": "0" * 64}, frozenset({"1" * 64, ""})
+    )
 
 
 def test_every_status_names_the_decisions_behind_it(replication: Comparison) -> None:
     held = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
-    assert held["our_decisions"].str.contains("^prompts; questions; (?:subset of unknown rule; )?ending").all()
+    assert (
+        held["our_decisions"]
+        .str.contains(r"^prompts \(template not known\); questions; (?:subset of unknown rule; )?ending")
+        .all()
+    )
     assert held["our_decisions"].str.contains(r"precision \(not known\)").all()
     page = comparison_page.markdown(replication)
     assert "decisions of ours beside what print states" in page
     assert all(decision.about in page.replace("\\", "") for decision in RULES.decided.decisions)
+
+
+@pytest.mark.parametrize(
+    ("claim", "there", "absent"),
+    [
+        ("redundancy-falls", {"ending", "sampling"}, {"beam search", "texts", "similarity", "quality", "rejection"}),
+        ("mass-condition", {"ending", "beam search"}, {"sampling", "texts"}),
+        ("consistently-improves", {"sampling", "beam search", "similarity", "subset of unknown rule"}, {"SAR"}),
+        ("best-or-second", {"SAR", "CCP", "P(True) (wording not known)", "Semantic Entropy", "ties"}, {"top beam"}),
+        ("theorem", set(), {"prompts (template not known)"}),
+        ("gpu-days", set(), {"prompts (template not known)"}),
+    ],
+)
+def test_a_claim_names_the_decisions_behind_its_numbers(
+    replication: Comparison, claim: str, there: set[str], absent: set[str]
+) -> None:
+    row = replication.claims.set_index("id").loc[claim]
+    named = {*row["our_decisions"].split("; "), *row["release_decisions"].split("; ")}
+    assert there <= named
+    assert not absent & named
+
+
+def test_a_claim_counts_its_decisions_on_the_page(replication: Comparison) -> None:
+    line = next(line for line in comparison_page.markdown(replication).splitlines() if "| redundancy-falls |" in line)
+    precision = 1 + [decision.id for decision in RULES.decided.decisions].index("precision")
+    assert line.endswith(f"| 6: 1 (template not known), 2, 4, 5, 6, {precision} (not known) |  |")
 
 
 def test_the_nearest_arm_stands_beside_the_status(replication: Comparison) -> None:

@@ -11,6 +11,8 @@ from pydantic import Field
 
 from beamuq import beam_mass_theorem
 from beamuq.comparison.claim_verdicts import (
+    BEAM,
+    SAMPLES,
     ClaimEvidence,
     ClaimVerdict,
     NotRunError,
@@ -41,7 +43,6 @@ from beamuq.parquet_tables import Artifact
 from beamuq.strategy_names import ablation
 from beamuq.study_config import Study
 
-BEAM, SAMPLES = "beamsearch", "multinomial"
 Lengths = Annotated[list[int | None], Field(min_length=2, max_length=2, description="from, to; null: no upper end")]
 Pair = Annotated[tuple[str, str], Field(strict=False)]  # YAML has no tuples
 Floats = prr_and_auc.Array
@@ -131,9 +132,10 @@ class MeanByLength(OfCandidates):
     other_lengths: Lengths | None = None
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
+        variant, main = SAMPLES if self.quantity == "repeated samples" else BEAM, evidence.study.main
+        found = evidence.candidates(self.model, self.dataset, variant)
         members, added = self._of_length(found, self.lengths), ""
-        if self.quantity == "repeated samples":
+        if variant == SAMPLES:
             values = found.redundancy(main.sample, main.num_candidates)
         else:
             mass = found.mass(main.beam, main.num_candidates)
@@ -170,7 +172,7 @@ class BeamCoverage(OfCandidates):
     share: float
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
+        found, main = evidence.candidates(self.model, self.dataset, BEAM, SAMPLES), evidence.study.main
         gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
         bins = [float(gain[chosen.members].mean()) for chosen in length_bins(found.lengths(), 7)]
         mean, std = mean_and_std(gain, found.groups)
@@ -470,7 +472,7 @@ class GainByLength(OfMain):
         texts = []
         for dataset in self.datasets:
             scored = evidence.scored(self.model, dataset, [self.method])
-            found = evidence.candidates(self.model, dataset)
+            found = evidence.candidates(self.model, dataset, "")
             lengths = dict(zip(found.ids, found.lengths(), strict=True))
             short = np.array([lengths[key] < self.short_below for key in scored.ids])
             for where, members in (("below", short), ("from", ~short)):

@@ -12,12 +12,14 @@ from pydantic import Field, model_validator
 
 from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
+from beamuq.comparison.decisions import named, ordered
 from beamuq.comparison.number_statuses import DEMO, NOT_COMPARABLE
 from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
 from beamuq.config_errors import StrictModel
 
 STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
+COLUMNS += ["our_decisions", "release_decisions"]
 ASKED = ["id", "claim", "of", "answer", "found"]
 CANNOT_SAY = "cannot say"
 ANSWERS = ("yes", "partly", "no", "undecided", CANNOT_SAY)
@@ -88,13 +90,16 @@ def _texts(asked: pd.DataFrame) -> dict[str, str]:
 
 
 def _judged(claim: Claim, evidence: ClaimEvidence) -> dict[str, str]:
-    nothing = {"sign": "-", "size": "-", "significance": "-"}
+    nothing = {"sign": "-", "size": "-", "significance": "-", "our_decisions": "", "release_decisions": ""}
     if evidence.study.demo:
         return nothing | {"status": NOT_COMPARABLE, "found": DEMO}
     try:
         if claim.decided_by is None:
             raise NotRunError(f"missing: {claim.missing}")
+        evidence = replace(evidence, behind={})
         verdict = claim.decided_by.verdict(evidence)
     except NotRunError as reason:
         return nothing | {"status": "not run", "found": str(reason)}
-    return {**asdict(verdict), "status": verdict.status}
+    behind = ordered(evidence.behind, evidence.rules)
+    decisions = {"our_decisions": named(behind, "ours"), "release_decisions": named(behind, "release")}
+    return {**asdict(verdict), "status": verdict.status, **decisions}

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from beamuq.comparison import beam_minus_multinomial, claims, number_statuses
+from beamuq.comparison.decisions import decision_id
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.exhibits import captions, markdown_table
@@ -179,11 +180,11 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             "In this study: the same question asked of the study's own cells, whatever their settings. "
             f"{_answers_told(found)}",
         ],
-        found.claims,
+        _numbered_decisions(found.claims, found.rules),
     )
     decided = found.claims[~found.claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
     if not held and len(decided):
-        decided = decided.drop(columns="in_this_study")
+        decided = _numbered_decisions(decided.drop(columns="in_this_study"), found.rules)
         claims_of_print = _section("Claims decided as in print", [_claims(found)], decided)
     sections += [
         *([entropy] if held else _asked(found)),
@@ -292,7 +293,7 @@ def _decisions(found: Comparison) -> pd.DataFrame:
 
 
 def _rests_on(decision: str, names: str) -> bool:
-    return any(name.partition(" (")[0] == decision for name in names.split("; "))
+    return any(decision_id(name) == decision for name in names.split("; "))
 
 
 def _families(found: Comparison) -> str:
@@ -314,8 +315,8 @@ def _claims(found: Comparison) -> str:
         "claims it. The lead of a best one is tested as the best of many (max-T). Undecided: this run cannot tell, as "
         "an interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
         f"whose interval lies within ±{rules.negligible:g}. A cell or a file with under "
-        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing. A claim "
-        "rests on the decisions of ours behind the numbers that decide it: What print does not state."
+        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing. Ours and "
+        "release: on how many decisions the numbers that decide it rest, and on which (What print does not state)."
     )
 
 
@@ -338,13 +339,6 @@ def _by_table(found: Comparison) -> list[PageSection]:
 
 
 def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
-    numbers = {decision.id: str(number) for number, decision in enumerate(rules.decided.decisions, start=1)}
-
-    def numbered(names: str) -> str:
-        """``prompts; beam search (…)`` → ``1, 6 (…)``."""
-        parts = (name.partition(" (") for name in names.split("; ") if name)
-        return ", ".join(numbers[decision] + blank + departure for decision, blank, departure in parts)
-
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
     form = (part["method"] + " " + part["variant"] + " " + part["setting"]).str.split().str.join(" ")
     named = part.assign(method=form)
@@ -353,9 +347,21 @@ def _shown_cells(part: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
     shown = shown.assign(difference=part["difference"], z=part["z"], status=status)
     if (part["nearest_arm"] != "").any():
         shown = shown.assign(**{"nearest arm": part["nearest_arm"]})
-    behind = part[["n", "detectable", "errata"]]
-    resting = {"ours": part["our_decisions"].map(numbered), "release": part["release_decisions"].map(numbered)}
-    return pd.concat([shown, behind.assign(**resting)], axis=1)
+    behind = part[["n", "detectable", "errata", "our_decisions", "release_decisions"]]
+    return pd.concat([shown, _numbered_decisions(behind, rules)], axis=1)
+
+
+def _numbered_decisions(frame: pd.DataFrame, rules: ComparisonRules) -> pd.DataFrame:
+    """The two columns of decisions by their count and numbers: ``prompts; beam search (…)`` → ``2: 1, 6 (…)``."""
+    numbers = {decision.id: str(number) for number, decision in enumerate(rules.decided.decisions, start=1)}
+
+    def numbered(names: str) -> str:
+        found = [(decision_id(name), name) for name in names.split("; ") if name]
+        told = ", ".join(numbers[decision] + name.removeprefix(decision) for decision, name in found)
+        return f"{len({decision for decision, _ in found})}: {told}" if found else ""
+
+    columns = {"our_decisions": "ours", "release_decisions": "release"}
+    return frame.assign(**{old: frame[old].map(numbered) for old in columns}).rename(columns=columns)
 
 
 def _intervals(frame: pd.DataFrame) -> list[str]:

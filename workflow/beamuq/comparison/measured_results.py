@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from beamuq.comparison.decisions import HowMade
 from beamuq.evaluation import bootstrap, intervals
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, stored
@@ -60,26 +61,28 @@ class MeasuredResults:
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
         return cls(study, Inputs.read(folder, present, study), present, folder)
 
-    def dtypes(self, measured: Sequence[Artifact]) -> frozenset[str]:
-        """What the models behind evaluations or qualities ran in; empty where the candidates are not beside them."""
-        found: set[str] = set()
-        for of in measured:
-            cell, metric = (of.dataset, of.model, of.recipe), self.study.main_quality.metric
-            candidates = self._made(Artifact("candidates", *cell))
-            if candidates is None:
-                return frozenset()
-            further = [Artifact("quality", *cell, metric=metric)]
-            if of.kind == "evaluation":
-                further += [Artifact("similarity", *cell, scorer=of.scorer), Artifact("statistics", *cell)]
-            facts = [candidates, *(made for made in map(self._made, further) if made)]
-            found |= {str(made[key]) for made in facts for key in ("dtype", "scorer_dtype") if key in made}
-        return frozenset(found)
+    def made_with(self, measured: Sequence[Artifact]) -> HowMade:
+        """What files beside candidates, qualities or evaluations say of how these were made.
 
-    def templates(self, model: str, datasets: Sequence[str]) -> dict[str, str]:
-        """sha256 of the template of each dataset's prompts, where these are beside the results."""
-        style = self.study.models[model].style
-        made = {dataset: self._made(Artifact("prompts", dataset, style=style)) for dataset in datasets}
-        return {dataset: str(facts["template_sha256"]) for dataset, facts in made.items() if facts}
+        What models ran in is not known where any candidates are not there.
+        """
+        dtypes: set[str] = set()
+        templates, p_true, known = {}, set(), True
+        for of in measured:
+            cell, further = (of.dataset, of.model, of.recipe), []
+            candidates, statistics = self._made(Artifact("candidates", *cell)), Artifact("statistics", *cell)
+            if of.kind != "candidates":
+                further.append(Artifact("quality", *cell, metric=self.study.main_quality.metric))
+            if of.kind == "evaluation":
+                further += [Artifact("similarity", *cell, scorer=of.scorer), statistics]
+            facts = [made for made in (candidates, *map(self._made, further)) if made]
+            dtypes |= {str(made[key]) for made in facts for key in ("dtype", "scorer_dtype") if key in made}
+            known = known and candidates is not None
+            p_true.add(str((self._made(statistics) or {}).get("inputs", {}).get("template", "")))
+            prompts = self._made(Artifact("prompts", of.dataset, style=self.study.models[of.model].style))
+            if prompts and "template_sha256" in prompts:
+                templates[of.dataset] = str(prompts["template_sha256"])
+        return HowMade(frozenset(dtypes) if known else frozenset(), templates, frozenset(p_true))
 
     @cache  # noqa: B019  (one comparison reads one set of results)
     def _made(self, artifact: Artifact) -> dict[str, Any] | None:

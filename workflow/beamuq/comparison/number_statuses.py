@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.comparison import detectable_difference
-from beamuq.comparison.decisions import decisions_behind, other_template
+from beamuq.comparison.decisions import decisions_behind, named, other_template
 from beamuq.comparison.errata import ErrataLedger, errata_of
 from beamuq.comparison.measured_results import MeasuredResults
 from beamuq.comparison.paper_settings import Measurement, incomparable
@@ -118,8 +118,8 @@ def _held_against_print(
     return frame.assign(
         status=[status for status, _ in statuses],
         reason=[reason for _, reason in statuses],
-        our_decisions=[_decisions(our, "ours") for our in ours],
-        release_decisions=[_decisions(our, "release") for our in ours],
+        our_decisions=[named(our.behind, "ours") for our in ours],
+        release_decisions=[named(our.behind, "release") for our in ours],
         nearest_arm=[
             _nearest_arm(results, our, row, spread) if status == "differs" else ""
             for our, row, (status, _) in zip(ours, rows, statuses, strict=True)
@@ -132,10 +132,6 @@ def _nearest_arm(results: MeasuredResults, ours: OurMeasurement, row: PrintedNum
         return ""
     std = row.std if row.std is not None and row.key not in spread else ours.measured.std
     return nearest_arm(results, ours.place, ours.measured, row.value, std)
-
-
-def _decisions(ours: OurMeasurement, source: DecisionSource) -> str:
-    return "; ".join(name for name, found in ours.behind.items() if found == source)
 
 
 def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
@@ -165,8 +161,9 @@ def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formula
         answer_source=table.answer_source,
     )
     reason = rules.arbitrary.get(key.setting) or incomparable(results.study, rules, of)
-    reason = reason or other_template(results.study, rules, of, results.templates(key.model, datasets))
-    behind = decisions_behind(results.study, rules, of, results.dtypes(found.files))
+    made = results.made_with(found.files)
+    reason = reason or other_template(results.study, rules, of, made.templates)
+    behind = decisions_behind(results.study, rules, of, made)
     return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes), behind, found)
 
 
