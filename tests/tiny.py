@@ -51,7 +51,7 @@ def build_tiny_model(kind: str, folder: Path, *, seed: int = 0, vocabulary: int 
 
     ``scale`` is the standard deviation of the weights: larger makes sharper distributions.
     """
-    tokenizer = _tokenizer(vocabulary)
+    tokenizer = tiny_tokenizer(vocabulary)
     size = len(tokenizer)
     shape: dict[str, Any] = {
         "vocab_size": size,
@@ -119,7 +119,8 @@ def toy_model(vocabulary: int = 6, *, seed: int = 1, scale: float = 0.5) -> PreT
     return LlamaForCausalLM(config).eval()
 
 
-def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+def tiny_tokenizer(vocabulary: int = 320) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of so many tokens, trained on the corpus, and one for a full stop with a newline."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
