@@ -1,0 +1,107 @@
+"""A model whose shipped settings sample, through a whole release-like arm: decoded, judged, compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from beamuq.plan.study_on_machine import Plan
+from beamuq.steps.__main__ import main
+from conftest import Once
+from micro import micro_study
+
+QUALITY = """
+import numpy as np
+
+def even(answers, references, normalize, learned):
+    return np.array([1.0 - len(answer) % 2 for answer in answers])
+"""
+METRIC, RECIPES = "even_length:even", ("main", "released")
+
+
+def arm_study(models: Path, folder: Path) -> dict[str, Any]:
+    """One cell of 20 questions in a main and a release-like recipe; answers of an even length are right."""
+    shutil.copytree(models / "llama", folder / "llama")
+    shipped = folder / "llama/generation_config.json"
+    settings = {"do_sample": True, "temperature": 0.6, "top_p": 0.9}
+    shipped.write_text(json.dumps(json.loads(shipped.read_text()) | settings))
+    (folder / "plugins").mkdir()
+    (folder / "plugins/even_length.py").write_text(QUALITY)
+    study = micro_study(models)
+    model = study["models"]["tiny"] | {"source": f"folder:{folder / 'llama'}"}
+    recipe = study["recipes"]["main"]
+    of_generate = {"widths": [5], "length_penalty": 1.0, "early_stopping": False}
+    grid = [study["grid"][0] | {"recipe": name} for name in RECIPES]
+    return study | {
+        "models": {"tiny": model},
+        "recipes": {"main": recipe, "released": recipe | {"beam": of_generate, "shipped": True}},
+        "scoring": dict.fromkeys(RECIPES, study["scoring"]["main"]),
+        "quality": [{"metric": METRIC, "title": "even length"}],
+        "answer_source": ["greedy", "top_beam", "shipped"],
+        "batch_questions": 20,
+        "grid": grid,
+        "exhibits": [],
+    }
+
+
+@pytest.fixture(scope="session")
+def results(once: Once, tiny_models: Path) -> Path:
+    """Its results, each step run in this process as its rule would."""
+
+    def run(folder: Path) -> None:
+        of = {"dataset": "triviaqa", "model": "tiny", "style": "base", "scorer": "nli", "metric": "even_length.even"}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            Path("arm.yaml").write_text(yaml.safe_dump(arm_study(tiny_models, folder)))
+            plan = Plan.load({"study": "arm.yaml", "device": "cpu"})
+            for rule in ("study", "questions", "prompts"):
+                step(plan, rule, **of)
+            for recipe in RECIPES:
+                for rule in ("candidates", "similarity", "quality", "scores", "evaluation"):
+                    step(plan, rule, **of, recipe=recipe)
+            step(plan, "comparison")
+
+    return once("drawn_answer", run) / "results/arm"
+
+
+def step(plan: Plan, rule: str, **wildcards: str) -> None:
+    of: Any = SimpleNamespace(**wildcards)
+    main([rule, "--job", plan.job(rule)(of), "--machine", plan.machine_options(rule)(of, None, 1)])
+
+
+def cell(results: Path, kind: str, recipe: str) -> pd.DataFrame:
+    return pd.read_parquet(results / f"{kind}/tiny/triviaqa/{recipe}.parquet")
+
+
+def test_the_drawn_answer_is_drawn_from_the_shipped_distribution(results: Path) -> None:
+    found = cell(results, "candidates", "released").query("rank == 0").set_index(["strategy", "id"])
+    drawn, greedy = found.loc["shipped"], found.loc["greedy"]
+    assert len(drawn) == 20
+    assert (drawn["text"] != greedy["text"]).any()
+    assert drawn["policy_logprob"].sum() > drawn["logprob"].sum()  # cooler, and of the likeliest tokens alone
+    assert "shipped" not in set(cell(results, "candidates", "main")["strategy"])
+
+
+def test_the_drawn_answer_is_judged_and_held_against_the_greedy_one(results: Path) -> None:
+    judged = cell(results, "quality/even_length.even", "released").set_index(["answer_source", "id"])["value"]
+    texts = cell(results, "candidates", "released").query("strategy == 'shipped'").set_index("id")["text"]
+    assert judged["shipped"].to_dict() == {key: 1.0 - len(text) % 2 for key, text in texts.items()}
+    greedy = cell(results, "quality/even_length.even", "main").set_index("answer_source").loc["greedy", "value"]
+    page = (results / "comparison.md").read_text()
+    lines = page.split("## Each dataset decoded as the official release does")[1].splitlines()
+    row = next(line for line in lines if "as the release draws the answer" in line and "accuracy" in line)
+    assert f"| {greedy.mean():.3f} | {judged['shipped'].mean():.3f} |" in row
+    assert "| 20 |" in row
+
+
+def test_scores_are_those_of_the_drawn_answer(results: Path) -> None:
+    scores = cell(results, "evaluation/nli", "released")
+    prr = scores[(scores["metric"] == "PRR") & (scores["setting"] == "")].set_index(["method", "answer_source"])
+    assert prr.loc[("Prob", "shipped"), "value"].item() != prr.loc[("Prob", "greedy"), "value"].item()
