@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import parquet_tables
+from beamuq import parquet_tables, strategy_names
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
+from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -26,7 +27,8 @@ METHODS = (
     *("LexicalSimilarity", "EigValLaplacian", "NumSemSets", *PAIRED, "DegreeMatrix"),
 )
 RESAMPLES = 200
-SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24}
+SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24, "truth": 24}
+OF_U = "above p=0.002 draws=100 lattices=10"
 
 CONTENT: dict[str, Any] = {
     "title": "Synthetic study",
@@ -68,6 +70,16 @@ CONTENT: dict[str, Any] = {
             "hybrid": {"size": 10, "beams": list(range(1, 10))},
         },
         "merged": {"beam": {"widths": [10]}, "merge_stop_tokens": True},
+        "truth": {
+            "sample": {"size": 100},
+            "beam": {"widths": [*range(1, 16), 20]},
+            "hybrid": {"size": 10, "beams": [5]},
+            "exact": {"sizes": [5, 10, 20]},
+            "above": {"p": 0.002, "draws": 100, "lattices": 10},
+            "systematic": {"sizes": [5, 10, 20]},
+            "never_worse": {"sizes": [5, 10, 20]},
+            "adaptive": {"sizes": [5, 10, 20]},
+        },
     },
     "grid": [
         {"recipe": "main", "models": [BASE, CHAT], "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
@@ -80,6 +92,7 @@ CONTENT: dict[str, Any] = {
             "scorers": ["cosine"],
         },
         {"recipe": "merged", "models": [BASE, CHAT], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
+        {"recipe": "truth", "models": [BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
     ],
     "scorers": {
         "cosine": {
@@ -116,6 +129,14 @@ CONTENT: dict[str, Any] = {
             "fixed_k": list(range(1, 11)),
         },
         "merged": {"methods": ["Prob", "Dissimilarity", "CocoaMSP", "CocoaPPL"]},
+        "truth": {
+            "methods": ["Prob", "Dissimilarity"],
+            "estimators": [
+                *("uniform sample", "distinct sample", "match sample", "normalised beam", "unnormalised beam"),
+                *("uniform beam", "match beam", "normalised exact", "stratified hybrid", "uniform systematic"),
+                *("stratified neverworse", "stratified adaptive", "stratified above"),
+            ],
+        },
     },
     "answer_source": ["greedy", "top_beam"],
     "evaluation": {"metrics": ["PRR", "ROC-AUC", "PR-AUC"], "max_rejection": [0.5, 1.0], "resamples": RESAMPLES},
@@ -191,12 +212,13 @@ class Results:
             base = int(random.integers(1, 9))
             rows.append(_candidate(key, "greedy", 0, base, -0.5 * base / 3))
             for strategy in self.study.recipes[need.recipe].strategies()[1:]:
-                kind, *_ = strategy.split()
-                size = int(strategy.split("=")[1]) if kind == "beam" else 15 if need.recipe == "widths" else 10
+                kind, options = strategy_names.parse(strategy)
+                size = int(options.get("M", {"widths": 15, "truth": 100}.get(need.recipe, 10)))
                 logprobs = np.log(np.sort(random.dirichlet(np.full(size + 1, 0.3))[:size])[::-1] + 1e-12)
                 for rank in range(size):
-                    answer = rank if kind == "beam" else int(random.integers(0, 7))
-                    rows.append(_candidate(key, strategy, rank, base, float(logprobs[rank]), answer))
+                    answer = rank if kind in ("beam", "exact") else int(random.integers(0, 7))
+                    effort = {} if rank else {"search_rows": 3 * size, "search_passes": base, "proven": kind == "exact"}
+                    rows.append(_candidate(key, strategy, rank, base, float(logprobs[rank]), answer) | effort)
         return rows
 
     def _quality(self, need: Artifact) -> list[dict[str, Any]]:
@@ -212,7 +234,12 @@ class Results:
             truth = quality_values(need.model, need.dataset, SIZE[need.recipe], answer_source)
             of = (method, variant, setting) if answer_source == "greedy" else (answer_source, method, variant, setting)
             noise = generator(need.model, need.dataset, *of).normal(size=len(truth))
-            for number, value in enumerate(0.5 * noise - truth):
+            values = 0.5 * noise - truth
+            if variant == "standard error":
+                values = 0.01 * np.abs(noise)
+            elif variant in WEIGHTINGS:  # around one value of each question
+                values = np.round(0.5 - 0.3 * truth, 1) + 0.1 * noise * (setting != OF_U)
+            for number, value in enumerate(values):
                 key = f"{need.dataset}-{number:03d}"
                 row = {
                     "id": key,
@@ -275,6 +302,16 @@ class Results:
                         found = [s for s in recipe.strategies()[1:] if s.startswith("sample") == sampled]
                         settings += found + [f"{s} exact" for s in found if sampled]
                     keys += [(answer_source, method, variant, setting) for setting in settings]
+            for name in scoring.estimators:
+                weighting, kind = name.split()
+                for strategy in strategy_names.of_kind(recipe.strategies(), kind):
+                    settings = [strategy]
+                    if kind == "sample":
+                        settings = [strategy_names.samples_of(strategy, m) for m in (*range(1, 16), 20)]
+                        settings += [strategy_names.samples_of(strategy, 10, draw) for draw in range(1, 11)]
+                    keys += [(answer_source, "Dissimilarity", weighting, setting) for setting in settings]
+            if scoring.estimators:
+                keys.append((answer_source, "Dissimilarity", "standard error", OF_U))
         return keys
 
 

@@ -130,7 +130,8 @@ def test_long_title_is_broken_not_cut() -> None:
 def test_demo_other_model_and_proxies_are_said(name: str, built: dict[str, BuiltFigure], drawn: Drawn) -> None:
     assert built[name].caption.startswith("[demo]")
     assert "no results of the paper" in built[name].caption
-    assert "not in this study's grid; shown: Tiny 1B" in built[name].caption
+    of_paper = not list_of_exhibits.exhibit(name, STUDY).beyond_paper
+    assert ("not in this study's grid; shown: Tiny 1B" in built[name].caption) == of_paper
     assert drawn[name].texts[0].get_text().startswith("[demo]")
     if name not in WITHOUT_SCORES:
         named = "similarity: MiniLM embedding cosine, proxy for DeBERTa-large-MNLI entailment"

@@ -14,7 +14,9 @@ from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
+from beamuq.exhibits.estimators_table import EstimatorsTable
 from beamuq.exhibits.exhibit_types import Exhibit
+from beamuq.exhibits.fair_share_figure import FairShareFigure
 from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
@@ -115,6 +117,8 @@ EXHIBITS: tuple[Exhibit, ...] = (
     WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
     # Beyond the paper
     MergedEndingsTable("endings", beyond_paper=True),
+    EstimatorsTable("estimators", beyond_paper=True),
+    FairShareFigure("fair_share", beyond_paper=True),
 )
 
 
@@ -139,7 +143,11 @@ def exhibit(label: str, study: Study) -> Exhibit:
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    """The list, the table of each of the study's models, and that of the means of PRR to each further rejection."""
+    """The list, and a table each of what a study has several of.
+
+    Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
+    exact value.
+    """
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
     ]
@@ -154,4 +162,6 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
         )
         for limit in study.evaluation.max_rejection[1:]
     ]
-    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection)}
+    exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
+    by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
+    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from beamuq.exhibits.exhibit_types import TableCell
 
@@ -26,6 +27,15 @@ def percent(value: float, digits: int = 0) -> str:
 def undefined(reason: str) -> TableCell:
     """A value that does not exist, with why."""
     return TableCell("n/a", note=reason)
+
+
+def with_interval(cell: TableCell, low: float | None, high: float | None, digits: int = 3) -> TableCell:
+    """The cell, and in the style with intervals its own below it, where there is one."""
+    if low is None or high is None:
+        return cell
+    return replace(
+        cell, with_interval=replace(cell, interval=f"[{decimal(low, digits)}, {decimal(high, digits)}]", spread="")
+    )
 
 
 def marks(values: Sequence[float | None]) -> list[str]:

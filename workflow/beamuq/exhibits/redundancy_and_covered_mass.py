@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 
 
 COLUMNS = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
+COLUMNS += ["search_rows", "search_passes", "proven"]
 
 
 class CandidateMeasures:
@@ -98,10 +99,13 @@ def with_all(bins: Sequence[LengthBin]) -> list[LengthBin]:
     return [*bins, LengthBin("All", np.ones_like(bins[0].members))]
 
 
-def equal_bins(lengths: Ints, count: int = 5) -> list[LengthBin]:
+def equal_bins(
+    lengths: Ints | Floats, count: int = 5, written: Callable[[float], str] = "{:g}".format
+) -> list[LengthBin]:
     """About equally many questions a bin, never splitting a length: bin j closes once j·N/count questions are in.
 
-    A length that fills several shares closes several at once, so there may be fewer than ``count`` bins.
+    A length that fills several shares closes several at once, so there may be fewer than ``count`` bins. Anything else
+    that is a number for each question does too; ``written``: as in the titles.
     """
     bins: list[LengthBin] = []
     start, closed = 0, 0
@@ -110,8 +114,8 @@ def equal_bins(lengths: Ints, count: int = 5) -> list[LengthBin]:
     for position, total in enumerate(seen):
         share = int(total * count // len(lengths))
         if share > closed:
-            low, high = int(values[start]), int(values[position])
-            title = str(low) if low == high else f"{low}–{high}"
+            low, high = values[start], values[position]
+            title = written(low) if low == high else f"{written(low)}–{written(high)}"
             bins.append(LengthBin(title, (lengths >= low) & (lengths <= high)))
             start, closed = position + 1, share
     return bins
