@@ -60,7 +60,7 @@ def test_a_figure_pulls_only_its_own_cell() -> None:
 
 def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
     plan = Plan.load({"study": "paper"})
-    assert len(plan.grid.cells) == 36 + 4 + 4 + 2 + 12 + 6
+    assert len(plan.grid.cells) == 36 + 4 + 4 + 2 + 12 + 12 + 6
     counted = re.search(r"^candidates\s+(\d+)$", planned["paper"], re.MULTILINE)
     assert counted is not None
     assert int(counted[1]) == len(plan.grid.cells)
