@@ -8,7 +8,7 @@ log-probabilities of all tokens agree, the path is taken: the tree if it can be,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,15 +30,19 @@ from beamuq.models.prompt_tokens import context_window
 
 TREE, CACHED = "tree", "cached"
 RUNNERS: dict[str, type[BatchRunner]] = {TREE: TreeRunner, CACHED: CachedRunner}
-TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 0.2}
+TOLERANCE, ROUNDED, STRUCTURE = 2e-4, 0.2, 0.01
 """The largest mean difference of log-probabilities, in nats, over all tokens of all probed places.
 
-Rounding is amplified where a model is ill-conditioned, at a few tokens or places, by a hundred and more; a mean over
-all of them hardly moves, while one place that is wrong by 0.01 nats moves it beyond the float32 tolerance. Measured: up
-to 1e-5 in float32 and 0.1 in bfloat16 (experts that another rounding chooses) where paths are right, on seventy classes
-and on real weights; from 0.5 on where a recurrent state or a mask is missing.
+``TOLERANCE`` is that of a float32 model. Rounding is amplified where a model is ill-conditioned, at a few tokens or
+places, by a hundred and more; a mean over all of them hardly moves, while one place that is wrong by 0.01 nats moves it
+beyond. Measured where paths are right, on seventy classes and on real weights: up to 1e-5.
+
+A model of another dtype has to pass twice: as it will be run, where up to 0.1 was measured (experts that another
+rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within ``STRUCTURE``, which leaves room for
+the shortened products of some cards. From 0.5 on was measured where a recurrent state or a mask is missing.
 """
 _LENGTHS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size", "floor_scale")
+_NARROW = (torch.bfloat16, torch.float16)
 _SHORT = 8
 _LONGEST = 24
 _SHARED, _OWN = 10, (6, 22)
@@ -92,12 +96,10 @@ def checked(model: PreTrainedModel) -> SelfCheck:
 
 def _check(model: PreTrainedModel) -> SelfCheck:
     name = str(getattr(model, "name_or_path", "")) or type(model).__name__
-    tolerance = TOLERANCE.get(next(text_decoder(model).parameters()).dtype, TOLERANCE[torch.bfloat16])
-    prompts, branches = _probe(model)
     reasons: dict[str, str] = {}
     for path, runner in RUNNERS.items():
         try:
-            difference, lengths = _difference(model, runner, prompts, branches, tolerance)
+            difference, lengths = _agreement(model, runner)
         except Exception as error:  # whatever a foreign model raises when it is run otherwise than it expects
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise BeamUQError(
@@ -105,44 +107,95 @@ def _check(model: PreTrainedModel) -> SelfCheck:
                 ) from error
             told = " ".join(str(error).split())[:160] or type(error).__name__
             reasons[path] = told if isinstance(error, BeamUQError) else f"{type(error).__name__}: {told}"
-            continue
-        if difference <= tolerance:
-            return SelfCheck(
-                path, float(10.0 ** np.ceil(np.log10(max(difference, 1e-9)))), lengths, reasons.get(TREE, "")
-            )
-        reasons[path] = f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)"
+        else:
+            rounded = float(10.0 ** np.ceil(np.log10(max(difference, 1e-9))))
+            return SelfCheck(path, rounded, lengths, reasons.get(TREE, ""))
     raise BeamUQError(
         f"{name}: model type {model.config.model_type!r} cannot be decoded: over a tree: {reasons[TREE]}; over its own "
         f"cache: {reasons[CACHED]}; use another model, or dtype float32"
     )
 
 
-def _difference(
-    model: PreTrainedModel,
-    runner: type[BatchRunner],
-    prompts: Sequence[Sequence[int]],
-    branches: Sequence[int],
-    tolerance: float,
-) -> tuple[float, str]:
-    """The mean difference between a path and the plain forward pass, and which lengths were reached."""
+def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float, str]:
+    """The mean difference between a path and the plain forward pass, and which lengths were reached.
 
-    def compared() -> tuple[float, Logprobs]:
+    Raises
+    ------
+    BeamUQError
+        If they differ by more than is tolerated.
+    """
+    prompts, branches = _probe(model)
+    decoder = text_decoder(model)
+
+    def compared(tolerance: float) -> tuple[float, Logprobs]:
         texts, found = _by_path(model, runner, prompts, branches)
         plain = _plainly(model, texts, [len(logprobs) for logprobs in found])
         if not all(logprobs.isfinite().all() for logprobs in plain):
             raise BeamUQError("its own forward pass gives logits that are not finite; use dtype float32")
-        return _mean(found, plain), plain
+        difference = _mean(found, plain)
+        if difference > tolerance:
+            raise BeamUQError(f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)")
+        return difference, plain
 
-    difference, plain = compared()
-    config = text_decoder(model).config
-    if difference > tolerance or not any(_is_length(config, name, 1) for name in _LENGTHS):
-        return difference, "none"
-    with _shortened(model) as shortened:
-        if not shortened:
-            return difference, "probed"
-        shorter, otherwise = compared()
-    reached = _mean(otherwise, plain) > tolerance
-    return max(difference, shorter), "probed shortened" if reached else "not probed"
+    def at_all_lengths(tolerance: float) -> tuple[float, str]:
+        difference, plain = compared(tolerance)
+        if not any(_is_length(decoder.config, name, 1) for name in _LENGTHS):
+            return difference, "none"
+        with _shortened(decoder) as shortened:
+            if not shortened:
+                return difference, "probed"
+            shorter, otherwise = compared(tolerance)
+        reached = _mean(otherwise, plain) > tolerance
+        return max(difference, shorter), "probed shortened" if reached else "not probed"
+
+    if next(decoder.parameters()).dtype is torch.float32:
+        return at_all_lengths(TOLERANCE)
+    compared(ROUNDED)
+    try:
+        with _in_float32(model):
+            return at_all_lengths(STRUCTURE)
+    except BeamUQError:
+        raise
+    except Exception:  # weights that have no float32, such as quantised ones, or no room for it
+        return at_all_lengths(ROUNDED)
+
+
+@contextmanager
+def _in_float32(model: PreTrainedModel) -> Iterator[None]:
+    """Within the block ``model`` computes in float32: each layer while it runs, all the rest all the time."""
+    stacks = [part for part in text_decoder(model).children() if isinstance(part, torch.nn.ModuleList)]
+    layers = [layer for stack in stacks for layer in stack]
+    own = {id(tensor) for layer in layers for tensor in _tensors(layer)}
+    held: dict[torch.nn.Module | None, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+
+    def widen(module: torch.nn.Module | None, tensors: Iterable[torch.Tensor]) -> None:
+        with torch.inference_mode(mode=False):
+            held[module] = [
+                (tensor, tensor.data) for tensor in tensors if tensor.dtype in (torch.bfloat16, torch.float16)
+            ]
+            for tensor, _ in held[module]:
+                tensor.data = tensor.data.float()
+
+    def narrow(module: torch.nn.Module | None) -> None:
+        with torch.inference_mode(mode=False):
+            for tensor, narrow in held.pop(module, []):
+                tensor.data = narrow
+
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer, _tensors(layer))) for layer in layers]
+    hooks += [layer.register_forward_hook(lambda layer, *_: narrow(layer), always_call=True) for layer in layers]
+    try:
+        widen(None, (tensor for tensor in _tensors(model) if id(tensor) not in own))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module in list(held):
+            narrow(module)
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    yield from module.parameters()
+    yield from module.buffers()
 
 
 def _mean(some: Logprobs, others: Logprobs) -> float:
@@ -215,9 +268,8 @@ def _plainly(model: PreTrainedModel, texts: Sequence[tuple[int, ...]], behind: S
 
 
 @contextmanager
-def _shortened(model: PreTrainedModel) -> Iterator[bool]:
+def _shortened(decoder: torch.nn.Module) -> Iterator[bool]:
     """Within the block, windows and the like that the probe is too short for are short; whether there are any."""
-    decoder = text_decoder(model)
     long = [
         (holder, name, getattr(holder, name))
         for holder in (decoder.config, *decoder.modules())
