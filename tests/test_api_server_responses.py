@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 
 from beamuq.api.candidate_records import read_records
 from beamuq.api.score_candidates import score
-from beamuq.api.server_responses import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN
+from beamuq.api.server_responses import NO_ENDING, NO_LOGPROBS, NO_SPELLING, NO_TOKEN, _beyond
 from beamuq.errors import BeamUQError
 
 Tokens = list[tuple[Any, Any]]
@@ -112,7 +113,11 @@ def test_an_answer_with_its_ending_has_the_log_probability_of_all_its_tokens(nam
     assert answer.left_out is None
 
 
+UNLIKELY = json.loads(
+    json.dumps(output("Paris", [1, 2], PARIS)).replace("-0.5", "-1.7e308").replace("-0.25", "-1.7e308")
+)
 LEFT_OUT = {
+    "vLLM's, numbers that no sum can hold": ({"outputs": [UNLIKELY | {"cumulative_logprob": None}]}, NO_TOKEN),
     "chat, OpenAI's has the text's tokens only": (response(chat(" Paris", PARIS)), NO_ENDING),
     "text, llama-cpp-python drops the end of text": (response(completed(" Paris", PARIS)), NO_ENDING),
     "text ends in a line break of its own": (response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])), NO_ENDING),
@@ -227,6 +232,18 @@ def test_objects_of_clients_and_of_vllm_are_read_like_their_json() -> None:
     item = read_records([{"answer": SimpleNamespace(outputs=[made], prompt="?"), "samples": [client, "Lyon"]}])[0]
     assert item.answer.token_logprobs == [-0.5, -0.25, -0.125]
     assert [each.total for each in item.samples] == [-0.875, None]
+
+
+def test_a_long_answer_of_half_characters_is_read_in_time_linear_in_its_length() -> None:
+    tokens = [b"x", "\ufffd".encode()] * 100_000
+    start = time.process_time()
+    assert _beyond([*tokens, b"</s>"], "xy" * 100_000) is not None
+    assert time.process_time() - start < 2.5
+
+
+def test_a_question_may_be_called_0() -> None:
+    (found,) = read_records([{"custom_id": 0, "temperature": 0, "response": ONE}])
+    assert found.id == "0"
 
 
 ONE = response(chat("Paris", ENDED))

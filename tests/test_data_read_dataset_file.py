@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,15 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns, names=["question", "question", "answers"]), tmp_path / "test.parquet")
     with pytest.raises(BeamUQError, match=r"test\.parquet: column 'question' stands twice"):
         read_questions(load_adapter("web_questions"), tmp_path / "test.parquet")
+
+
+def test_a_key_that_stands_twice_among_many_is_found_in_seconds(tmp_path: Path) -> None:
+    keys = ",".join(f'"k{number}": 1' for number in [*range(60_000), 59_999])
+    (tmp_path / "test.jsonl").write_text(f"{{{keys}}}\n")
+    start = time.process_time()
+    with pytest.raises(BeamUQError, match=r"test\.jsonl: line 1: .*key 'k59999' stands twice"):
+        read_questions(load_adapter("jsonl"), tmp_path / "test.jsonl")
+    assert time.process_time() - start < 5
 
 
 def test_a_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import Adapter, question, questions_of
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
-from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.search_state import Prompt, SearchContext
 from beamuq.errors import BeamUQError
 from beamuq.methods import Method
@@ -262,16 +262,28 @@ class Search:
         return self.wrong.get("found", lambda nodes: [(node, None) for node in nodes])(self.nodes)
 
     def run(self) -> list[tuple[int, float | None]]:
-        context = SearchContext([Prompt("a1", (1,)), Prompt("a2", (1,))], np.zeros(9, dtype=bool), 1, 0, TokenTrie(2))
+        stops, steps = np.full(9, self.wrong.get("stops", False)), self.wrong.get("steps", 1)
+        context = SearchContext([Prompt("a1", (1,)), Prompt("a2", (1,))], stops, steps, 0, TokenTrie(2))
         search = CheckedSearch(self, context)  # type: ignore[arg-type]
         query = search.query()
         query.tokens, query.logprobs = np.array([[3, 5]]), np.log([[0.5, 0.25]])
         search.advance(query)
+        if "again" in self.wrong:
+            search.query()
         return search.found(0)
 
 
-def test_a_search_that_grows_by_what_the_model_said_passes() -> None:
-    assert Search().run() == [(2, None), (3, None)]
+def queries(**asked: Any) -> dict[str, Any]:
+    return {"query": lambda: DistributionQuery(np.array([0]), **asked)}
+
+
+def edits(token: int, factor: float) -> dict[str, Any]:
+    return queries(top=2, edits=ProbabilityEdits(np.array([0]), np.array([token]), np.array([factor])))
+
+
+@pytest.mark.parametrize("asked", [{}, {"stops": True, "steps": 2}, queries(top=2, masses=np.zeros(1)), edits(3, 0.5)])
+def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]) -> None:
+    assert Search(**asked).run() == [(2, None), (3, None)]
 
 
 @pytest.mark.parametrize(
@@ -289,8 +301,18 @@ def test_a_search_that_grows_by_what_the_model_said_passes() -> None:
         ({"said": lambda tokens, logprobs: (tokens + 0.5, logprobs)}, "TypeError"),
         ({"found": lambda _: None}, "TypeError"),
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
-        ({"found": lambda _: [(0, None)]}, "finds a node of no answer for 'a1'"),
-        ({"found": lambda _: [(99, None)]}, "finds a node of no answer for 'a1'"),
+        ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
+        ({"found": lambda _: [(99, None)]}, "finds a node of no whole answer for 'a1'"),
+        ({"steps": 2}, "finds a node of no whole answer for 'a1'"),
+        ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
+        (queries(top=-1), r"query\(\)\.top is not what"),
+        (queries(top=np.nan), r"query\(\)\.top is not what"),
+        (queries(top=2, statistics=np.ones(1)), r"query\(\)\.statistics is not what"),
+        (queries(top=2, top_k=-1), r"query\(\)\.temperature, top_k and top_p is not what"),
+        (queries(top=2, masses=np.zeros(3)), r"query\(\)\.masses is not what"),
+        (queries(top=2, edits=5), "AttributeError"),
+        (edits(9, 0.5), r"query\(\)\.edits is not what"),
+        (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )
 def test_a_search_that_goes_wrong_is_blamed(wrong: dict[str, Any], told: str) -> None:

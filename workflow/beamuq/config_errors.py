@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -139,8 +140,7 @@ def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice")
+        raise ValueError(f"key {Counter(key for key, _ in pairs).most_common(1)[0][0]!r} stands twice")
     return content
 
 

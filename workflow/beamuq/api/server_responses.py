@@ -169,7 +169,8 @@ def as_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str
             yield place, kept | {kind: _read(row[kind], kind, row, place) for kind in KINDS if kind in row}
             continue
         response = _response_of(row, place)
-        name = row.get("custom_id") or (row.get("id") if "response" in row else None)
+        named = [row.get("custom_id"), row.get("id") if "response" in row else None]
+        name = next((each for each in named if each not in (None, "")), None)
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise BeamUQError(
                 f"{place}: custom_id: missing; name the question that was asked, the same in each request"
@@ -372,7 +373,7 @@ def _chosen(ids: Sequence[int], top: _Top, stop: int | str | None, place: str) -
 
 def _checks_sum(score: float | None, logprobs: Sequence[float], length: int, name: str, place: str) -> None:
     """A score beside the tokens is their sum, or that sum over a length; anything else says that tokens are missing."""
-    total = math.fsum(logprobs)
+    total = sum(logprobs)  # of numbers that are not checked yet, on which fsum fails
     lengths = {1, len(logprobs), len(logprobs) - 1, length, length - 1} - {0}
     if score is not None and not any(abs(score * n - total) <= ROUNDING * max(1.0, abs(total)) for n in lengths):
         raise BeamUQError(
@@ -449,10 +450,11 @@ def _spells(spelled: str, text: str) -> bool:
         return rest == first
     if not rest.startswith(first):
         return False
-    rest = rest[len(first) :]
     *middle, last = others
+    at = len(first)
     for part in middle:
-        _, found, rest = rest.partition(part)
-        if not found:
+        found = rest.find(part, at)
+        if found < 0:
             return False
-    return rest.endswith(last)
+        at = found + len(part)
+    return rest.endswith(last, at)

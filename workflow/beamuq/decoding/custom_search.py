@@ -45,8 +45,8 @@ class CheckedSearch:
     Raises
     ------
     BeamUQError
-        If it fails, draws, asks about nodes that there are not, adds what the model did not say, or finds nothing, what
-        is no answer, or the same tokens twice for a question.
+        If it fails, draws, asks about nodes that there are not or after an ending, or for what no query is, adds what
+        the model did not say, or finds nothing, what is no whole answer, or the same tokens twice for a question.
     """
 
     def __init__(self, policy: Policy, context: SearchContext) -> None:
@@ -72,7 +72,35 @@ class CheckedSearch:
             raise BeamUQError(
                 f"{self._what}: goes on after {self._context.steps} tokens, the most there may be; mend it"
             )
+        if any(map(self._is_whole, query.nodes.tolist())):
+            raise BeamUQError(f"{self._what}: goes on after a token that ends an answer; mend it")
+        wrong = plugins.call(self._what, lambda: self._wrong_part(query))
+        if wrong:
+            raise BeamUQError(f"{self._what}: query().{wrong} is not what DistributionQuery says of it; mend it")
         return query
+
+    def _wrong_part(self, query: DistributionQuery) -> str | None:
+        """What is asked of the nodes, where it is no number of tokens, no yes or no, or no array of the right form."""
+        masses, edits = query.masses, query.edits
+        right = {
+            "top": isinstance(query.top, int | np.integer) and query.top >= 0,
+            "statistics": isinstance(query.statistics, bool | np.bool_),
+            "temperature, top_k and top_p": (query.temperature, query.top_k, query.top_p) == (1.0, 0, 1.0),
+            "masses": masses is None or (masses.dtype == np.float64 and masses.shape == query.nodes.shape),
+            "edits": edits is None
+            or (
+                edits.nodes.dtype == edits.tokens.dtype == np.int64
+                and edits.nodes.shape == edits.tokens.shape == edits.factors.shape
+                and bool(((edits.tokens >= 0) & (edits.tokens < len(self._context.stops))).all())
+                and bool((np.isfinite(edits.factors) & (edits.factors >= 0)).all())
+            ),
+        }
+        return next((name for name, is_right in right.items() if not is_right), None)
+
+    def _is_whole(self, node: int) -> bool:
+        """Whether an answer ends here: with a token that stops, or as long as may be (D1, ending; D2, cut)."""
+        trie, context = self._context.trie, self._context
+        return bool(trie.depth[node] and (trie.depth[node] == context.steps or context.stops[trie.token[node]]))
 
     def advance(self, query: DistributionQuery) -> None:
         trie, before = self._context.trie, len(self._context.trie)
@@ -97,11 +125,11 @@ class CheckedSearch:
             raise self._refused(f"finds the same tokens twice for {name!r}")
         trie = self._context.trie
         of_question = [
-            0 <= node < len(trie) and trie.depth[node] and trie.question[node] == question for node, _ in found
+            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question for node, _ in found
         ]
         if not found or not all(of_question):
             raise BeamUQError(
-                f"{self._what}: finds {'a node of no answer' if found else 'nothing'} for {name!r}; mend it"
+                f"{self._what}: finds {'a node of no whole answer' if found else 'nothing'} for {name!r}; mend it"
             )
         return found
 
