@@ -8,7 +8,6 @@ log-probability and says why (``left_out``), which ``score`` tells as the reason
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
