@@ -98,7 +98,8 @@ def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     evaluation = workplace.frame("results/micro/evaluation/nli/tiny-qwen3/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
-    stored = stored[(stored.setting == "") & (stored.metric == "PRR") & (stored.answer_source == "greedy")]
+    main = {"setting": "", "metric": "PRR", "answer_source": "greedy", "quality": "answer_f1"}
+    stored = stored[(stored[list(main)] == pd.Series(main)).all(axis=1)]
     assert len(printed) == 1
     value = stored["value"].item()
     assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))

@@ -210,10 +210,10 @@ def _numbers(of: Estimate | None) -> dict[str, float | None]:
 
 
 def _tally(further: Quality, cells: Sequence[AgreementOfCell]) -> str:
-    """How many differences have another sign under a further quality, and of how many of these either is shown."""
+    """How many differences have another sign under a further quality, and how many of these are shown."""
     pairs = [pair for of in cells for pair in of.differences.values() if None not in pair]
     shown = [sum(map(_shown, pair)) for pair in pairs if _flips(pair)]
     return (
-        f"{further.title}: the sign differs in {len(shown)} of {len(pairs)}; of these, one interval leaves out 0 in "
-        f"{shown.count(1)} and both in {shown.count(2)}."
+        f"{further.title}: the sign differs in {len(shown)} of {len(pairs)}; of these, both intervals leave out 0 in "
+        f"{shown.count(2)}, one in {shown.count(1)}, neither, so that it may be chance, in {shown.count(0)}."
     )
