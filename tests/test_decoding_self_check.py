@@ -36,7 +36,7 @@ from small_batch import assert_same, batch_of, decoded, expected
 from tiny import build_tiny_model, tiny_model, toy_model
 
 TREE = ("gpt_oss", "cohere", "cohere2", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral")
-CACHED = ("gptj", "falcon_h1", "jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2")
+CACHED = ("gptj", "falcon_h1", "jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
 PROMPTS = [Prompt("long", (*range(20, 50), 7)), Prompt("forked", (*range(20, 30), 8)), Prompt("short", (9,))]
 STOPS = frozenset(range(1, 9))
 STEPS = 5
@@ -62,7 +62,7 @@ def _found(model: PreTrainedModel) -> list[Candidate]:
     return decode(model, PROMPTS, policies, stop_ids=STOPS, seed=3, max_new_tokens=STEPS)
 
 
-@pytest.mark.parametrize("kind", ["gpt_oss", "gemma2", "bloom", "mamba", "qwen3_next"])
+@pytest.mark.parametrize("kind", ["gpt_oss", "gemma2", "bloom", "mamba", "recurrent_gemma"])
 def test_log_probabilities_are_those_of_the_plain_forward_pass(kind: str) -> None:
     model: Any = random_model(kind)
     tokens = {prompt.id: prompt.token_ids for prompt in PROMPTS}

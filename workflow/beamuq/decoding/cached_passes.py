@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
 Ints = NDArray[np.int64]
+_Place = tuple[torch.nn.Module, str]
 _NAMES = ("past_key_values", "cache_params")
 
 
@@ -49,11 +50,19 @@ class CachedRunner(BatchRunner):
         self._name = next((name for name in _NAMES if name in self._taken), "")
         self._roots: list[_Cached] = []
         self._latest: dict[int, list[_Cached]] = {}
+        self._clean = _held(self._decoder)
+        self._moving: list[_Place] = []
 
     @staticmethod
     @contextmanager
     def opened(model: PreTrainedModel) -> Iterator[torch.nn.Module]:
-        yield text_decoder(model)
+        decoder = text_decoder(model)
+        clean = _held(decoder)
+        try:
+            yield decoder
+        finally:
+            for module, name in _changed(decoder, clean):
+                setattr(module, name, clean.get((module, name)))
 
     def _run_prompts(self) -> None:
         for question, tokens in enumerate(self._prompts):
@@ -120,20 +129,43 @@ class CachedRunner(BatchRunner):
         return None
 
     def _forward(self, tokens: Ints, behind: int, cache: Any) -> tuple[torch.Tensor, Any]:
-        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and the new cache."""
+        """Last hidden states (rows, width) after ``tokens`` (rows, length), ``behind`` so many, and the new cache.
+
+        A cache is transformers' own, with what modules hold beside it.
+        """
+        held: dict[Any, Any] = cache or {}
+        for module, name in self._moving:
+            setattr(module, name, held.get((module, name), self._clean.get((module, name))))
         given: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
         if "position_ids" in self._taken:  # some count them from nought else
             given["position_ids"] = self._tensor(np.arange(behind, behind + tokens.shape[1])[None]).expand(tokens.shape)
         if cache is not None:
-            given[self._name] = cache
+            given[self._name] = held[self._name]
         output = self._decoder(**given)
+        if cache is None and not self._roots:
+            self._moving = _changed(self._decoder, self._clean)
         found = getattr(output, self._name, None) if self._name else None
-        if found is None and cache is None and self._name:  # one that fills what it is given, and makes none
-            config: Any = self._decoder.config
-            return self._forward(tokens, behind, DynamicCache(config=config))
         if found is None and cache is None:
-            raise BeamUQError("keeps no cache")
-        return output.last_hidden_state[:, -1], cache if found is None else found
+            if not self._name:
+                raise BeamUQError("keeps no cache")
+            config: Any = self._decoder.config  # one that fills what it is given, and returns none
+            return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
+        beside = {(module, name): getattr(module, name) for module, name in self._moving}
+        return output.last_hidden_state[:, -1], {self._name: held.get(self._name) if found is None else found, **beside}
+
+
+def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
+    """The tensors that modules hold as plain attributes, and what may become one: some keep their state there."""
+    return {
+        (module, name): value
+        for module in decoder.modules()
+        for name, value in vars(module).items()
+        if value is None or isinstance(value, torch.Tensor)
+    }
+
+
+def _changed(decoder: torch.nn.Module, before: Mapping[_Place, torch.Tensor | None]) -> list[_Place]:
+    return [place for place, value in _held(decoder).items() if value is not before.get(place)]
 
 
 def _copied(held: Any, rows: torch.Tensor) -> Any:
