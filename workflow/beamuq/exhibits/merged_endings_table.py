@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
@@ -18,7 +18,7 @@ from beamuq.exhibits.exhibit_types import (
     TableRow,
     long_frame,
 )
-from beamuq.exhibits.read_evaluation import Key, Measured, Measurements
+from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, difference
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, Floats, Ints
 from beamuq.methods.registry import stored_variant
 from beamuq.parquet_tables import Artifact
@@ -56,7 +56,8 @@ class MergedEndingsTable(TableExhibit):
             sizes.setdefault(dataset, []).append(n)
             heading = TableHeading(study.models[model].title)
             body += [] if heading in body else [heading]
-            differences = [_difference(*pair, study) for pair in zip(apart.measured, after.measured, strict=True)]
+            pairs = zip(after.measured, apart.measured, strict=True)
+            differences = [difference(*pair, study.evaluation.confidence) for pair in pairs]
             for row, found in {APART: apart.measured, MERGED: after.measured, DIFFERENCE: differences}.items():
                 for (metric, method), measured in zip(MEASURES, found, strict=True):
                     place = {"model": model, "dataset": dataset, "metric": metric, "method": method, "setting": row}
@@ -111,16 +112,6 @@ def _mean(values: Floats, counts: Ints, confidence: float) -> Measured:
     replicates = values @ counts / counts.sum(axis=0)
     of = bootstrap.interval(replicates, confidence)
     return Measured(float(values.mean()), of.low, of.high, of.std, len(values), of.note, replicates)
-
-
-def _difference(apart: Measured, merged: Measured, study: Study) -> Measured:
-    """Merged − apart, paired; undefined where either is, for its reason."""
-    if apart.value is None or merged.value is None or apart.replicates is None or merged.replicates is None:
-        return replace(apart if apart.value is None else merged, replicates=None)
-    of = bootstrap.difference(
-        merged.value, apart.value, merged.replicates, apart.replicates, study.evaluation.confidence
-    )
-    return Measured(of.value, of.low, of.high, of.std, apart.n, of.note)
 
 
 def _cell(metric: str, of: Measured, row: str) -> TableCell:

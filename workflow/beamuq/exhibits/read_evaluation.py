@@ -104,6 +104,14 @@ def read_measurements(
     }
 
 
+def difference(a: Measured, b: Measured, confidence: float) -> Measured:
+    """a − b, paired over the resamples that both share; undefined where either is, for its reason."""
+    if a.value is None or b.value is None or a.replicates is None or b.replicates is None:
+        return Measured(None, None, None, None, a.n, a.note if a.value is None else b.note)
+    of = bootstrap.difference(a.value, b.value, a.replicates, b.replicates, confidence)
+    return Measured(of.value, of.low, of.high, of.std, a.n, of.note, np.subtract(a.replicates, b.replicates, dtype=np.float64))
+
+
 def stored(key: Key) -> Key:
     """The key that the file uses for a printed one: some methods are printed without their variant."""
     return key._replace(variant=stored_variant(key.method, key.variant))
