@@ -204,11 +204,7 @@ class CellEstimates:
     def prr(self, of: Estimator) -> Measured:
         """PRR with replicates; of several draws the means over them."""
         found = [self.measured[Key("PRR", METHOD, of.weighting, setting)] for setting in self.settings(of)]
-        values = [one.value for one in found if one.value is not None]
-        drawn = [one.replicates for one in found if one.replicates is not None]
-        if len(found) == 1 or len(values) < len(found) or len(drawn) < len(found):
-            return found[0]
-        return self.with_interval(float(np.mean(values)), np.stack(drawn).mean(axis=0, dtype=np.float64))
+        return mean_of_draws(found, self._confidence)
 
     def with_interval(self, value: float, replicates: Floats, note: str = "") -> Measured:
         """A value with the percentile interval of its replicates; one that is NaN is undefined."""
@@ -331,3 +327,24 @@ def outcomes(found: CandidateMeasures, strategy: str) -> pd.DataFrame:
     rows = found.of(strategy)
     rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
     return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+
+
+def mean_of_draws(found: Sequence[Measured], confidence: float) -> Measured:
+    """The mean over disjoint draws of the same questions and resamples; undefined where any is."""
+    undefined = [one for one in found if one.value is None or one.replicates is None]
+    if len(found) == 1 or undefined:
+        return [*undefined, *found][0]
+    drawn = np.asarray(np.mean([one.replicates for one in found], axis=0), dtype=np.float64)  # type: ignore[arg-type]
+    of = bootstrap.interval(drawn, confidence)
+    value = float(np.mean([one.value for one in found if one.value is not None]))
+    return Measured(value, of.low, of.high, of.std, found[0].n, of.note, drawn)
+
+
+def sentence_of_exact_value(study: Study, recipe: str, cells: Sequence[CellEstimates]) -> str:
+    """What U is, and at how many questions its standard error is above .01."""
+    n, uncertain = sum(cell.n for cell in cells), sum(cell.uncertain for cell in cells)
+    worst = max(float(cell.error.max()) for cell in cells)
+    return (
+        f"U is {METHOD} under the model's whole distribution, from {setting_of_exact_value(study, recipe)}; its "
+        f"standard error is above {LARGE_ERROR:g} at {uncertain} of {n} questions (at most {worst:.3f})."
+    )

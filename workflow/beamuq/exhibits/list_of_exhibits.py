@@ -13,16 +13,20 @@ from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
+from beamuq.exhibits.controls import Controls
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
 from beamuq.exhibits.estimators_table import EstimatorsTable
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.fair_share_figure import FairShareFigure
+from beamuq.exhibits.draw_spread import DrawSpread
+from beamuq.exhibits.gain_by_mass import GainByMass
 from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
 from beamuq.exhibits.quality_agreement import QualityAgreement
 from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
 from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
+from beamuq.exhibits.why_beams_win import WhyBeamsWin
 from beamuq.exhibits.worked_examples import WorkedExamples
 from beamuq.study_config import Study
 
@@ -119,6 +123,10 @@ EXHIBITS: tuple[Exhibit, ...] = (
     MergedEndingsTable("endings", beyond_paper=True),
     EstimatorsTable("estimators", beyond_paper=True),
     FairShareFigure("fair_share", beyond_paper=True),
+    WhyBeamsWin("why_beams_win", beyond_paper=True),
+    GainByMass("gain_by_mass", beyond_paper=True),
+    Controls("controls", beyond_paper=True),
+    DrawSpread("draw_spread", beyond_paper=True),
 )
 
 

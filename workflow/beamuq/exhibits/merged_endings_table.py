@@ -119,12 +119,9 @@ def _cell(metric: str, of: Measured, row: str) -> TableCell:
     if of.value is None:
         return number_format.undefined(of.note)
     digits = BEAMS.get(metric, 3)
-    text = number_format.decimal(of.value, digits)
-    text = f"+{text}" if row == DIFFERENCE and float(text) > 0 else text
-    if row != DIFFERENCE or of.low is None or of.high is None:
-        return TableCell(text)
-    ends = ", ".join(number_format.decimal(end, digits) for end in (of.low, of.high))
-    return TableCell(text, spread=f"[{ends}]", note=of.note)
+    if row == DIFFERENCE:
+        return number_format.difference(of.value, of.low, of.high, of.note, digits)
+    return TableCell(number_format.decimal(of.value, digits))
 
 
 def _cells(study: Study) -> tuple[str, list[exhibit_cells.Cell]]:

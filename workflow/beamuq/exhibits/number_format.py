@@ -38,6 +38,17 @@ def with_interval(cell: TableCell, low: float | None, high: float | None, digits
     )
 
 
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """``[-.012, .345]``; nothing where there is none."""
+    return "" if low is None or high is None else f"[{decimal(low, digits)}, {decimal(high, digits)}]"
+
+
+def difference(value: float, low: float | None, high: float | None, note: str = "", digits: int = 3) -> TableCell:
+    """A difference with its sign, its interval beside it."""
+    text, spread = decimal(value, digits), interval(low, high, digits)
+    return TableCell(f"+{text}" if float(text) > 0 else text, spread=spread, note=note)
+
+
 def marks(values: Sequence[float | None]) -> list[str]:
     """``best`` for every value equal to the largest, ``second`` for every value equal to the next one below it.
 

@@ -109,7 +109,9 @@ def difference(a: Measured, b: Measured, confidence: float) -> Measured:
     if a.value is None or b.value is None or a.replicates is None or b.replicates is None:
         return Measured(None, None, None, None, a.n, a.note if a.value is None else b.note)
     of = bootstrap.difference(a.value, b.value, a.replicates, b.replicates, confidence)
-    return Measured(of.value, of.low, of.high, of.std, a.n, of.note, np.subtract(a.replicates, b.replicates, dtype=np.float64))
+    return Measured(
+        of.value, of.low, of.high, of.std, a.n, of.note, np.subtract(a.replicates, b.replicates, dtype=np.float64)
+    )
 
 
 def stored(key: Key) -> Key:

@@ -66,7 +66,9 @@ class WhyBeamsWin(FigureExhibit):
             for part, of in parts.items()
         ]
         data = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
-        title = captions.titled(study, "Why beams gain on samples: less noise or another target, by number of candidates")
+        title = captions.titled(
+            study, "Why beams gain on samples: less noise or another target, by number of candidates"
+        )
         last = list(found)[-1]
         caption = captions.caption(
             study,
@@ -76,8 +78,8 @@ class WhyBeamsWin(FigureExhibit):
                 "(beams − samples = [U − samples] + [beams − U]). Above 0 a part is in favour of beams.",
                 exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
                 _draws_sentence(found[last]),
-                f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over the same questions; "
-                "they are of questions, and hold one draw of samples fixed except where several are meant over.",
+                f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has one "
+                "draw of samples, whatever its luck.",
                 "The mean is over datasets, each resampled on its own." if len(found) > len(cells) else "",
                 _told(study, last, found[last]),
                 candidate_count_curves.undefined_sentence(data),
@@ -104,9 +106,11 @@ def decomposition(beams: Measured, samples: Measured, exact: Measured, confidenc
 def decompositions(study: Study, cell: CellEstimates, recipe: str) -> dict[Point, Parts]:
     """One cell's decomposition by M and number of draws."""
     found: dict[Point, Parts] = {}
-    for beam in strategy_names.of_kind(study.recipes[recipe].strategies(), "beam"):
-        M, sample = int(strategy_names.parse(beam)[1]["M"]), study.main.sample
-        if M > min(LARGEST, study.recipes[recipe].sample.size if study.recipes[recipe].sample else 0):
+    decoded, sample = study.recipes[recipe], study.main.sample
+    largest = min(LARGEST, decoded.sample.size) if decoded.sample else 0
+    for beam in strategy_names.of_kind(decoded.strategies(), "beam"):
+        M = int(strategy_names.parse(beam)[1]["M"])
+        if largest < M:
             continue
         beams = cell.measured[Key("PRR", METHOD, "normalised", beam)]
         of = Estimator("uniform", sample, M, strategy_names.samples_of(sample, M))
@@ -155,7 +159,11 @@ def _told(study: Study, cell: tuple[str, str], points: dict[Point, Parts]) -> st
 def _number(of: Measured) -> str:
     if of.value is None:
         return "undefined"
-    interval = f" [{number_format.decimal(of.low)}, {number_format.decimal(of.high)}]" if of.low is not None and of.high is not None else ""
+    interval = (
+        f" [{number_format.decimal(of.low)}, {number_format.decimal(of.high)}]"
+        if of.low is not None and of.high is not None
+        else ""
+    )
     return f"{number_format.decimal(of.value)}{interval}"
 
 
@@ -179,7 +187,7 @@ def _draw(title: str, note: str, data: pd.DataFrame, panels: dict[tuple[str, str
 
 def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
     axes.axhline(0, color=figure_style.GREY, linewidth=0.6)
-    for offset, (part, look) in zip((-0.3, 0.0, 0.3), LOOKS.items(), strict=True):
+    for offset, (part, look) in zip((-0.5, 0.0, 0.5), LOOKS.items(), strict=True):
         line = data[(data["part"] == part) & (data["draws"] == 1)]
         axes.fill_between(line["M"], line["low"], line["high"], color=look.colour, alpha=0.12, linewidth=0)
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker}

@@ -1,0 +1,213 @@
+"""Where beams gain on samples: the difference in PRR by quintile of the mass that the beams cover."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import candidate_count_curves, captions, exact_value, figure_style, number_format
+from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, Estimator
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
+from beamuq.exhibits.read_evaluation import Measured, difference
+from beamuq.parquet_tables import Artifact
+from beamuq.strategy_names import samples_of
+from beamuq.study_config import Study
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+BINS, MEAN = 5, "mean"
+LOOKS = {
+    "normalised": figure_style.SeriesStyle("beams, normalised", figure_style.VERMILLION, "", "s"),
+    "unnormalised": figure_style.SeriesStyle("beams, unnormalised", figure_style.GREEN, "", "^"),
+    OF_U: figure_style.SeriesStyle("U itself", figure_style.BLACK, "", "o"),
+}
+COLUMNS = ["model", "dataset", "quintile", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]
+
+
+@dataclass(frozen=True)
+class MassBin:
+    """Questions of like covered mass, from ``lowest`` to ``highest``; ``members`` [N] truth values."""
+
+    lowest: float
+    highest: float
+    members: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class GainByMass(FigureExhibit):
+    """ΔPRR of beams, and of U itself, against samples in five bins of covered mass: a panel a cell, then their mean."""
+
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """Every file of the cells with an exact value."""
+        recipe, cells = _cells(study)
+        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
+
+    def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
+        """PRR within each bin, resampled within it; samples by the mean PRR of all disjoint draws."""
+        recipe, cells = _cells(study)
+        variants = [name for name in LOOKS if name == OF_U or f"{name} beam" in study.scoring[recipe].estimators]
+        read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
+        rows, panels = [], {}
+        for model in dict.fromkeys(model for model, _ in cells):
+            of_model = [cell for cell in cells if cell[0] == model]
+            gains = []
+            for cell in of_model:
+                bins = quintiles(read[cell].found.mass(study.main.beam, study.main.num_candidates))
+                gains.append([_gains(study, read[cell], recipe, each, variants) for each in bins])
+                panels[cell] = f"{study.datasets[cell[1]].title}, {study.models[model].title}"
+                rows += _rows(cell, bins, gains[-1])
+            if len(of_model) > 1 and all(len(of) == BINS for of in gains):
+                titles = [study.datasets[dataset].title for _, dataset in of_model]
+                means = [
+                    {
+                        v: exact_value.mean_of([of[j][v] for of in gains], titles, study.evaluation.confidence)
+                        for v in variants
+                    }
+                    for j in range(BINS)
+                ]
+                panels[model, MEAN] = f"Mean, {study.models[model].title}"
+                rows += _rows((model, MEAN), [None] * BINS, means)
+        data = pd.DataFrame(rows, columns=COLUMNS)
+        data = data.astype(dict.fromkeys(("lowest", "highest", "value", "low", "high"), float))
+        draws = len(next(iter(read.values())).settings(_samples(study)))
+        M = study.main.num_candidates
+        title = captions.titled(study, f"Gain in PRR on samples by quintile of the mass that {M} beams cover")
+        few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < BINS]
+        caption = captions.caption(
+            study,
+            [
+                f"PRR (higher is better) of {METHOD} minus that of {M} samples"
+                + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
+                + f", within each quintile of the probability mass that {M} beams cover: beams normalised and, where "
+                "scored, unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better "
+                "than samples.",
+                "Under each quintile its greatest mass and n. Equal masses share a bin"
+                + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
+                f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
+                f"{study.evaluation.resamples} resamples of the questions of the bin; none where more than 1 % of "
+                "resamples are undefined, nothing where PRR is (fewer than four questions, or all of one quality).",
+                "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
+                exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
+                _tally(data),
+                candidate_count_curves.undefined_sentence(data),
+            ],
+            scorers=[study.main.scorer],
+            quality=True,
+        )
+        note = captions.footnote(study, [study.main.scorer], quality=True)
+        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, panels))
+
+
+def quintiles(mass: NDArray[np.float64], count: int = BINS) -> list[MassBin]:
+    """About equally many questions a bin, from the least mass [N] on, never splitting equal masses.
+
+    Bin j closes with the question that completes j·N/count and all that tie with it; a bin that this empties is left
+    out.
+    """
+    ordered = np.sort(mass)
+    ends = [ordered[-(-len(mass) * (j + 1) // count) - 1] for j in range(count)]
+    bins, below = [], -np.inf
+    for end in dict.fromkeys(ends):
+        members = (mass > below) & (mass <= end)
+        bins.append(MassBin(float(mass[members].min()), float(end), members))
+        below = end
+    return bins
+
+
+def _samples(study: Study) -> Estimator:
+    sample, M = study.main.sample, study.main.num_candidates
+    return Estimator("uniform", sample, M, samples_of(sample, M))
+
+
+def _gains(
+    study: Study, cell: CellEstimates, recipe: str, chosen: MassBin, variants: Sequence[str]
+) -> dict[str, Measured]:
+    """Each variant's PRR within the bin minus that of samples."""
+    of_u = exact_value.setting_of_exact_value(study, recipe)
+    own = [(METHOD, variant, of_u if variant == OF_U else study.main.beam) for variant in variants]
+    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(_samples(study))]
+    measured = cell.scored.prr(study, chosen.members, f"mass {chosen.lowest!r} to {chosen.highest!r}", own + drawn)
+    samples = exact_value.mean_of_draws(measured[len(own) :], study.evaluation.confidence)
+    return {
+        variant: difference(of, samples, study.evaluation.confidence)
+        for variant, of in zip(variants, measured, strict=False)
+    }
+
+
+def _rows(
+    cell: tuple[str, str], bins: Sequence[MassBin | None], gains: Sequence[dict[str, Measured]]
+) -> list[tuple[object, ...]]:
+    return [
+        (*cell, j + 1, each and each.lowest, each and each.highest, variant, of.value, of.low, of.high, of.n, of.note)
+        for j, (each, by_variant) in enumerate(zip(bins, gains, strict=True))
+        for variant, of in by_variant.items()
+    ]
+
+
+def _cells(study: Study) -> tuple[str, list[tuple[str, str]]]:
+    recipe, cells = exact_value.cells_with_exact_value(study)
+    if study.main.beam not in study.recipes[recipe].strategies():
+        raise BeamUQError(f"needs {study.main.beam!r} in recipes.{recipe}; add it there or drop the exhibit")
+    return recipe, cells
+
+
+def _count(data: pd.DataFrame, cell: tuple[str, str]) -> int:
+    return int(data[(data["model"] == cell[0]) & (data["dataset"] == cell[1])]["quintile"].nunique())
+
+
+def _tally(data: pd.DataFrame) -> str:
+    """In how many bins of cells an interval of the paper's beams leaves out 0."""
+    of = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
+    above, below, without = (of["low"] > 0).sum(), (of["high"] < 0).sum(), of["low"].isna().sum()
+    return (
+        f"Of {len(of)} bins of single cells, normalised beams are above samples by their interval in {above} and below "
+        f"in {below}; {without} have no interval."
+    )
+
+
+def _draw(title: str, note: str, data: pd.DataFrame, panels: dict[tuple[str, str], str]) -> matplotlib.figure.Figure:
+    across = min(len(panels), 2)
+    rows = -(-len(panels) // across)
+    figure = figure_style.canvas(2.0 * rows, title, note, legend_rows=1)
+    grid = figure.subplots(rows, across, sharey=True, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, ((model, dataset), name) in zip(grid.flat, panels.items(), strict=False):
+        _draw_panel(axes, data[(data["model"] == model) & (data["dataset"] == dataset)])
+        axes.set_title(name, parse_math=False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("PRR − that of samples")
+    figure_style.legend(figure, grid[0, 0], len(LOOKS))
+    return figure
+
+
+def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
+    axes.axhline(0, color=figure_style.GREY, linewidth=0.6)
+    present = [variant for variant in LOOKS if variant in set(data["variant"])]
+    for place, variant in enumerate(present):
+        part, look = data[data["variant"] == variant], LOOKS[variant]
+        offset = 0.2 * (place - (len(present) - 1) / 2)
+        errors = figure_style.error_lengths(*(part[name].to_numpy() for name in ("value", "low", "high")))
+        axes.errorbar(
+            part["quintile"] + offset, part["value"], errors, color=look.colour, linestyle="", marker=look.marker,
+            elinewidth=0.8, capsize=2, label=look.title,
+        )  # fmt: skip
+    first = data.drop_duplicates("quintile")
+    axes.set_xticks(first["quintile"], [_under(row) for row in first.to_dict("records")])
+    axes.set_xlim(0.5, len(first) + 0.5)
+    axes.set_xlabel("Quintile of covered mass; below, n")
+
+
+def _under(row: Mapping[Hashable, Any]) -> str:
+    """The greatest mass, ``≤ .31``, and n; of a mean, the quintile's number."""
+    highest = str(row["quintile"]) if np.isnan(row["highest"]) else f"≤ {number_format.decimal(row['highest'], 2)}"
+    return f"{highest}\n{row['n']}"
