@@ -15,10 +15,10 @@ from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesA
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.controls import Controls
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
+from beamuq.exhibits.draw_spread import DrawSpread
 from beamuq.exhibits.estimators_table import EstimatorsTable
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.fair_share_figure import FairShareFigure
-from beamuq.exhibits.draw_spread import DrawSpread
 from beamuq.exhibits.gain_by_mass import GainByMass
 from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
@@ -121,9 +121,9 @@ EXHIBITS: tuple[Exhibit, ...] = (
     WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
     # Beyond the paper
     MergedEndingsTable("endings", beyond_paper=True),
+    WhyBeamsWin("why_beams_win", beyond_paper=True),
     EstimatorsTable("estimators", beyond_paper=True),
     FairShareFigure("fair_share", beyond_paper=True),
-    WhyBeamsWin("why_beams_win", beyond_paper=True),
     GainByMass("gain_by_mass", beyond_paper=True),
     Controls("controls", beyond_paper=True),
     DrawSpread("draw_spread", beyond_paper=True),

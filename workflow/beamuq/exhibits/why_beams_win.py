@@ -78,8 +78,8 @@ class WhyBeamsWin(FigureExhibit):
                 "(beams − samples = [U − samples] + [beams − U]). Above 0 a part is in favour of beams.",
                 exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
                 _draws_sentence(found[last]),
-                f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has one "
-                "draw of samples, whatever its luck.",
+                f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has "
+                "one draw of samples, whatever its luck.",
                 "The mean is over datasets, each resampled on its own." if len(found) > len(cells) else "",
                 _told(study, last, found[last]),
                 candidate_count_curves.undefined_sentence(data),
