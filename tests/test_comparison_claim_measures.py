@@ -29,6 +29,7 @@ from beamuq.comparison.claim_measures import (
     Ranking,
     VarianceAcrossRuns,
     negligible,
+    scored_as,
 )
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError, above, all_as, selected_lead
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
@@ -996,3 +997,91 @@ def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     assert rank.verdict(without).status == "not supported"
     with pytest.raises(NotRunError, match="not comparable: SAR's relevance"):
         rank.verdict(ClaimEvidence(results, [*of.values, *table_of(("SAR", ""))], of.rules))
+
+
+# -- ours ------------------------------------------------------------------------------------------------------------
+
+FIVE, NORMALISED = "unnormalised beam M=5", "normalised beam M=5"
+SAMPLED = "uniform sample T=1.0 M=10"
+
+
+def estimated(name: str) -> Key:
+    variant, _, setting = name.partition(" ")
+    return Key("PRR", "Dissimilarity", variant, setting)
+
+
+def of_estimators(
+    values: Mapping[str, float], *, spread: float = 0.001, last: Mapping[str, float] | None = None
+) -> Any:
+    """The paper's six cells of recipe truth, with these values; on the last dataset, others."""
+    made = [
+        Made(
+            at(GEMMA, dataset, "truth"),
+            {
+                estimated(name): value
+                for name, value in {**values, **((last or {}) if dataset == DATASETS[-1] else {})}.items()
+            },
+            spread,
+        )
+        for dataset in DATASETS
+    ]
+    return evidence(*made)
+
+
+def our_claim(name: str) -> Measure:
+    found = {claim.id: claim for claim in claims.read_claims()}[name]
+    assert found.where == claims.OURS
+    assert found.decided_by is not None
+    return found.decided_by
+
+
+@pytest.mark.parametrize(
+    ("five", "normalised", "sampled", "status"),
+    [
+        (0.60, 0.55, 0.61, "supported"),  # behind ten samples, by less than .02
+        (0.60, 0.55, 0.63, "not supported"),  # by more
+        (0.60, 0.60, 0.50, "undecided"),  # as good as normalised ones is not better
+        (0.60, 0.65, 0.50, "not supported"),
+    ],
+)
+def test_five_unnormalised_beams_have_to_be_no_worse_by_the_margin_and_better(
+    five: float, normalised: float, sampled: float, status: str
+) -> None:
+    of = of_estimators({FIVE: five, NORMALISED: normalised, SAMPLED: sampled})
+    judged(our_claim("five-unnormalised-beams"), of, status, "of 12 shown", f"on {DATASETS[0]}, n = 40")
+
+
+def test_one_dataset_decides_against_all_and_one_that_is_open_leaves_them_open() -> None:
+    values = {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.50}
+    measure = our_claim("five-unnormalised-beams")
+    judged(measure, of_estimators(values, last={SAMPLED: 0.70}), "not supported")
+    judged(measure, of_estimators(values, last={NORMALISED: 0.60}), "undecided", "11 of 12 shown")
+    judged(measure, of_estimators(values, spread=0.2), "undecided")  # nothing can be shown with such a spread
+
+
+def test_samples_are_the_mean_over_their_disjoint_draws() -> None:
+    """The first draw alone would be ahead: .70; the mean of both draws is .55."""
+    values = {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.70, f"{SAMPLED} draw=1": 0.70, f"{SAMPLED} draw=2": 0.40}
+    judged(our_claim("five-unnormalised-beams"), of_estimators(values), "supported", "+0.050 (at least")
+
+
+def test_our_claims_are_asked_of_the_cells_that_score_them_and_of_no_others() -> None:
+    measure, own = our_claim("five-unnormalised-beams"), own_study("main", "truth")
+    assert set(measure.asked_of(own, RULES.paper)) == {OWN}
+    assert measure.asked_of(own_study("main"), RULES.paper) == {}
+    values = {estimated(name): value for name, value in {FIVE: 0.60, NORMALISED: 0.55, SAMPLED: 0.61}.items()}
+    cells = [Made(at(OWN, dataset, "truth"), values, 0.001) for dataset in own.datasets]
+    asked = claims.ask(claims.read_claims(), ClaimEvidence(Stored(own, cells, Inputs({}), []), PRINTED, rules()))
+    row = asked.set_index("id").loc["five-unnormalised-beams"]
+    assert (row["of"], row["answer"]) == (OWN, "yes"), row["found"]
+    assert f"on {FLOWERS}, n = 40" in row["found"]
+
+
+def test_what_estimators_of_a_claim_a_recipe_scores() -> None:
+    of = of_paper()
+    assert scored_as(of, "truth", "stratified above") == "stratified above p=0.002 draws=100 lattices=10"
+    assert scored_as(of, "truth", "stratified neverworse M=10") == "stratified neverworse M=10"
+    assert scored_as(of, "truth", "uniform sample T=1.0 M=10") == "uniform sample T=1.0 M=10"
+    assert scored_as(of, "truth", "uniform sample T=1.0 M=101") is None  # of a hundred
+    assert scored_as(of, "truth", "unnormalised beam M=99") is None
+    assert scored_as(of, "main", "normalised beam M=10") is None

@@ -39,8 +39,9 @@ from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, group_of, length_bins
+from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.parquet_tables import Artifact
-from beamuq.strategy_names import ablation
+from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq.study_config import Study
 
 Lengths = Annotated[list[int | None], Field(min_length=2, max_length=2, description="from, to; null: no upper end")]
@@ -731,6 +732,114 @@ class GapOutsideBeams(OfPool):
         return ClaimVerdict(above(share - 0.5, of_share, z), above(gain, of_gain, z), "-", text)
 
 
+class Versus(StrictModel):
+    """One estimator of Dissimilarity against another: ``better`` − ``worse`` in PRR is above −``margin``.
+
+    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
+    disjoint draws of so many that are scored); a kind alone is the recipe's strategy of it.
+    """
+
+    better: str
+    worse: str
+    margin: Annotated[float, Field(ge=0, description="0: better; above: not inferior by more")] = 0.0
+
+
+class EstimatorsVersus(Measure):
+    """Estimators of Dissimilarity against others in PRR, on every dataset, of one model: by one-sided bounds.
+
+    Yes: every lower bound at the declared level, of each comparison on each dataset, is above −margin; since all of
+    them have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is below it.
+    Undecided: anything else. The bounds are of a paired bootstrap over questions.
+    """
+
+    kind: Literal["estimators"]
+    needs: ClassVar[str] = "needs a recipe that scores these estimators, as truth in studies/demo.yaml"
+
+    model: str
+    datasets: list[str] = Field(default=[], description="empty: all of the paper's")
+    comparisons: Annotated[list[Versus], Field(min_length=1)]
+
+    def recipe(self, study: Study, model: str, dataset: str) -> str | None:
+        """The first recipe of the grid that scores all of them in this cell under the main scorer, or None."""
+        names = [name for of in self.comparisons for name in (of.better, of.worse)]
+        for entry in study.grid:
+            if exhibit_cells.covers(study, entry.recipe, model, dataset, study.main.scorer) and all(
+                scored_as(study, entry.recipe, name) for name in names
+            ):
+                return entry.recipe
+        return None
+
+    def asked_of(self, study: Study, paper: Study) -> dict[str, Measure]:
+        found = own_cells(study, paper, [self.model], self.datasets, lambda m, d: self.recipe(study, m, d))
+        return {m: self.model_copy(update={"model": m, "datasets": own}) for m, own in found.items()}
+
+    def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
+        datasets, level = self.datasets or list(evidence.rules.paper.datasets), evidence.rules.claims.level
+        shown, opposite, texts = [], [], []
+        for of in self.comparisons:
+            parts = []
+            for dataset in datasets:
+                recipe = self.recipe(evidence.study, self.model, dataset)
+                if recipe is None:
+                    raise NotRunError(f"the grid has no recipe that scores them, of {self.model} on {dataset}")
+                cell = evidence.cell(self.model, dataset, recipe)
+                value, drawn = self._difference(evidence, cell, of)
+                low, high = _bounds(drawn, level, level / (len(self.comparisons) * len(datasets)))
+                shown.append(low is not None and low > -of.margin)
+                opposite.append(high is not None and high < -of.margin)
+                bound = "no bound: resamples undefined" if low is None else f"at least {low:+.3f}"
+                parts.append(f"{value:+.3f} ({bound}) on {dataset}, n = {cell.questions}")
+            least = f"above {-of.margin:g}" if of.margin else "above 0"
+            texts.append(f"{of.better} minus {of.worse}, {least} claimed: {', '.join(parts)}")
+        sign: Part = "yes" if all(shown) else "no" if any(opposite) else "undecided"
+        text = f"{'; '.join(texts)}; one-sided {1 - level:.0%} bounds, {sum(shown)} of {len(shown)} shown"
+        return ClaimVerdict(sign, "-", "-", text, opposite=any(opposite))
+
+    @staticmethod
+    def _difference(evidence: ClaimEvidence, cell: MeasuredCell, of: Versus) -> tuple[float, Floats]:
+        """PRR of the better minus that of the worse, and its replicates [R]."""
+        values, replicates = [], []
+        for name in (of.better, of.worse):
+            keys = _draws_of(cell, scored_as(evidence.study, cell.artifact.recipe, name) or name)
+            for key in keys:
+                evidence.measured(cell, key)
+            values.append(float(np.mean([cell[key].value for key in keys])))
+            replicates.append(np.stack([cell.replicates(key) for key in keys]).mean(axis=0, dtype=np.float64))
+        return values[0] - values[1], replicates[0] - replicates[1]
+
+
+def scored_as(study: Study, recipe: str, name: str) -> str | None:
+    """``name`` with the strategy whose scores it is of, where the recipe's scoring has it, else None."""
+    weighting, _, candidates = name.partition(" ")
+    kind, strategies = kind_of(candidates), study.recipes[recipe].strategies()
+    if f"{weighting} {kind}" not in study.scoring[recipe].estimators:
+        return None
+    if kind == "sample":
+        strategy, _, size = candidates.rpartition(" M=")
+        sample = study.recipes[recipe].sample
+        return name if sample and strategy in strategies and int(size) <= sample.size else None
+    found = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
+    return f"{weighting} {found[0]}" if found else None
+
+
+def _draws_of(cell: MeasuredCell, name: str) -> list[Key]:
+    """The keys of an estimator's PRR: of each disjoint draw where several are measured, else the one."""
+    variant, _, setting = name.partition(" ")
+    key = Key("PRR", "Dissimilarity", variant, setting)
+    draws: list[Key] = []
+    while kind_of(setting) == "sample" and (one := key._replace(setting=f"{setting} draw={len(draws) + 1}")) in cell:
+        draws.append(one)
+    return draws or [key]
+
+
+def _bounds(drawn: Floats, below: float, above: float) -> tuple[float | None, float | None]:
+    """The one-sided lower bound at level ``below`` and upper bound at ``above``; None above 1 % undefined resamples."""
+    defined = drawn[~np.isnan(drawn)]
+    if len(defined) < (1 - bootstrap.MOST_UNDEFINED) * len(drawn):
+        return None, None
+    return float(np.quantile(defined, below)), float(np.quantile(defined, 1 - above))
+
+
 class Counterexample(Measure):
     """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
 
@@ -759,6 +868,7 @@ AnyMeasure: TypeAlias = Annotated[
     | AblationSettings
     | VarianceAcrossRuns
     | GapOutsideBeams
+    | EstimatorsVersus
     | Counterexample,
     Field(discriminator="kind"),
 ]

@@ -1,4 +1,4 @@
-"""The paper's claims in words: each with the measurement that decides it, and what a run makes of it."""
+"""The paper's claims in words, and ours: each with the measurement that decides it, and what a run makes of it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "fo
 COLUMNS += ["our_decisions", "release_decisions"]
 ASKED = ["id", "claim", "of", "answer", "found"]
 CANNOT_SAY = "cannot say"
+OURS = "ours, declared before the run"
+"""Where a claim stands that is not the paper's."""
 ANSWERS = ("yes", "partly", "no", "undecided", CANNOT_SAY)
 
 

@@ -18,6 +18,12 @@ from beamuq.exhibits.exhibit_types import csv_text
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.study_config import Study
 
+OWN_CLAIMS = (
+    "Ours, about estimators of Dissimilarity, declared with their tests before the run. Yes: on every dataset each "
+    "difference in PRR has its one-sided lower bound at the declared level above minus the margin. No: on some dataset "
+    "the upper bound, Bonferroni over all of the claim, lies below it. Undecided: anything else. Ten samples are the "
+    "mean over all disjoint draws of ten that are scored."
+)
 OUTPUTS = ("csv", "formulations", "claims", "summary", "markdown", "html")
 
 
@@ -42,6 +48,26 @@ class Comparison:
         """The printed numbers that the study could be held against."""
         return self.cells[self.cells["status"].isin(["agrees", "differs"])]
 
+    @property
+    def printed_claims(self) -> pd.DataFrame:
+        """The rows of ``claims`` that are the paper's."""
+        return self.claims[self.claims["where"] != claims.OURS]
+
+    @property
+    def own_claims(self) -> pd.DataFrame:
+        """The rows of ``claims`` that are ours."""
+        return self.claims[self.claims["where"] == claims.OURS]
+
+    @property
+    def printed_asked(self) -> pd.DataFrame:
+        """The rows of ``asked`` that are about the paper's claims."""
+        return self.asked[self.asked["id"].isin(self.printed_claims["id"])]
+
+    @property
+    def own_asked(self) -> pd.DataFrame:
+        """The rows of ``asked`` that are about ours."""
+        return self.asked[self.asked["id"].isin(self.own_claims["id"])]
+
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
     """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
@@ -60,8 +86,10 @@ def summary(found: Comparison) -> str:
         "statuses": _counts(found.cells),
         "held_against_print": decided,
         "expected_to_differ_by_chance": round(chance, 1),
-        "claims": {str(k): int(v) for k, v in found.claims["status"].value_counts().sort_index().items()},
-        "claims_in_this_study": _answers(found),
+        "claims": _statuses(found.printed_claims),
+        "claims_in_this_study": _answers(found.printed_asked),
+        "own_claims": _statuses(found.own_claims),
+        "own_claims_in_this_study": _answers(found.own_asked),
         "headline": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.HEADLINE),
         "cells": beam_minus_multinomial.tally(found.differences, beam_minus_multinomial.CELLS),
         "nearer": json.loads(found.nearer.to_json(orient="records", double_precision=6)),
@@ -107,7 +135,7 @@ def _opening(found: Comparison) -> list[str]:
         return [
             "What the paper claims, asked of this demo, which shows that the machinery works: other models on other "
             "questions say nothing about the paper.",
-            f"The {len(found.cells):,} printed numbers and the {len(found.claims)} claims about them are not "
+            f"The {len(found.cells):,} printed numbers and the {len(found.printed_claims)} claims about them are not "
             f"comparable ({number_statuses.DEMO}); comparison.csv and comparison_claims.csv list them.",
         ]
     if not len(found.held):
@@ -178,11 +206,11 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
         [
             _claims(found),
             "In this study: the same question asked of the study's own cells, whatever their settings. "
-            f"{_answers_told(found)}",
+            f"{_answers_told(found.printed_asked)}",
         ],
-        _numbered_decisions(found.claims, found.rules),
+        _numbered_decisions(found.printed_claims, found.rules),
     )
-    decided = found.claims[~found.claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
+    decided = found.printed_claims[~found.printed_claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
     if not held and len(decided):
         decided = _numbered_decisions(decided.drop(columns="in_this_study"), found.rules)
         claims_of_print = _section("Claims decided as in print", [_claims(found)], decided)
@@ -197,6 +225,11 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
         _section("Means over datasets, beam minus multinomial", [], means),
         *_arms(found),
         *([claims_of_print] if held or len(decided) else []),
+        *(
+            [_section("Claims of ours", [OWN_CLAIMS], _numbered_decisions(found.own_claims, found.rules))]
+            if held
+            else []
+        ),
         _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
@@ -220,29 +253,44 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
 
 def _asked(found: Comparison) -> list[PageSection]:
     """The claims as questions about the study itself; a claim's words stand once."""
-    asked = found.asked.rename(columns={"of": "asked of", "answer": "in this study"})
-    shown = _once(asked, ["claim"])[["claim", "in this study", "asked of", "found"]]
-    cannot = asked["in this study"] == claims.CANNOT_SAY
+    shown, cannot = _answered(found.printed_asked)
+    own, own_cannot = _answered(found.own_asked)
     explained = (
-        f"{_answers_told(found)} This study's models are asked instead of the claim's, on its datasets where the study "
-        "runs them and on all that are not the paper's. Yes: shown with this many questions; partly: of a part; no: "
-        "the opposite is, or a value outside the printed range; undecided: what was found may be chance. Settings need "
-        "not be the paper's."
+        f"{_answers_told(found.printed_asked)} This study's models are asked instead of the claim's, on its datasets "
+        "where the study runs them and on all that are not the paper's. Yes: shown with this many questions; partly: "
+        "of a part; no: the opposite is, or a value outside the printed range; undecided: what was found may be "
+        "chance. Settings need not be the paper's."
     )
     sections = [_section("What the paper claims, asked of this study", [explained], shown[~cannot])]
-    if cannot.any():
-        sections.append(_section("What this study cannot say, and why", [], shown[cannot], folded=True))
+    if not own_cannot.all():
+        told = [OWN_CLAIMS, _answers_told(found.own_asked)]
+        sections.append(_section("What we claim, asked of this study", told, own[~own_cannot]))
+    if cannot.any() or own_cannot.any():
+        without = pd.concat([shown[cannot], own[own_cannot]])
+        sections.append(_section("What this study cannot say, and why", [], without, folded=True))
     return sections
 
 
-def _answers(found: Comparison) -> dict[str, int]:
-    """How many answers of each kind the study's own cells give to the claims."""
-    return {answer: int((found.asked["answer"] == answer).sum()) for answer in claims.ANSWERS}
+def _answered(asked: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series[bool]]:
+    """The answers as shown, a claim's words once; and which of them say nothing."""
+    named = asked.rename(columns={"of": "asked of", "answer": "in this study"})
+    shown = _once(named, ["claim"])[["claim", "in this study", "asked of", "found"]]
+    return shown, named["in this study"] == claims.CANNOT_SAY
 
 
-def _answers_told(found: Comparison) -> str:
+def _statuses(claimed: pd.DataFrame) -> dict[str, int]:
+    """How many claims have each status."""
+    return {str(k): int(v) for k, v in claimed["status"].value_counts().sort_index().items()}
+
+
+def _answers(asked: pd.DataFrame) -> dict[str, int]:
+    """How many answers of each kind the study's own cells give to claims."""
+    return {answer: int((asked["answer"] == answer).sum()) for answer in claims.ANSWERS}
+
+
+def _answers_told(asked: pd.DataFrame) -> str:
     """``51 answers of its models and datasets: 2 yes, …; 8 times it cannot say.``"""
-    counts = _answers(found)
+    counts = _answers(asked)
     cannot = counts.pop(claims.CANNOT_SAY)
     told = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
     answers = f"{sum(counts.values())} answers of its models and datasets: {told}" if told else "No answers"

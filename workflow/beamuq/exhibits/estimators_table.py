@@ -48,7 +48,7 @@ class EstimatorsTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A block a model: U itself, then a row an estimator and M; ΔPRR is against samples at the same M."""
         recipe, cells = self._cells(study)
-        listed = exact_value.estimators(study, recipe)
+        listed = exact_value.estimators(study, recipe, exact_value.sizes(study, recipe))
         body: list[TableRow | TableHeading | TableRule] = []
         values: list[dict[str, Any]] = []
         told: list[str] = []

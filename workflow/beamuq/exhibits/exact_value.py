@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 METHOD, OF_U, ERROR = "Dissimilarity", "stratified", "standard error"
 LARGE_ERROR = 0.01
 """Questions whose U has a larger standard error are counted and told."""
+ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
 BLOCK = 1000  # resamples ranked at once
 
 
@@ -107,9 +108,11 @@ def setting_of_exact_value(study: Study, recipe: str) -> str:
     )
 
 
-def estimators(study: Study, recipe: str) -> list[Estimator]:
-    """What the recipe's scoring estimates U by from M candidates, M as for :func:`sizes`: by M, then as listed."""
-    wanted, strategies, found = sizes(study, recipe), study.recipes[recipe].strategies(), []
+def estimators(study: Study, recipe: str, wanted: Container[int]) -> list[Estimator]:
+    """What the recipe's scoring estimates U by from M candidates, M among the ``wanted``: by M, then as listed."""
+    strategies, found = study.recipes[recipe].strategies(), []
+    sampled = {study.main.num_candidates, *_numbers(strategies)}
+    most = study.recipes[recipe].sample
     hybrid = study.recipes[recipe].hybrid
     for name in study.scoring[recipe].estimators:
         weighting, _, kind = name.partition(" ")
@@ -117,7 +120,8 @@ def estimators(study: Study, recipe: str) -> list[Estimator]:
             if lacks(weighting, strategy) is not None or kind == "above" or weighting == "match":
                 continue
             if kind == "sample":
-                of = {M: strategy_names.samples_of(strategy, M) for M in wanted}
+                scored = [M for M in sampled if most and most.size >= M]
+                of = {M: strategy_names.samples_of(strategy, M) for M in scored}
             elif kind == "hybrid" and hybrid:
                 of = {hybrid.size: strategy}
             else:
@@ -129,13 +133,13 @@ def estimators(study: Study, recipe: str) -> list[Estimator]:
 def sizes(study: Study, recipe: str) -> list[int]:
     """The M at which estimators are compared: those of strategies that only estimators read, else the main one."""
     of = study.recipes[recipe]
-    named = {
-        int(M)
-        for strategy in of.strategies()
-        if strategy_names.kind_of(strategy) in strategy_names.FOR_ESTIMATORS
-        and (M := strategy_names.parse(strategy)[1].get("M"))
-    }
+    named = _numbers(name for name in of.strategies() if strategy_names.kind_of(name) in strategy_names.FOR_ESTIMATORS)
     return sorted(M for M in named or {study.main.num_candidates} if of.sample is None or of.sample.size >= M)
+
+
+def _numbers(strategies: Iterable[str]) -> set[int]:
+    """The M that strategies' names say."""
+    return {int(M) for name in strategies if (M := strategy_names.parse(name)[1].get("M"))}
 
 
 class CellEstimates:
@@ -228,6 +232,7 @@ class CellEstimates:
     def _ratio(own: Floats, of_samples: Floats, counts: NDArray[np.int64]) -> Floats:
         """[R] √(mean of one / mean of the other), a mean below 0 taken for 0; NaN where the other is not above 0."""
         above, below = np.maximum(own @ counts, 0.0), of_samples @ counts
+        below[below < ROUNDING] = 0.0
         return np.asarray(np.sqrt(np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0)))
 
     def rank_correlation(self, of: Estimator) -> Measured:

@@ -11,6 +11,7 @@ from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
+from beamuq.exhibits.beam_audit_table import BeamAuditTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.controls import Controls
@@ -20,6 +21,7 @@ from beamuq.exhibits.estimators_table import EstimatorsTable
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.fair_share_figure import FairShareFigure
 from beamuq.exhibits.gain_by_mass import GainByMass
+from beamuq.exhibits.matched_rows_figure import MatchedRowsFigure
 from beamuq.exhibits.merged_endings_table import MergedEndingsTable
 from beamuq.exhibits.method_tables import MethodTable
 from beamuq.exhibits.prr_by_answer_length import PrrByAnswerLength
@@ -127,6 +129,8 @@ EXHIBITS: tuple[Exhibit, ...] = (
     GainByMass("gain_by_mass", beyond_paper=True),
     Controls("controls", beyond_paper=True),
     DrawSpread("draw_spread", beyond_paper=True),
+    MatchedRowsFigure("matched_rows", beyond_paper=True),
+    BeamAuditTable("beam_audit", beyond_paper=True),
 )
 
 
