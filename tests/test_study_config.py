@@ -111,7 +111,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
     ("grid.0.scorers.+", "lexical", ["grid[0].scorers", '"lexical" stands twice']),
     ("evaluation.metrics.+", "PRR", ["evaluation.metrics", '"PRR" stands twice']),
-    ("grid.+", DEMO["grid"][0], ["grid[7]", "already in grid[0]"]),
+    ("grid.+", DEMO["grid"][0], ["grid[8]", "already in grid[0]"]),
     ("recipes.strategies.sample.temperatures.+", 0.7, ["recipes.strategies.sample.temperatures: 0.7 stands twice"]),
     ("recipes.strategies.diverse.groups.+", 5, ["recipes.strategies.diverse.groups: 5 stands twice"]),
     ("recipes.strategies.diverse.penalties.+", 2, ["recipes.strategies.diverse.penalties: 2.0 stands twice"]),

@@ -193,8 +193,8 @@ def _tally(adjusted: Mapping[str, float]) -> str:
     if not adjusted:
         return "no PRR is defined."
     if not moved:
-        return f"PRR does not move: none of {len(adjusted)} is (smallest corrected p {min(adjusted.values()):.2g})."
-    return f"{captions.listing(moved)} of {len(adjusted)} differ."
+        return f"PRR does not move in any of {len(adjusted)} rows (smallest corrected p {min(adjusted.values()):.2g})."
+    return f"PRR moves in {len(moved)} of {len(adjusted)} rows: {captions.listing(moved)}."
 
 
 def _printed(row: Row, adjusted: float | None) -> tuple[TableCell, ...]:

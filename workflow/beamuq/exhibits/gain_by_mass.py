@@ -93,8 +93,9 @@ class GainByMass(FigureExhibit):
                 "Under each quintile its greatest mass and n. Equal masses share a bin"
                 + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
                 f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
-                f"{study.evaluation.resamples} resamples of the questions of the bin; none where more than 1 % of "
-                "resamples are undefined, nothing where PRR is (fewer than four questions, or all of one quality).",
+                f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
+                "than 1 % of resamples are undefined, and there is no mark where PRR is (fewer than four questions, or "
+                "all of one quality).",
                 "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
                 exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
                 _tally(data),
@@ -201,6 +202,8 @@ def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
             part["quintile"] + offset, part["value"], errors, color=look.colour, linestyle="", marker=look.marker,
             elinewidth=0.8, capsize=2, label=look.title,
         )  # fmt: skip
+        bare = part[part["low"].isna()]
+        axes.plot(bare["quintile"] + offset, bare["value"], look.marker, color=look.colour, markerfacecolor="white")
     first = data.drop_duplicates("quintile")
     axes.set_xticks(first["quintile"], [_under(row) for row in first.to_dict("records")])
     axes.set_xlim(0.5, len(first) + 0.5)
