@@ -57,6 +57,14 @@ def test_what_keeps_states_or_attends_by_itself_is_decoded_over_its_cache(kind: 
     assert found.reason
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("mamba", "its attention does not go through transformers' interface"), ("lfm2", "it has layers of kind conv")],
+)
+def test_why_it_is_not_the_tree_is_said(kind: str, reason: str) -> None:
+    assert reason in checked(random_model(kind)).told
+
+
 def _found(model: PreTrainedModel) -> list[Candidate]:
     policies = [Greedy(), Sample(6), Beam(4), Hybrid(6, 2)]
     return decode(model, PROMPTS, policies, stop_ids=STOPS, seed=3, max_new_tokens=STEPS)

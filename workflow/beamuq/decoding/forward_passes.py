@@ -28,6 +28,7 @@ from beamuq.decoding.tree_attention import (
     running,
     tree_attention,
 )
+from beamuq.errors import BeamUQError
 
 ROWS = 4096
 _FIRST_CAPACITY = 128
@@ -229,6 +230,8 @@ class TreeRunner(BatchRunner):
         edges = radix_edges(self._prompts)
         self._work.prompt_rows += sum(len(edge.tokens) for edge in edges)
         self._prefill(edges)
+        if not self._cache.attended:
+            raise BeamUQError("its attention does not go through transformers' interface")
 
     def _prefill(self, edges: list[Edge]) -> None:
         if sum(len(edge.tokens) for edge in edges) > self._work.rows_at_once:

@@ -43,6 +43,7 @@ the shortened products of some cards. From 0.5 on was measured where a recurrent
 """
 _LENGTHS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size", "floor_scale")
 _NARROW = (torch.bfloat16, torch.float16)
+_ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
 _SHORT = 8
 _LONGEST = 24
 _SHARED, _OWN = 10, (6, 22)
@@ -107,6 +108,9 @@ def _check(model: PreTrainedModel) -> SelfCheck:
                 ) from error
             told = " ".join(str(error).split())[:160] or type(error).__name__
             reasons[path] = told if isinstance(error, BeamUQError) else f"{type(error).__name__}: {told}"
+            kinds = getattr(text_decoder(model).config, "layer_types", None) or ()
+            if path == TREE and (own := sorted({kind for kind in kinds if not kind.endswith(_ATTENDING)})):
+                reasons[path] += f"; it has layers of kind {', '.join(own)}"
         else:
             rounded = float(10.0 ** np.ceil(np.log10(max(difference, 1e-9))))
             return SelfCheck(path, rounded, lengths, reasons.get(TREE, ""))

@@ -376,6 +376,11 @@ class TreeCache:
         self._keys: dict[tuple[int, int], torch.Tensor] = {}
         self._values: dict[tuple[int, int], torch.Tensor] = {}
 
+    @property
+    def attended(self) -> bool:
+        """Whether any layer has stored keys: one whose class does its own attention never does."""
+        return bool(self._keys)
+
     def reserve(self, questions: Ints) -> Ints:
         """New places in the rows of ``questions`` (sorted), one each: their indices within the row."""
         first = np.searchsorted(questions, questions, side="left")
