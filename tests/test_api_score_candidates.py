@@ -358,6 +358,26 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
     assert "\n" not in str(caught.value)
 
 
+class Odd:
+    def model_dump(self) -> Any:
+        raise KeyError("no\nsuch")
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(("held", "told"), [(nested(50_000), "nested too deeply"), (Odd(), r"'no\\nsuch'")])
+def test_python_objects_that_are_no_plain_values_are_told_in_one_line(held: Any, told: str) -> None:
+    with pytest.raises(
+        BeamUQError, match=rf"row 1: not a row of plain values \(.*{told}.*; give texts, numbers, lists"
+    ):
+        score([{"answer": "a", "samples": held}], similarity="lexical")
+
+
 def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"answer": {"text": "a", "token_entropies": [0.1] * n}, "samples": ["a b", "b", "c d"][: 1 + n % 3] * n}

@@ -63,6 +63,7 @@ NO_NUMBERS: list[Any] = [
         lambda n: np.full(n + 1, 0.5), r"gave float64 numbers of shape \(\d+,\), not .* of shape", id="longer"
     ),
     pytest.param(lambda n: np.full((n, 1), 0.5), r"gave float64 numbers of shape \(\d+, 1\), not", id="a column"),
+    pytest.param(lambda n: np.ma.masked_all(n), r"gave \d+ masked numbers of \d+", id="masked"),
     pytest.param(lambda n: np.full(n, np.nan), r"number \[0\] is nan", id="nan"),
     pytest.param(lambda n: np.full(n, -np.inf), r"number \[0\] is -inf", id="infinite"),
     pytest.param(lambda n: np.full(n, 40.0), r"number \[0\] is 40, not finite and from 0 to 1", id="percent"),
@@ -224,6 +225,12 @@ def test_no_method_changes_the_scores_of_the_next(way: Callable[..., Any], their
 def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
     with in_one_line("method 'Mine': scope 'sample': unknown; did you mean 'samples'"):
         Method("Mine", lambda e: e, "sample")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [None, 5, ["x"], "", " ", "a\nb", "\ud800"])
+def test_a_method_whose_name_is_no_text_for_a_table_is_refused(name: Any) -> None:
+    with in_one_line("its name must be a printable text"):
+        Method(name, lambda e: e, "samples")
 
 
 GOOD = question("a1", "Who?", ["Ann"])

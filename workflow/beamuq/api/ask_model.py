@@ -339,6 +339,8 @@ def _prompt(
 
 
 def _example(number: int, shot: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(shot.get("question"), str) or not shot.get("answers"):
+    question, answers = (shot.get("question"), shot.get("answers")) if isinstance(shot, Mapping) else (None, None)
+    texts = isinstance(answers, list | tuple) and all(isinstance(answer, str) for answer in answers)
+    if not isinstance(question, str) or not answers or not texts:  # a text alone would be a list of its letters
         raise BeamUQError(f"shots: example {number}: give 'question', a text, and 'answers', a list of texts")
-    return {"question": shot["question"], "references": list(shot["answers"]), "options": []}
+    return {"question": question, "references": list(answers), "options": []}

@@ -245,7 +245,10 @@ def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
-        yield f"row {number}", _plain(row)
+        place = f"row {number}"
+        with reading(place, "a row of plain values", "give texts, numbers, lists and mappings"):
+            plain = _plain(row)
+        yield place, plain
 
 
 def _of_json(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

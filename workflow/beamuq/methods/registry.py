@@ -60,7 +60,7 @@ class Method:
     limits
         Where its scores mislead, in a sentence or two.
 
-    Raises BeamUQError if the scope is unknown, a range is no text or a name in ``needs`` is no part of the evidence.
+    Raises BeamUQError if the name is no printable text, the scope is unknown, a range is no text or a name in ``needs`` is no part of the evidence.
     """
 
     name: str
@@ -72,6 +72,8 @@ class Method:
     limits: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
+            raise BeamUQError(f"method {self.name!r}: its name must be a printable text, as tables show it; rename it")
         if self.scope not in (known := get_args(Scope)):
             raise BeamUQError(f"method {self.name!r}: scope {self.scope!r}: unknown; {hint(str(self.scope), known)}")
         for setting in ("", *self.formulations):
