@@ -121,6 +121,10 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("scoring.strategies.alpha.+", 0.99, ["scoring.strategies.alpha: 0.99 stands twice"]),
     ("scoring.strategies.fixed_k.+", 10, ["scoring.strategies.fixed_k: 10 stands twice"]),
     ("scoring.widths.budgets.+", 15, ["scoring.widths.budgets: 15 stands twice"]),
+    # numbers that no memory bears
+    ("recipes.pool.sample.size", 10**12, ["recipes.pool.sample.size", "equal to 1000000"]),
+    ("recipes.main.exact", {"sizes": [5], "rows": 10**12}, ["recipes.main.exact.rows", "equal to 1000000"]),
+    ("recipes.main.above", {"p": 0.1, "draws": 10**12}, ["recipes.main.above.draws", "equal to 1000000"]),
     # keys of the first version
     ("wave", 4, ["wave: 4: ", "now called 'batch_questions'"]),
     ("one_ending", True, ["one_ending: true: ", "write recipes.NAME.merge_stop_tokens"]),

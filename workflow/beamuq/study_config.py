@@ -164,7 +164,7 @@ class AboveStrategy(StrictModel):
     """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
 
     p: Annotated[float, Field(gt=0, lt=1)]
-    draws: Annotated[int, Field(ge=0)] = 0
+    draws: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     lattices: Annotated[int, Field(ge=0, description="0: the draws are independent")] = 0
     rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
 

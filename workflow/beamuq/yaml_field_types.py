@@ -13,7 +13,7 @@ from beamuq.errors import hint
 from beamuq.plugins import FORM
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64, description="safe in a file name")]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]  # far above what is decoded, and what memory bears
 
 
 def one_of(choices: tuple[str, ...]) -> Any:

@@ -60,7 +60,8 @@ class Method:
     limits
         Where its scores mislead, in a sentence or two.
 
-    Raises BeamUQError if the name is no printable text, the scope is unknown, a range is no text or a name in ``needs`` is no part of the evidence.
+    Raises BeamUQError if the name is no printable text, the scope is unknown, a range is no text or a name in ``needs``
+    is no part of the evidence.
     """
 
     name: str
