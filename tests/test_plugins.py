@@ -63,7 +63,7 @@ NO_NUMBERS: list[Any] = [
         lambda n: np.full(n + 1, 0.5), r"gave float64 numbers of shape \(\d+,\), not .* of shape", id="longer"
     ),
     pytest.param(lambda n: np.full((n, 1), 0.5), r"gave float64 numbers of shape \(\d+, 1\), not", id="a column"),
-    pytest.param(lambda n: np.ma.masked_all(n), r"gave \d+ masked numbers of \d+", id="masked"),
+    pytest.param(lambda n: np.ma.masked_all(n), "gave masked numbers", id="masked"),
     pytest.param(lambda n: np.full(n, np.nan), r"number \[0\] is nan", id="nan"),
     pytest.param(lambda n: np.full(n, -np.inf), r"number \[0\] is -inf", id="infinite"),
     pytest.param(lambda n: np.full(n, 40.0), r"number \[0\] is 40, not finite and from 0 to 1", id="percent"),

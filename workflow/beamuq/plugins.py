@@ -146,7 +146,7 @@ def numbers(
         )
         raise BeamUQError(f"{what}: gave {gave}, not real numbers of shape {shape}; {fix}")
     if np.ma.is_masked(found):  # as an array it has numbers where it says that there are none
-        raise BeamUQError(f"{what}: gave {np.ma.count_masked(found)} masked numbers of {array.size}; {fix}")
+        raise BeamUQError(f"{what}: gave masked numbers, which are none; {fix}")
     values = array.astype(np.float64)
     low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), shape) for bound in (lowest, highest))
     with np.errstate(invalid="ignore"):
