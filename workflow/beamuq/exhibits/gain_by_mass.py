@@ -203,7 +203,8 @@ def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
             elinewidth=0.8, capsize=2, label=look.title,
         )  # fmt: skip
         bare = part[part["low"].isna()]
-        axes.plot(bare["quintile"] + offset, bare["value"], look.marker, color=look.colour, markerfacecolor="white")
+        open_mark: dict[str, Any] = {"color": look.colour, "markerfacecolor": "white", "zorder": 3}
+        axes.plot(bare["quintile"] + offset, bare["value"], look.marker, **open_mark)
     first = data.drop_duplicates("quintile")
     axes.set_xticks(first["quintile"], [_under(row) for row in first.to_dict("records")])
     axes.set_xlim(0.5, len(first) + 0.5)
