@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,15 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
+from beamuq.exhibits.exhibit_types import (
+    BuiltTable,
+    TableCell,
+    TableExhibit,
+    TableGrid,
+    TableHeading,
+    TableRow,
+    long_frame,
+)
 from beamuq.exhibits.read_evaluation import Key, Measured, difference, read_measurements
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -21,11 +30,11 @@ HEADS = {
     "first": "First draw",
     "mean": "Mean",
     "sd": "SD",
-    "lowest": "Lowest",
-    "highest": "Highest",
+    "lowest": "Range",
+    "highest": "Range",
     "beams": "Beams",
     "beams - mean": "Beams − mean",
-    "beaten": "Draws below beams",
+    "beaten": "Below beams",
 }
 Cell = tuple[str, str, str]  # recipe, model, dataset
 
@@ -41,7 +50,9 @@ class DrawSpread(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a cell."""
         cells, M = _cells(study), study.main.num_candidates
-        body, values, numbers = [], [], set()
+        body: list[TableRow | TableHeading] = []
+        values: list[dict[str, Any]] = []
+        numbers = set()
         for cell in cells:
             recipe, model, dataset = cell
             (measured,) = read_measurements(study, inputs, _files(study, cell)).values()
@@ -60,7 +71,9 @@ class DrawSpread(TableExhibit):
             for setting, of in named.items():
                 kept = {name: getattr(of, name) for name in ("value", "std", "low", "high", "n")}
                 values.append(place | {"setting": setting} | kept)
-            titles = (study.models[model].title, study.datasets[dataset].title, recipe, str(beams.n))
+            heading = TableHeading(study.models[model].title)
+            body += [] if heading in body else [heading]
+            titles = (study.datasets[dataset].title, recipe, str(beams.n))
             body.append(TableRow(titles, tuple(_printed(found, count))))
         datasets = list(dict.fromkeys(dataset for _, _, dataset in cells))
         title = f"PRR of {METHOD} by which {M} samples were drawn"
@@ -73,12 +86,13 @@ class DrawSpread(TableExhibit):
                 "draw; the mean is what to expect of one, SD and range are what luck of the draw does to it, on the "
                 "same questions.",
                 f"Beams − mean: paired, in brackets its {captions.confidence(study)} interval over questions.",
-                f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}. n: questions.",
+                f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}. Below beams: "
+                "draws of a lower PRR. n: questions.",
             ],
             scorers=[study.main.scorer],
             quality=True,
         )
-        grid = TableGrid(("Model", "Dataset", "Recipe", "n"), (tuple(HEADS.values()),), tuple(body))
+        grid = TableGrid(("Dataset", "Recipe", "n"), (tuple(dict.fromkeys(HEADS.values())),), tuple(body))
         return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
 
 
@@ -99,16 +113,21 @@ def spread_of_draws(draws: Sequence[Measured], beams: Measured, confidence: floa
 def _printed(found: Mapping[str, Measured], count: int) -> list[TableCell]:
     cells = []
     for name, of in found.items():
+        if name == "highest":  # stands with the lowest
+            continue
         if of.value is None:
-            cells.append(number_format.undefined(of.note))
+            cell = number_format.undefined(of.note)
         elif name == "beaten":
-            cells.append(TableCell(f"{of.value:.0f} of {count}"))
-        elif name == "beams - mean":
-            cells.append(number_format.difference(of.value, of.low, of.high, of.note))
-        else:
-            cells.append(
-                number_format.with_interval(TableCell(number_format.decimal(of.value), note=of.note), of.low, of.high)
+            cell = TableCell(f"{of.value:.0f} of {count}")
+        elif name == "lowest":
+            cell = TableCell(
+                " to ".join(number_format.decimal(found[end].value or 0.0) for end in ("lowest", "highest"))
             )
+        elif name == "beams - mean":
+            cell = number_format.difference(of.value, of.low, of.high, of.note)
+        else:
+            cell = TableCell(number_format.decimal(of.value), note=of.note)
+        cells.append(number_format.with_interval(cell, of.low, of.high))
     return cells
 
 
@@ -134,7 +153,7 @@ def _cells(study: Study) -> list[Cell]:
             f"needs a recipe of the grid with {main.beam!r}, at least {2 * main.num_candidates} samples and, among its "
             f"scoring's estimators, '{UNIFORM} sample', under scorer {main.scorer!r}; add one or drop the exhibit"
         )
-    return found
+    return sorted(found, key=lambda cell: list(study.models).index(cell[1]))
 
 
 def _files(study: Study, cell: Cell) -> list[Artifact]:
