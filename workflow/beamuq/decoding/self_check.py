@@ -169,37 +169,32 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
     """Within the block ``model`` computes in float32: each layer while it runs, all the rest all the time."""
     stacks = [part for part in text_decoder(model).children() if isinstance(part, torch.nn.ModuleList)]
     layers = [layer for stack in stacks for layer in stack]
-    own = {id(tensor) for layer in layers for tensor in _tensors(layer)}
-    held: dict[torch.nn.Module | None, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+    inside = {part for layer in layers for part in layer.modules()}
+    held: dict[torch.nn.Module, list[tuple[dict[str, Any], str, torch.Tensor]]] = {}
 
-    def widen(module: torch.nn.Module | None, tensors: Iterable[torch.Tensor]) -> None:
-        with torch.inference_mode(mode=False):
-            held[module] = [
-                (tensor, tensor.data) for tensor in tensors if tensor.dtype in (torch.bfloat16, torch.float16)
-            ]
-            for tensor, _ in held[module]:
-                tensor.data = tensor.data.float()
+    def widen(module: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> None:
+        wide: dict[int, torch.Tensor] = {}  # embeddings may be the output layer too
+        held[module] = []
+        for tensors in (own for part in parts for own in (part._parameters, part._buffers)):
+            for name, tensor in list(tensors.items()):
+                if tensor is not None and tensor.dtype in (torch.bfloat16, torch.float16):
+                    held[module].append((tensors, name, tensor))
+                    tensors[name] = wide.setdefault(id(tensor), tensor.float())
 
-    def narrow(module: torch.nn.Module | None) -> None:
-        with torch.inference_mode(mode=False):
-            for tensor, narrow in held.pop(module, []):
-                tensor.data = narrow
+    def narrow(module: torch.nn.Module) -> None:
+        for tensors, name, tensor in held.pop(module, []):
+            tensors[name] = tensor
 
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer, _tensors(layer))) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer, layer.modules())) for layer in layers]
     hooks += [layer.register_forward_hook(lambda layer, *_: narrow(layer), always_call=True) for layer in layers]
     try:
-        widen(None, (tensor for tensor in _tensors(model) if id(tensor) not in own))
+        widen(model, (part for part in model.modules() if part not in inside))
         yield
     finally:
         for hook in hooks:
             hook.remove()
         for module in list(held):
             narrow(module)
-
-
-def _tensors(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    yield from module.parameters()
-    yield from module.buffers()
 
 
 def _mean(some: Logprobs, others: Logprobs) -> float:
