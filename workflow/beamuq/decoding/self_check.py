@@ -175,7 +175,8 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
     def widen(module: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> None:
         wide: dict[int, torch.Tensor] = {}  # embeddings may be the output layer too
         held[module] = []
-        for tensors in (own for part in parts for own in (part._parameters, part._buffers)):
+        owned: list[dict[str, Any]] = [own for part in parts for own in (part._parameters, part._buffers)]
+        for tensors in owned:
             for name, tensor in list(tensors.items()):
                 if tensor is not None and tensor.dtype in (torch.bfloat16, torch.float16):
                     held[module].append((tensors, name, tensor))
