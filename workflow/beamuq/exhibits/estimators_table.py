@@ -60,7 +60,7 @@ class EstimatorsTable(TableExhibit):
             for dataset in datasets:
                 cell = CellEstimates(study, inputs, model, dataset, recipe)
                 sizes.setdefault(dataset, []).append(cell.n)
-                uncertain += [f"{cell.uncertain} of {cell.n} on {study.datasets[dataset].title}"]
+                uncertain += [f"{cell.uncertain} of {cell.n} questions of {study.datasets[dataset].title}"]
                 by_dataset[dataset] = {of: _measures(cell, of) for of in listed}
                 exact.append(cell.prr_of_U)
                 values += _values(model, dataset, by_dataset[dataset], cell.prr_of_U)
@@ -86,7 +86,7 @@ class EstimatorsTable(TableExhibit):
                 f"{title}; print has no such table. U is {METHOD} under the model's whole distribution, from every "
                 "outcome above a probability and draws outside them "
                 f"({exact_value.setting_of_exact_value(study, recipe)}); its standard error is above "
-                f"{number_format.decimal(exact_value.LARGE_ERROR, 2)} at {captions.listing(uncertain)} questions.",
+                f"{number_format.decimal(exact_value.LARGE_ERROR, 2)} at {captions.listing(uncertain)}.",
                 best_marked_table.size_sentence(study, sizes),
                 "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
                 "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",

@@ -141,16 +141,16 @@ def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[exhibit_cells.
     for row, ((model, dataset), name) in zip(panels, titles.items(), strict=True):
         part = data[(data["model"] == model) & (data["dataset"] == dataset)]
         for axes, by in zip(row, (LENGTH, MASS), strict=True):
-            _panel(axes, part[part["by"] == by])
+            _panel(axes, part[part["by"] == by], by)
             axes.set_title(name, parse_math=False)
         row[0].set_ylabel("Questions (%)")
-    for axes, by in zip(panels[-1], ("Length (tokens); below, n", "Mass of the beams; below, n"), strict=True):
+    for axes, by in zip(panels[-1], ("Length (tokens); below, n", "Mass of the beams, up to; below, n"), strict=True):
         axes.set_xlabel(by)
     figure_style.legend(figure, panels[0, 0], 4)
     return figure
 
 
-def _panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
+def _panel(axes: matplotlib.axes.Axes, data: pd.DataFrame, by: str) -> None:
     bins = data[data["what"] == FAIR]
     places = figure_style.bar_places(len(bins))
     for offset, (what, look) in zip(np.linspace(-0.27, 0.27, len(LOOKS)), LOOKS.items(), strict=True):
@@ -167,7 +167,8 @@ def _panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
             capsize=1.5,
             label=look.title,
         )
+    names = [name if name == "All" or by == LENGTH else f"≤{name.split('–')[-1]}" for name in bins["bin"]]
     axes.set_ylim(-4, 104)
     axes.set_yticks([0, 50, 100])
     axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
-    axes.set_xticks(places, [f"{name}\n{n}" for name, n in zip(bins["bin"], bins["n"], strict=True)])
+    axes.set_xticks(places, [f"{name}\n{n}" for name, n in zip(names, bins["n"], strict=True)])

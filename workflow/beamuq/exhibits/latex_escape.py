@@ -42,6 +42,7 @@ _LATEX = {
     "→": r"$\rightarrow$",
     "∞": r"$\infty$",
     "α": r"$\alpha$",
+    "Δ": r"$\Delta$",
     "ε": r"$\epsilon$",
     "λ": r"$\lambda$",
     "σ": r"$\sigma$",
