@@ -1,0 +1,123 @@
+"""Probabilities of being right: by hand, against their definitions, and calibrated over many calibrations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from beamuq.evaluation.probability_of_being_right import (
+    BIN_NAMES,
+    CALIBRATORS,
+    Calibrator,
+    cross_fitted,
+    labelled_scores,
+    merged,
+    probabilities,
+    reliability,
+)
+
+GENERATOR = np.random.default_rng(5)
+SCORES = np.round(GENERATOR.random(300), 2)
+RIGHT = GENERATOR.random(300) < 1 - SCORES
+NAMES = [str(i) for i in range(300)]
+
+
+def test_venn_abers_by_hand() -> None:
+    known = labelled_scores([1, 2, 3, 4], [1, 1, 0, 0])
+    low, high = probabilities("venn_abers", known, [0.0, 2.5, 5.0])
+    assert low == pytest.approx([2 / 3, 0, 0])
+    assert high == pytest.approx([1, 1, 1 / 3])
+    tied = probabilities("venn_abers", known, [2.0])
+    assert [float(p[0]) for p in tied] == [0.5, 1.0]
+
+
+def test_venn_abers_is_isotonic_regression_with_the_answer_among_the_others() -> None:
+    asked = np.array([-1.0, 0.105, 0.5, 0.73, 2.0])
+    found = probabilities("venn_abers", labelled_scores(SCORES, RIGHT), asked)
+    for label, values in zip((0.0, 1.0), found, strict=True):
+        for score, value in zip(asked, values, strict=True):
+            model = IsotonicRegression(increasing=False).fit(np.append(SCORES, score), np.append(RIGHT, label))
+            assert value == pytest.approx(model.predict([score])[0])
+
+
+def test_the_probability_of_the_true_label_is_calibrated_in_each_bin() -> None:
+    """Over fresh calibrations, one answer each; the probability of a fixed label is not."""
+    generator, trials, n = np.random.default_rng(1), 3000, 40
+    p, fixed, y = np.empty(trials), np.empty(trials), np.empty(trials)
+    for trial in range(trials):
+        u = generator.random(n + 1)
+        right = generator.random(n + 1) < 0.9 - 0.8 * u**2
+        low, high = probabilities("venn_abers", labelled_scores(u[:n], right[:n]), u[n:])
+        y[trial], p[trial], fixed[trial] = right[n], (high if right[n] else low)[0], high[0]
+
+    def worst(of: np.ndarray) -> float:
+        """The largest mean of Y − p in a bin, in its standard errors."""
+        bins = np.minimum((of * 5).astype(int), 4)
+        errors = [(y - of)[bins == b] for b in range(5) if (bins == b).sum() >= 100]
+        assert len(errors) >= 4
+        return max(abs(each.mean()) / (each.std(ddof=1) / np.sqrt(len(each))) for each in errors)
+
+    assert worst(p) < 3.5
+    assert worst(fixed) > 3.5
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+def test_probabilities_fall_as_the_score_rises_and_equal_scores_have_equal_ones(calibrator: Calibrator) -> None:
+    asked = np.repeat(np.linspace(-1, 2, 40), 2)
+    low, high = probabilities(calibrator, labelled_scores(SCORES, RIGHT), asked)
+    assert (low <= high).all()
+    for each in (low, high):
+        assert (each[::2] == each[1::2]).all()
+        assert (np.diff(each) <= 1e-12).all()
+        assert each.min() >= 0
+        assert each.max() <= 1
+
+
+def test_platt_scaling_is_near_the_truth_on_a_logistic_distribution() -> None:
+    generator = np.random.default_rng(2)
+    u = generator.normal(size=20_000)
+    right = generator.random(20_000) < 1 / (1 + np.exp(2 * u - 1))
+    found, _ = probabilities("platt", labelled_scores(u, right), [-1.0, 0.0, 1.0])
+    assert found == pytest.approx(1 / (1 + np.exp([-3.0, -1.0, 1.0])), abs=0.02)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+def test_no_answer_calibrates_itself_nor_does_one_of_its_group(calibrator: Calibrator) -> None:
+    groups = [str(i // 3) for i in range(300)]
+    before = cross_fitted(calibrator, SCORES, RIGHT, groups)
+    changed = RIGHT.copy()
+    changed[:3] = ~changed[:3]
+    after = cross_fitted(calibrator, SCORES, changed, groups)
+    for a, b in zip(before, after, strict=True):
+        assert (a[:3] == b[:3]).all()
+        assert (a != b).any()
+
+
+def test_ece_and_brier_by_hand() -> None:
+    found = reliability([0.1, 0.15, 0.9, 1.0], [0, 1, 1, 1], NAMES[:4])
+    assert found.ece.value == pytest.approx(0.5 * abs(0.5 - 0.125) + 0.5 * abs(1 - 0.95))
+    assert found.brier.value == pytest.approx((0.01 + 0.7225 + 0.01 + 0) / 4)
+    assert found.uncertainty.value == pytest.approx(3 / 16)
+    assert [each.n for each in found.bins] == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert (BIN_NAMES[1], BIN_NAMES[-1]) == ("[0.1, 0.2)", "[0.9, 1]")
+    assert found.bins[0].right is None
+
+
+def test_the_brier_score_is_the_sum_of_its_parts_and_within_is_none_where_a_bin_has_one_probability() -> None:
+    p = np.minimum(np.floor(SCORES * 10) / 10 + 0.05, 0.95)
+    found = reliability(p, RIGHT, NAMES)
+    assert found.within.value == pytest.approx(0, abs=1e-12)
+    finer = reliability(SCORES, RIGHT, NAMES)
+    values = {name: getattr(finer, name).value for name in ("reliability", "resolution", "uncertainty", "within")}
+    assert finer.brier.value == pytest.approx(
+        values["reliability"] - values["resolution"] + values["uncertainty"] + values["within"]
+    )
+    assert finer.brier.value == pytest.approx(np.mean((SCORES - RIGHT) ** 2))
+
+
+def test_cross_fitted_probabilities_are_reliable_and_their_intervals_hold_the_value() -> None:
+    found = reliability(merged(*cross_fitted("venn_abers", SCORES, RIGHT, NAMES)), RIGHT, NAMES)
+    reverse = reliability(SCORES, RIGHT, NAMES)
+    assert found.brier.low < found.brier.value < found.brier.high
+    assert found.ece.value < reverse.ece.value / 2

@@ -1,0 +1,149 @@
+"""A threshold under which answers are shown, with a guarantee on the share of wrong ones among them.
+
+Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jordan & Lei, *Learn then Test* (2021);
+Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection instead. The thresholds, their order and the
+first one come from a fifth of the units, whose labels are not looked at; each is then tested on the other four fifths.
+
+A unit is what is independent: a question, or a group of them (a story, a user), of which one question drawn by seed
+counts. The guarantee is of answers that come as the calibration's did, one of each group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, betaincinv
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
+MOST_THRESHOLDS = 100
+
+
+@dataclass(frozen=True)
+class GuaranteedThreshold:
+    """Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and ``note`` says why.
+
+    With probability ≥ ``confidence`` over the calibration's units, at most a share ``risk`` of shown answers is wrong;
+    for all of ``tried`` thresholds sought on the same answers together. Of the ``tested`` units ``shown`` were at or
+    below the threshold (where there is none: below the first one tested), ``wrong`` of them wrong; ``upper`` is the
+    one-sided Clopper–Pearson bound on their risk at the corrected confidence. ``least``: how many shown answers without
+    any error the guarantee takes.
+    """
+
+    value: float | None
+    risk: float
+    confidence: float
+    tried: int
+    units: int
+    tested: int
+    shown: int
+    wrong: int
+    upper: float
+    least: int
+    note: str = ""
+
+
+def guaranteed_threshold(
+    scores: npt.ArrayLike,
+    wrong: npt.ArrayLike,
+    groups: Sequence[str],
+    *,
+    risk: float,
+    confidence: float,
+    tried: int = 1,
+    seed: int = 0,
+) -> GuaranteedThreshold:
+    """The largest threshold reached before the first failure, starting where about 2 · ``least`` would be shown.
+
+    Parameters
+    ----------
+    scores, wrong
+        [N]: finite, higher = more uncertain; whether the answer is wrong. Equal scores are shown or withheld together.
+    groups
+        [N]: what is independent of the others: the question itself, or its story.
+    risk, confidence
+        α and 1 − δ, both inside (0, 1).
+    tried
+        How many thresholds (methods × forms × risks) are sought on these answers, to choose among or tell together;
+        each is tested at δ / ``tried``.
+    seed
+        Of which units give the thresholds, and which question of a group counts. The draw depends on the order of rows.
+    """
+    values, errors = np.asarray(scores, dtype=np.float64), np.asarray(wrong, dtype=bool)
+    level = (1 - confidence) / tried
+    least = least_shown(risk, level)
+    for_thresholds, for_tests = split_units(groups, seed)
+    units, tested = len(for_thresholds) + len(for_tests), len(for_tests)
+
+    def told(value: float | None, shown: int, failed: int, note: str = "") -> GuaranteedThreshold:
+        upper = upper_bound(failed, shown, level)
+        return GuaranteedThreshold(value, risk, confidence, tried, units, tested, shown, failed, upper, least, note)
+
+    if tested < least or not len(for_thresholds):
+        of = "questions" if units == len(values) else "groups"
+        return told(
+            None,
+            0,
+            0,
+            f"too few: {tested} {of} to test on, and even without an error {least} shown answers are needed; give at "
+            f"least {math.ceil(least * FOR_THRESHOLDS / (FOR_THRESHOLDS - 1))} {of} in all, better some times as many",
+        )
+    thresholds = thresholds_to_test(values[for_thresholds], tested, 2 * least)
+    shown, failed = counts_below(values[for_tests], errors[for_tests], thresholds)
+    passed = bdtr(failed, shown, risk) <= level
+    count = len(passed) if passed.all() else int(np.argmin(passed))
+    if not count:
+        return told(
+            None,
+            int(shown[0]),
+            int(failed[0]),
+            f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; {least} shown answers "
+            "without an error would be needed, more with errors",
+        )
+    return told(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
+
+
+def least_shown(risk: float, level: float) -> int:
+    """How many shown answers without an error reject a risk above ``risk`` at ``level``: (1 − risk)^m ≤ level."""
+    m = max(1, math.ceil(math.log(level) / math.log1p(-risk)))
+    return m - 1 if m > 1 and bdtr(0, m - 1, risk) <= level else m  # a quotient rounded up past a whole number
+
+
+def upper_bound(wrong: int, shown: int, level: float) -> float:
+    """The one-sided Clopper–Pearson bound on a share at confidence 1 − ``level``; 1 where all or none are counted."""
+    return 1.0 if wrong >= shown else float(betaincinv(wrong + 1, shown - wrong, 1 - level))
+
+
+def split_units(groups: Sequence[str], seed: int) -> tuple[Indices, Indices]:
+    """Positions of one question a group: those that give the thresholds, of a fifth of all groups, and the tested."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(groups))
+    _, first = np.unique(np.asarray(groups)[order], return_index=True)
+    units = generator.permutation(order[first]).astype(np.int64)
+    cut = len(units) // FOR_THRESHOLDS
+    return units[:cut], units[cut:]
+
+
+def thresholds_to_test(scores: Array, tested: int, expected: int) -> Array:
+    """Quantiles of ``scores``, rising, each once, from the first below which ``expected`` of ``tested`` would lie.
+
+    Where no quantile lets so many through, the largest alone.
+    """
+    levels = np.arange(1, MOST_THRESHOLDS + 1) / MOST_THRESHOLDS
+    found = np.unique(np.quantile(scores, levels, method="inverted_cdf"))
+    below = np.searchsorted(np.sort(scores), found, side="right") / len(scores) * tested
+    return found[min(int(np.searchsorted(below, expected)), len(found) - 1) :]
+
+
+def counts_below(
+    scores: Array, wrong: npt.NDArray[np.bool_], thresholds: Array
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """How many scores are at or below each threshold, and how many of those answers are wrong."""
+    order = np.argsort(scores)
+    shown = np.searchsorted(scores[order], thresholds, side="right")
+    return shown, np.concatenate(([0], np.cumsum(wrong[order])))[shown]

@@ -1,0 +1,174 @@
+"""From a score to the probability that the answer is right, and how well such probabilities hold.
+
+Isotonic regression and Platt's scaling are scikit-learn's. Venn–Abers (Vovk & Petej, *Venn–Abers predictors*, UAI 2014,
+its inductive form) gives two: the answer is put among the calibration's once as wrong and once as right, and isotonic
+regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; which one
+that is nobody knows beforehand. They are two probabilities, not the ends of a confidence interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.isotonic import IsotonicRegression, isotonic_regression
+from sklearn.linear_model import LogisticRegression
+
+from beamuq.evaluation.bootstrap import Estimate, interval, resample_counts
+
+Array = npt.NDArray[np.float64]
+Calibrator = Literal["venn_abers", "isotonic", "platt"]
+CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic", "platt")
+FOLDS = 5
+BINS = 10
+BIN_NAMES = tuple(f"[{k / BINS:g}, {(k + 1) / BINS:g}{']' if k + 1 == BINS else ')'}" for k in range(BINS))
+
+
+@dataclass(frozen=True)
+class LabelledScores:
+    """What is known of a calibration's answers: by score, rising, how many there are and how many are right; [K]."""
+
+    scores: Array
+    n: Array
+    right: Array
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The answers whose probability of being right lies in a bin: how many, their mean probability, share right."""
+
+    name: str
+    n: int
+    mean: float | None
+    right: float | None
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How well probabilities of being right hold, by cross-fitting, with bootstrap intervals over groups.
+
+    ece: expected calibration error, Σ_b n_b/n |share right − mean probability| over the ten bins of equal width
+    ``BIN_NAMES``; of perfect probabilities it is above 0, the more so the fewer answers. brier: mean squared error;
+    brier = reliability − resolution + uncertainty + within (Murphy 1973; within: what the bins hide, Stephenson, Coelho
+    & Jolliffe 2008).
+    """
+
+    ece: Estimate
+    brier: Estimate
+    reliability: Estimate
+    resolution: Estimate
+    uncertainty: Estimate
+    within: Estimate
+    bins: tuple[Bin, ...]
+
+
+def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScores:
+    """Answers [N] counted by score."""
+    values, index, n = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True, return_counts=True)
+    counted = np.bincount(index, weights=np.asarray(right, dtype=np.float64), minlength=len(values))
+    return LabelledScores(values, np.asarray(n, dtype=np.float64), counted)
+
+
+def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Array, Array]:
+    """Two probabilities of being right [N] of ``scores`` [N], lower and higher; one twice but for Venn–Abers.
+
+    All but Platt's fall, or stay, as the score rises. Platt's smooths the labels as Platt (1999) does.
+    """
+    asked = np.asarray(scores, dtype=np.float64)
+    if calibrator == "venn_abers":
+        values, index = np.unique(asked, return_inverse=True)
+        low, high = (np.array([_venn_abers(known, value, label) for value in values]) for label in (0.0, 1.0))
+        return low[index], high[index]
+    if calibrator == "isotonic":
+        model = IsotonicRegression(increasing=False, out_of_bounds="clip")
+        found = model.fit(known.scores, known.right / known.n, sample_weight=known.n).predict(asked)
+    else:
+        found = _platt(known, asked)
+    return found, found
+
+
+def merged(low: Array, high: Array) -> Array:
+    """One probability from Venn–Abers' two, that of least regret in log loss: high / (1 − low + high)."""
+    return high / (1.0 - low + high)
+
+
+def cross_fitted(
+    calibrator: Calibrator, scores: npt.ArrayLike, right: npt.ArrayLike, groups: Sequence[str], *, seed: int = 0
+) -> tuple[Array, Array]:
+    """Probabilities as :func:`probabilities`, of each answer by the answers of other folds; a group is in one fold."""
+    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    names, group = np.unique(np.asarray(groups), return_inverse=True)
+    fold = (np.random.default_rng(seed).permutation(len(names)) % FOLDS)[group]
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    for number in np.unique(fold):
+        held = fold == number
+        if held.all():
+            break  # a single group: nothing is left to calibrate by
+        known = labelled_scores(values[~held], labels[~held])
+        low[held], high[held] = probabilities(calibrator, known, values[held])
+    return low, high
+
+
+def reliability(
+    probability: npt.ArrayLike, right: npt.ArrayLike, groups: Sequence[str], *, resamples: int = 1000, seed: int = 0
+) -> Reliability:
+    """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
+    p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    place = np.minimum((p * BINS).astype(int), BINS - 1)
+    in_bin = (place == np.arange(BINS)[:, None]).astype(np.float64)
+    counts = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
+    n, sum_p, sum_y = (in_bin @ (each[:, None] * counts) for each in (np.ones(len(p)), p, y))
+    total, squared = n.sum(axis=0), ((p - y) ** 2) @ counts
+    with np.errstate(invalid="ignore"):
+        mean_p, mean_y = np.nan_to_num(sum_p / n), np.nan_to_num(sum_y / n)
+    share, base = n / total, sum_y.sum(axis=0) / total
+    found = {
+        "ece": (share * np.abs(mean_y - mean_p)).sum(axis=0),
+        "brier": squared / total,
+        "reliability": (share * (mean_y - mean_p) ** 2).sum(axis=0),
+        "resolution": (share * (mean_y - base) ** 2).sum(axis=0),
+        "uncertainty": base * (1 - base),
+    }
+    found["within"] = found["brier"] - found["reliability"] + found["resolution"] - found["uncertainty"]
+    bins = tuple(
+        Bin(name, int(count), float(a) if count else None, float(b) if count else None)
+        for name, count, a, b in zip(BIN_NAMES, n[:, 0], mean_p[:, 0], mean_y[:, 0], strict=True)
+    )
+    return Reliability(**{name: _estimate(values) for name, values in found.items()}, bins=bins)
+
+
+def _estimate(values: Array) -> Estimate:
+    around = interval(values[1:])
+    return Estimate(float(values[0]), around.low, around.high, around.std, around.note)
+
+
+def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
+    """Isotonic regression of the known answers and one more of this label, read at its score."""
+    place = int(np.searchsorted(known.scores, score))
+    n, right = known.n, known.right
+    if place < len(n) and known.scores[place] == score:
+        n, right = n.copy(), right.copy()
+        n[place] += 1
+        right[place] += label
+    else:
+        n, right = np.insert(n, place, 1.0), np.insert(right, place, label)
+    return float(isotonic_regression(right / n, sample_weight=n, y_min=0, y_max=1, increasing=False)[place])
+
+
+def _platt(known: LabelledScores, scores: Array) -> Array:
+    right, wrong = known.right.sum(), (known.n - known.right).sum()
+    # an answer of each label counts a little as one of the other
+    as_right, as_wrong = (right + 1) / (right + 2), 1 / (wrong + 2)
+    positive = known.right * as_right + (known.n - known.right) * as_wrong
+    center, spread = known.scores.mean(), known.scores.std() or 1.0
+    x = ((known.scores - center) / spread)[:, None]
+    model = LogisticRegression(C=np.inf)
+    model.fit(
+        np.concatenate((x, x)),
+        np.repeat([1, 0], len(x)),
+        sample_weight=np.concatenate((positive, known.n - positive)),
+    )
+    return np.asarray(model.predict_proba(((scores - center) / spread)[:, None])[:, 1], dtype=np.float64)
