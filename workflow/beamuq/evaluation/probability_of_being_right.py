@@ -69,7 +69,7 @@ def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScor
     """Answers [N] counted by score."""
     values, index, n = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True, return_counts=True)
     counted = np.bincount(index, weights=np.asarray(right, dtype=np.float64), minlength=len(values))
-    return LabelledScores(values, np.asarray(n, dtype=np.float64), counted)
+    return LabelledScores(values, n.astype(np.float64), counted.astype(np.float64))
 
 
 def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Array, Array]:
