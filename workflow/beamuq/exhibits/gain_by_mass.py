@@ -94,8 +94,8 @@ class GainByMass(FigureExhibit):
                 + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
                 f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
                 f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
-                "than 1 % of resamples are undefined, and there is no mark where PRR is (fewer than four questions, or "
-                "all of one quality).",
+                "than 1 % of resamples are undefined, 'n/a' where PRR is (fewer than four questions, or all of one "
+                "quality).",
                 "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
                 exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
                 _tally(data),
@@ -205,6 +205,9 @@ def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
         bare = part[part["low"].isna()]
         open_mark: dict[str, Any] = {"color": look.colour, "markerfacecolor": "white", "zorder": 3}
         axes.plot(bare["quintile"] + offset, bare["value"], look.marker, **open_mark)
+    for quintile in sorted(set(data["quintile"])):
+        if data[data["quintile"] == quintile]["value"].isna().all():
+            axes.text(quintile, 0.03, "n/a", ha="center", va="bottom", rotation=90)
     first = data.drop_duplicates("quintile")
     axes.set_xticks(first["quintile"], [_under(row) for row in first.to_dict("records")])
     axes.set_xlim(0.5, len(first) + 0.5)

@@ -50,7 +50,7 @@ class WhyBeamsWin(FigureExhibit):
         read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
         found = {cell: decompositions(study, of, recipe) for cell, of in read.items()}
         panels = {
-            cell: f"{study.datasets[cell[1]].title}, {study.models[cell[0]].title}\nn = {of.n}"
+            cell: f"{study.datasets[cell[1]].title}\n{study.models[cell[0]].title}\nn = {of.n}"
             for cell, of in read.items()
         }
         for model in dict.fromkeys(model for model, _ in cells):
@@ -58,7 +58,7 @@ class WhyBeamsWin(FigureExhibit):
             if len(of_model) > 1:
                 found[model, MEAN] = _means(study, [found[cell] for cell in of_model], of_model)
                 n = sum(read[cell].n for cell in of_model)
-                panels[model, MEAN] = f"Mean, {study.models[model].title}\nn = {n}"
+                panels[model, MEAN] = f"Mean\n{study.models[model].title}\nn = {n}"
         rows = [
             (*cell, part, M, draws, of.value, of.low, of.high, of.n, of.note)
             for cell, points in found.items()
@@ -79,7 +79,7 @@ class WhyBeamsWin(FigureExhibit):
                 exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
                 _draws_sentence(found[last]),
                 f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has "
-                "one draw of samples, whatever its luck.",
+                "one draw of samples, whatever its luck. None where more than 1 % of resamples are undefined.",
                 "The mean is over datasets, each resampled on its own." if len(found) > len(cells) else "",
                 _told(study, last, found[last]),
                 candidate_count_curves.undefined_sentence(data),
