@@ -118,3 +118,6 @@ def _panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
     (of_u,) = data[data["estimator"] == U]["value"].astype(float)
     if not np.isnan(of_u):
         axes.axhline(of_u, color=figure_style.BLACK, linewidth=0.8, linestyle=":", label=U)
+    top = 1.05 * float(np.nanmax([1.0, *data[data["estimator"] != U]["rows"].astype(float)]))
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= top])
+    axes.set_xlim(0, top)
