@@ -1,0 +1,190 @@
+"""The census of models behind docs/models.md: which path decodes a class, how exactly, and what was set to find out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from beamuq.decoding import Beam, Greedy, Prompt, Sample, checked, decode, stop_tokens
+from beamuq.decoding.output_layer import text_decoder
+from beamuq.decoding.tree_attention import attention
+from beamuq.errors import BeamUQError
+from model_classes import CLASSES, SHAPE, model_type, random_model
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "models.md"
+_DRAWS = np.random.default_rng(0).integers(10, 96, 41).tolist()
+_OWN = ((16, 19), (19, 33), (33, 41))
+PROMPTS = [Prompt(str(n), (*_DRAWS[:16], *_DRAWS[first:last])) for n, (first, last) in enumerate(_OWN)]
+LONGEST = PROMPTS[1].token_ids
+STOPS = frozenset(range(1, 9))
+PATHS, REFUSED = {"tree": "over a tree", "cached": "over its own cache"}, "**refused**"
+
+SETTINGS = re.compile("scal|multipl|cap|clip|window|chunk|limit|factor|_alpha|_beta")
+"""What a config calls a scale, a cap, a window and the like."""
+NO_EFFECT = {
+    "chunk_size_feed_forward": "cuts a computation, not its result",
+    "chunk_size": "cuts a scan, not its result",
+    "mamba_chunk_size": "cuts a scan, not its result",
+    "max_window_layers": "layer_types says which layers have a window",
+    "use_sliding_window": "layer_types says which layers have a window",
+    "sliding_window_pattern": "layer_types says which layers have a window",
+    "scale_attention_softmax_in_fp32": "precision",
+    "block_ffn_dim_multiplier": "a width",
+    "block_multiple_of": "a width",
+    "rescale_prenorm_residual": "of the first weights",
+    "time_step_scale": "of the first weights",
+    "w_init_variance_scale": "of the first weights",
+    "final_w_init_variance_scale": "of the first weights",
+    "gemma3_text.attn_logit_softcapping": "transformers does not read it",
+    "rescale_every": "keeps half precision within its range",
+    "gemma3n_text.altup_coef_clip": "while it is trained",
+    "llama4_text.attn_scale": "without attn_temperature_tuning",
+    "llama4_text.floor_scale": "without attn_temperature_tuning",
+    "minimax.sliding_window": "transformers' own steps over its cache leave it out",
+    "mpt.logit_scale": "transformers does not read it",
+    "granitemoehybrid.time_step_limit": "see mamba2",
+    "bamba.time_step_limit": "see mamba2",
+    "falcon_h1.time_step_limit": "see mamba2",
+    "mamba2.time_step_limit": "see mamba2, time_step_limit",
+}
+"""Names that match `SETTINGS` and need not be set, or of one class, with the reason."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What decoding some prompts with a model came to; ``difference`` is the largest, in nats."""
+
+    path: str
+    reason: str
+    difference: float = 0.0
+
+
+def plain_logprobs(model: PreTrainedModel, tokens: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities (places, vocabulary) after each token by the model's own forward pass, eager and uncached."""
+    known: Any = model
+    with torch.inference_mode(), attention(text_decoder(model), "eager"):
+        logits = known(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits[0]
+    return torch.log_softmax(logits.float(), dim=-1)
+
+
+def found_of(model: PreTrainedModel, prompts: Sequence[Prompt], stops: frozenset[int], steps: int = 10) -> Found:
+    """Decode greedily, by beams and by draws; hold every token, and the sum of every finished answer, against plain."""
+    try:
+        check = checked(model)
+    except BeamUQError as error:
+        return Found("refused", _told(str(error).partition("cannot be decoded: ")[2].rpartition("; ")[0]))
+    tokens = {prompt.id: prompt.token_ids for prompt in prompts}
+    candidates = decode(model, prompts, [Greedy(), Beam(4), Sample(6)], stop_ids=stops, seed=3, max_new_tokens=steps)
+    largest = 0.0
+    for answer in {(each.prompt_id, each.token_ids): each for each in candidates}.values():
+        length = len(answer.token_ids)
+        logprobs = plain_logprobs(model, [*tokens[answer.prompt_id], *answer.token_ids])[-length - 1 : -1].double()
+        plain = logprobs[range(length), list(answer.token_ids)].numpy()
+        largest = max(largest, float(np.abs(plain - answer.token_logprobs).max()))
+        if answer.terminated:
+            largest = max(largest, abs(float(plain.sum()) - answer.logprob))
+    return Found(check.path, _told(check.reason), largest)
+
+
+def _told(reason: str) -> str:
+    """A reason without what another machine would say otherwise: digits of a difference, texts of an exception."""
+    return re.sub(
+        r"(\w+Error): .*?(?=; over its|$)", r"\1", re.sub(r" by \S+ nats on average \(\S+ allowed\)", "", reason)
+    )
+
+
+def _why(model: PreTrainedModel, found: Found) -> str:
+    """Why it is not decoded over a tree, from what the class says of itself and from what the check saw."""
+    config: Any = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ())
+    if found.path == "tree":
+        return ""
+    if model._is_stateful or kinds & {"linear_attention", "conv"}:
+        return f"keeps a recurrent state ({found.reason})"
+    if not model._supports_attention_backend:
+        return f"does its own attention ({found.reason})"
+    return found.reason
+
+
+def settings_of(kind: str) -> list[str]:
+    """The scales, caps, windows and the like that the config of ``kind`` has."""
+    config = CONFIG_MAPPING[model_type(kind)](**SHAPE | CLASSES[kind])
+    names = {name for name in vars(config) if SETTINGS.search(name) and name[0] != "_"} | {"rope_parameters"} & set(
+        CLASSES[kind]
+    )
+    return sorted(name for name in names if not {name, f"{kind}.{name}"} & set(NO_EFFECT))
+
+
+def effect_of(kind: str, name: str) -> float:
+    """By how many nats, on average, the default of a setting would change the plain forward pass."""
+    default = getattr(CONFIG_MAPPING[model_type(kind)](), name)
+    if name == "sliding_window":
+        default = 4096  # where it is none, not every class makes its masks
+    here, there = (random_model(kind, **options) for options in ({}, {name: default}))
+    return float((plain_logprobs(here, LONGEST) - plain_logprobs(there, LONGEST)).abs().mean())
+
+
+def row(kind: str) -> tuple[str, float]:
+    """The page's line of a class, and the largest difference."""
+    model = random_model(kind)
+    found = found_of(model, PROMPTS, STOPS)
+    sinks = ["sinks"] if any(name.endswith("sinks") for name, _ in model.named_parameters()) else []
+    away = ", ".join(f"`{name}`" for name in [*settings_of(kind), *sinks])
+    return _line(f"`{kind}`", model, found, away), found.difference
+
+
+def _line(name: str, model: PreTrainedModel, found: Found, away: str) -> str:
+    cells = (name, PATHS.get(found.path, REFUSED), _bound(found), away, _why(model, found))
+    return re.sub(" +", " ", f"| {' | '.join(cells)} |")
+
+
+def _bound(found: Found) -> str:
+    """A power of ten well above the difference, so that another machine's rounding stays below it."""
+    if found.path == "refused":
+        return ""
+    return f"{10.0 ** np.ceil(np.log10(max(3 * found.difference, 1e-6))):.0e}"
+
+
+TEXTS = ("What is the capital of Italy?\nAnswer:", "Who painted the Mona Lisa?\nAnswer:", "How old is the Earth?")
+SHOTS = "Question: What is the capital of Peru?\nAnswer: Lima\n\nQuestion: "
+REAL = {
+    "SmolLM2 135M Instruct": ROOT / "resources" / "models" / "smollm2-135m-instruct",
+    "Gemma 3 270M": Path(os.environ.get("BEAMUQ_GEMMA", "")),
+}
+"""Folders of real weights by name; Gemma's is where someone who accepts its terms has put it."""
+
+
+def real_row(name: str) -> tuple[str, float]:
+    """The page's line of real weights, and the largest difference."""
+    makers: tuple[Any, Any] = AutoModelForCausalLM, AutoTokenizer
+    model = makers[0].from_pretrained(REAL[name], dtype=torch.float32).eval()
+    tokenizer = makers[1].from_pretrained(REAL[name])
+    prompts = [Prompt(text, tuple(tokenizer(SHOTS + text)["input_ids"])) for text in TEXTS]
+    found = found_of(model, prompts, stop_tokens(tokenizer, model))
+    return _line(name, model, found, ""), found.difference
+
+
+def is_there(name: str) -> bool:
+    """Whether there are real weights of that name on this machine."""
+    return (REAL[name] / "config.json").exists()
+
+
+def rows_of_page() -> dict[str, str]:
+    """The lines of the page's tables by their first cell."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    return {line.split("|")[1].strip(" `"): line for line in lines if line.startswith("| ")}
+
+
+def agrees(line: str, difference: float, with_page: str) -> bool:
+    """Whether the page says of a model what was measured: all cells alike, and a difference within the page's bound."""
+    new, old = ([cell.strip() for cell in each.split("|")] for each in (line, with_page))
+    return new[:3] + new[4:] == old[:3] + old[4:] and difference <= float(old[3] or 0)

@@ -1,0 +1,99 @@
+"""docs/models.md: which path decodes each class of models, measured; `make test-all` runs it, and a look at the page."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from beamuq.decoding import tree_attention
+from beamuq.decoding.self_check import SelfCheck, remember
+from model_census import (
+    LONGEST,
+    PROMPTS,
+    REAL,
+    STOPS,
+    agrees,
+    effect_of,
+    found_of,
+    is_there,
+    plain_logprobs,
+    real_row,
+    row,
+    rows_of_page,
+    settings_of,
+)
+from model_classes import CLASSES, VOCABULARY, random_model
+
+LEAST_EFFECT = 0.02  # nats, a thousand times what the paths differ by
+PAGE_IS_OLD = "docs/models.md says otherwise; if that is meant, run python tools/sync_models.py"
+REAL_WEIGHTS = [
+    pytest.param("SmolLM2 135M Instruct", marks=pytest.mark.packaged),
+    pytest.param("Gemma 3 270M", marks=pytest.mark.gemma),
+]
+
+
+@pytest.mark.census
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_class_is_decoded_as_the_page_says(kind: str) -> None:
+    assert agrees(*row(kind), rows_of_page()[kind]), PAGE_IS_OLD
+
+
+@pytest.mark.census
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_scale_cap_and_window_of_a_class_is_away_from_its_default_and_has_an_effect(kind: str) -> None:
+    effects = {name: effect_of(kind, name) for name in settings_of(kind)}
+    assert all(effect > LEAST_EFFECT for effect in effects.values()), effects
+
+
+@pytest.mark.census
+@pytest.mark.parametrize("kind", CLASSES)
+def test_logits_of_a_class_spread_and_depend_on_tokens_far_back(kind: str) -> None:
+    model = random_model(kind)
+    plain = plain_logprobs(model, LONGEST)
+    assert float(-(plain.exp() * plain).sum(dim=-1).mean()) < 0.9 * math.log(VOCABULARY)
+    other = plain_logprobs(model, [(LONGEST[0] + 1) % VOCABULARY, *LONGEST[1:]])
+    assert float((plain - other)[len(PROMPTS[0].token_ids) - 1].abs().mean()) > LEAST_EFFECT
+
+
+@pytest.mark.census
+def test_sinks_have_an_effect() -> None:
+    model = random_model("gpt_oss")
+    plain = plain_logprobs(model, LONGEST)
+    for name, parameter in model.named_parameters():
+        if name.endswith("sinks"):
+            parameter.data.fill_(-1e4)
+    assert float((plain - plain_logprobs(model, LONGEST)).abs().mean()) > LEAST_EFFECT
+
+
+@pytest.mark.census
+@pytest.mark.parametrize("name", REAL_WEIGHTS)
+def test_real_weights_are_decoded_as_the_page_says(name: str) -> None:
+    if not is_there(name):
+        pytest.skip(f"{REAL[name]} holds no model; run make models, or say where Gemma is by BEAMUQ_GEMMA")
+    assert agrees(*real_row(name), rows_of_page()[name]), PAGE_IS_OLD
+
+
+def test_the_page_has_every_class_and_at_most_five_are_refused() -> None:
+    page = rows_of_page()
+    assert set(page) - {"class", "---", "model"} == set(CLASSES) | set(REAL)
+    assert len(CLASSES) >= 55
+    assert sum("**refused**" in line for line in page.values()) <= 5
+
+
+def test_a_class_that_changes_its_path_or_is_less_exact_disagrees_with_the_page() -> None:
+    line = "| `a` | over a tree | 1e-05 | `cap` | |"
+    assert agrees(line.replace("1e-05", "1e-06"), 9e-6, line)
+    assert not agrees(line, 2e-5, line)
+    assert not agrees(line.replace("a tree", "its own cache"), 0.0, line)
+    assert not agrees(line.replace("`cap`", ""), 0.0, line)
+
+
+def test_the_census_finds_what_the_engine_gives_otherwise_than_the_plain_forward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = random_model("mistral")
+    remember(model, SelfCheck("tree", 0.0, "none"))
+    assert 0 < found_of(model, PROMPTS, STOPS).difference < 1e-4
+    monkeypatch.setattr(tree_attention, "_reach", lambda *_: None)
+    assert found_of(model, PROMPTS, STOPS).difference > LEAST_EFFECT
