@@ -73,7 +73,7 @@ MAMBA2: dict[str, Any] = {
 HEADED_MAMBA: dict[str, Any] = {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 16}
 MAMBA: dict[str, Any] = {"state_size": 8, "time_step_rank": 4}
 
-# Model types, with a word behind a comma for another kind of the same, and what their configs set beside SHAPE (None: SHAPE's names do not fit, nothing of it is used).
+# Model types, with a word behind a comma for another kind of the same, and what their configs set beside SHAPE.
 CLASSES: dict[str, dict[str, Any]] = {
     "llama": {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}},
     "qwen2": SLIDING | {"use_sliding_window": True, "max_window_layers": 1},
