@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,7 +173,7 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
 )
 def test_a_bad_option_is_told_in_one_line(tiny: Path, options: dict[str, object], told: str) -> None:
     with pytest.raises(BeamUQError, match=told) as caught:
-        ask(QUESTION, str(tiny), similarity="lexical", device="cpu", **options)  # type: ignore[arg-type]
+        ask(QUESTION, str(tiny), similarity="lexical", device="cpu", **options)
     assert "\n" not in str(caught.value)
 
 
@@ -253,3 +254,26 @@ def test_the_demo_model_answers_in_under_fifteen_seconds_of_processor_time() -> 
     assert done.returncode == 0, done.stderr
     assert "Paris" in done.stdout
     assert min(wall, used) < 15  # a machine shared with others is slow by the clock only
+
+
+def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(tiny: Path, asked: Asked) -> None:
+    score, same = (
+        asked.uncertainty("CocoaPPL"),
+        {"method": "CocoaPPL", "variant": "beamsearch", "similarity": "lexical"},
+    )
+    known = same | {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
+    rows = [known | {"id": k, "value": score + (k - 150) / 100, "correct": k < 200} for k in range(300)]
+    made = beamuq.calibrate(rows, method="CocoaPPL")
+    options: Any = {"width": 4, "max_new_tokens": 5, "similarity": "lexical", "device": "cpu"}
+    found = ask(QUESTION, str(tiny), calibration=made, **options)
+    assert found.decision is not None
+    assert found.decision["shown"]
+    assert found.warnings == asked.warnings
+    assert "by CocoaPPL; shown" in str(found)
+    assert json.loads(found.as_json())["decision"]["shown"] is True
+    other = beamuq.calibrate([row | {"prompt_hash": "other"} for row in rows], method="CocoaPPL")
+    with pytest.raises(BeamUQError, match=r"prompt_hash .* calibrated with 'other'; .*--force"):
+        ask(QUESTION, str(tiny), calibration=other, **options)
+    assert any(
+        "'other'" in told for told in ask(QUESTION, str(tiny), calibration=other, force=True, **options).warnings
+    )

@@ -89,7 +89,7 @@ def test_a_page_reads_without_being_built(page: str) -> None:
         assert ((DOCS / page).parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", ["own_models_and_candidates.md", "what_scores_mean.md"])
+@pytest.mark.parametrize("page", ["own_models_and_candidates.md", "what_scores_mean.md", "decide.md"])
 def test_marked_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     assert follow(page, tmp_path)
 

@@ -81,6 +81,8 @@ def fill(page: str, text: str) -> str:
     parts: dict[str, Callable[[], str]] = {
         "ask-options": lambda: command(cli.options_of("ask")),
         "score-options": lambda: command(cli.options_of("score")),
+        "calibrate-options": lambda: command(cli.options_of("calibrate")),
+        "decide-options": lambda: command(cli.options_of("decide")),
         "methods-table": methods_table,
         "methods": methods,
         "evidence": evidence_parts,

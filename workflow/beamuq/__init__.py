@@ -8,11 +8,16 @@ from typing import Any
 __version__ = "0.1.0"
 
 # by name, not by import: what this file imports counts as code of every rule
-_FUNCTIONS = {"ask": "beamuq.api.ask_model", "score": "beamuq.api.score_candidates"}
+_FUNCTIONS = {
+    "ask": "beamuq.api.ask_model",
+    "score": "beamuq.api.score_candidates",
+    "calibrate": "beamuq.api.calibrate_and_decide",
+    "decide": "beamuq.api.calibrate_and_decide",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """``beamuq.ask`` and ``beamuq.score``, imported when first used: a step needs neither."""
+    """Those of ``beamuq.api``, imported when first used: a step needs none."""
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'beamuq' has no attribute {name!r}")

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from beamuq.api.ask_model import STYLES, ask
+from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import FORMATS, render
 from beamuq.errors import BeamUQError, exit_with_one_line
+from beamuq.evaluation.probability_of_being_right import CALIBRATORS
 from beamuq.models.devices import DEVICES, DTYPES
 from beamuq.secret_masking import mask_output
 
@@ -120,6 +122,8 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
         metavar="U",
         help="of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it",
     )
+    parser.add_argument("--calibration", metavar="FILE", help="of beamuq calibrate: say whether the answer is shown")
+    _add_force(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -163,6 +167,54 @@ def _score(options: argparse.Namespace) -> None:
     sys.stdout.write(render(score(**_keywords(options, score)), options.format))
 
 
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    told = "decide even where model, prompt, method, similarity or version are not those that were calibrated"
+    parser.add_argument("--force", action="store_true", help=told)
+
+
+def _add_calibrate_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rows", metavar="file", help="what score prints in jsonl, with correct or quality, and group")
+    parser.add_argument("--method", required=True, metavar="NAME", help="whose scores")
+    _add_options(
+        parser,
+        calibrate,
+        {
+            "form": (("multinomial", "beamsearch"), "needed where the method has scores in both"),
+            "setting": ("NAME", "a further formulation of the method"),
+            "risk": ("A", "the largest share of wrong answers among the shown ones"),
+            "confidence": ("C", "with which that holds, over calibrations"),
+            "tried": ("K", "methods, forms and risks tried on these answers in all: each is tested more strictly"),
+        },
+    )
+    parser.add_argument("--quality-threshold", type=float, metavar="Q", help="an answer of quality above it is right")
+    _add_options(
+        parser,
+        calibrate,
+        {
+            "probability": (CALIBRATORS, "how a score becomes a probability of being right"),
+            "seed": ("S", "of every draw"),
+        },
+    )
+    parser.add_argument("--output", required=True, metavar="FILE", help="the calibration, in JSON")
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    print(calibrate(**_keywords(options, calibrate)))
+
+
+def _add_decide_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rows", metavar="file", help="what score prints in jsonl")
+    parser.add_argument("--calibration", required=True, metavar="FILE", help="of beamuq calibrate")
+    _add_force(parser)
+    parser.add_argument("--format", choices=FORMATS, default="markdown", help="of what is printed")
+
+
+def _decide(options: argparse.Namespace) -> None:
+    found = decide(**_keywords(options, decide))
+    sys.stdout.write(found.render(options.format))
+    print(*found.told(), sep="\n", file=sys.stderr)
+
+
 SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
     "similarity": ("NAME", SIMILARITIES),
     "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
@@ -174,4 +226,6 @@ SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
 COMMANDS = {
     "ask": Command("Ask a model a question and see how sure it is.", _add_ask_options, _ask),
     "score": Command("Score a file of anyone's candidates, or of servers' responses.", _add_score_options, _score),
+    "calibrate": Command("Learn from answers known to be right or wrong.", _add_calibrate_options, _calibrate),
+    "decide": Command("Show or withhold answers, by a calibration.", _add_decide_options, _decide),
 }

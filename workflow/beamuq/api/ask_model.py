@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from beamuq.api.calibrate_and_decide import check_same, decided
+from beamuq.api.calibration_file import Calibration, read_calibration
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
@@ -24,6 +27,7 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified_interval, standard_error
 from beamuq.methods.log_space_sums import Array
+from beamuq.models.model_folder import model_identity
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.study_config import DEMO_DATA, PROMPTS
 from beamuq.text_normalization import clean
@@ -67,6 +71,8 @@ class Asked:
     from the B = ``fair_share`` most probable outcomes found and M − B ``draws`` outside them, whose variance is at most
     ``variance_ratio`` times that of M samples; never_worse_error: its standard error, None of a single draw. B = 0: no
     B < M most probable outcomes cover their share B/M of the probability. Nothing is drawn where nothing is left.
+    model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question. decision: by a
+    calibration, its method, the score, low and high (probabilities of being right), shown, reason, warnings; or None.
     """
 
     question: str
@@ -89,6 +95,9 @@ class Asked:
     variance_ratio: float
     threshold: float | None
     uncertainties: pd.DataFrame
+    model_hash: str
+    prompt_hash: str
+    decision: dict[str, Any] | None
 
     def uncertainty(self, method: str = "Dissimilarity") -> float:
         """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
@@ -118,7 +127,7 @@ class Asked:
         cut = sum(not beam.ended for beam in self.beams)
         if cut:
             told.append(f"{cut} of {len(self.beams)} beams were cut at the largest number of tokens")
-        return tuple(told)
+        return (*told, *(self.decision["warnings"] if self.decision else ()))
 
     def as_json(self) -> str:
         """Everything as one JSON object."""
@@ -148,8 +157,16 @@ class Asked:
         for row in self.uncertainties.to_dict("records"):
             name = row["method"] + (" + beamsearch" if row["variant"] else "")
             lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}")
+        if self.decision:
+            lines += ["", f"decision      {self._decision()}"]
         lines += [f"warning: {told}" for told in self.warnings]
         return "\n".join(lines)
+
+    def _decision(self) -> str:
+        told = self.decision or {}
+        between = f"{told['low']:.2f}" if told["low"] == told["high"] else f"{told['low']:.2f} or {told['high']:.2f}"
+        shown = "shown" if told["shown"] else "withheld"
+        return f"p(right) {between} by {told['method']}; {shown}" + (f" ({told['reason']})" if told["reason"] else "")
 
     def _error(self) -> str:
         return "" if self.never_worse_error is None else f" ± {self.never_worse_error:.3f}"
@@ -174,6 +191,8 @@ def ask(
     epsilon: float = 0.0,
     alpha: float = 0.9,
     threshold: float | None = None,
+    calibration: Calibration | str | Path | None = None,
+    force: bool = False,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
@@ -203,6 +222,9 @@ def ask(
         M of the beam search; an answer that has not ended after so many tokens is cut.
     threshold
         Of Dissimilarity, from 0 to 1: decided where the certified interval lies on one side of it; None: not asked.
+    calibration, force
+        A calibration or its file: the probability of being right, and whether the answer is shown; ``force``: even
+        where model, prompt, similarity or version are not those that were calibrated.
     similarity, epsilon, alpha, device, dtype, threads
         As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
 
@@ -225,6 +247,9 @@ def ask(
     check_settings(epsilon=epsilon, alpha=alpha)
     if threshold is not None and not 0 <= threshold <= 1:
         raise BeamUQError(f"threshold: {threshold}: must be from 0 to 1")
+    made = calibration if isinstance(calibration, Calibration | None) else read_calibration(calibration)
+    if made is not None and made.form == "multinomial":
+        raise BeamUQError(f"calibration: form {made.form!r}: ask scores beams; calibrate with --form beamsearch")
     folder = model_folder(model)
     from beamuq import decoding
     from beamuq.models import devices, prompt_tokens
@@ -235,6 +260,12 @@ def ask(
     if style == "auto":
         style = "instruct" if tokenizer.chat_template else "base"
     text = _prompt(question, style, shots, prompt_template)
+    identity: dict[str, Any] = {
+        "model_hash": model_identity(folder)["content"],
+        "prompt_hash": hashlib.sha256(f"{style}\n{_prompt('?', style, shots, prompt_template)}".encode()).hexdigest(),
+    }
+    told = identity | {"model": model, "similarity": scorer.name}
+    warnings = [] if made is None else check_same(made, told, force=force, where="calibration")
     if style == "instruct":
         # a thought before the answer would take the answer's place
         ids = prompt_tokens.chat_prompt_ids(tokenizer, text, False if prompt_tokens.can_think(tokenizer) else None)
@@ -265,7 +296,8 @@ def ask(
         },
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=False)],
     }
-    scores = score([row], similarity=scorer, methods=SHOWN_METHODS, epsilon=epsilon, alpha=alpha)
+    methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
+    scores = score([row], similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
     return Asked(
         question=question,
         model=model,
@@ -283,7 +315,20 @@ def ask(
         **_estimates(found, scored(scorer.scorer, [(texts[0], text) for text in texts]).entail, mixed),
         threshold=threshold,
         uncertainties=scores[scores["variant"] != "multinomial"].reset_index(drop=True),
+        **identity,
+        decision=None if made is None else _decision(made, scores, warnings),
     )
+
+
+def _decision(made: Calibration, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
+    """What a calibration says of the one answer."""
+    of = (scores["method"] == made.method) & (scores["variant"] == made.form) & (scores["setting"] == made.setting)
+    value = scores.loc[of, "value"]
+    if value.empty or value.isna().any():
+        why = scores.loc[of, "reason"].iloc[0] if len(value) else "not scored by ask"
+        raise BeamUQError(f"calibration: method {made.method!r}: {why}; calibrate another method")
+    found = decided(made, value.tolist())[0].to_dict("records")[0]
+    return {"method": made.method, **{str(key): each for key, each in found.items()}, "warnings": tuple(warnings)}
 
 
 def _estimates(found: Sequence[Candidate], similarity: Array, mixed: Sequence[int]) -> dict[str, Any]:

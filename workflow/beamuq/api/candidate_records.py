@@ -203,7 +203,7 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
     """
     found: dict[str, QuestionRecord] = {}
-    for number, (place, row) in enumerate(as_rows(_rows(rows)), start=1):
+    for number, (place, row) in enumerate(as_rows(placed_rows(rows)), start=1):
         item = _record_of(row, place, str(number))
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
@@ -227,7 +227,7 @@ def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecor
     return record
 
 
-def _rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place: file and line or row, or its number, from 1."""
     if isinstance(rows, str | Path):
         path = Path(rows)

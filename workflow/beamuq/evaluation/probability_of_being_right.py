@@ -14,8 +14,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.isotonic import IsotonicRegression, isotonic_regression
-from sklearn.linear_model import LogisticRegression
 
 from beamuq.evaluation.bootstrap import Estimate, interval, resample_counts
 
@@ -83,6 +81,8 @@ def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.Arr
         low, high = (np.array([_venn_abers(known, value, label) for value in values]) for label in (0.0, 1.0))
         return low[index], high[index]
     if calibrator == "isotonic":
+        from sklearn.isotonic import IsotonicRegression  # here and below: its import takes seconds
+
         model = IsotonicRegression(increasing=False, out_of_bounds="clip")
         found = model.fit(known.scores, known.right / known.n, sample_weight=known.n).predict(asked)
     else:
@@ -147,6 +147,8 @@ def _estimate(values: Array) -> Estimate:
 
 def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
     """Isotonic regression of the known answers and one more of this label, read at its score."""
+    from sklearn.isotonic import isotonic_regression
+
     place = int(np.searchsorted(known.scores, score))
     n, right = known.n, known.right
     if place < len(n) and known.scores[place] == score:
@@ -159,6 +161,8 @@ def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
 
 
 def _platt(known: LabelledScores, scores: Array) -> Array:
+    from sklearn.linear_model import LogisticRegression
+
     right, wrong = known.right.sum(), (known.n - known.right).sum()
     # an answer of each label counts a little as one of the other
     as_right, as_wrong = (right + 1) / (right + 2), 1 / (wrong + 2)

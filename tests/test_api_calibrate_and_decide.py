@@ -1,0 +1,195 @@
+"""Answers with labels become a calibration file, the file decisions; what does not fit is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import beamuq
+from beamuq.api.calibrate_and_decide import calibrate, check_same, decide
+from beamuq.api.calibration_file import Calibration, read_calibration
+from beamuq.cli import main
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
+
+Row = dict[str, Any]
+
+
+def rows(n: int = 600, seed: int = 0) -> list[Row]:
+    generator = np.random.default_rng(seed)
+    scores = generator.random(n)
+    right = generator.random(n) < 1 / (1 + np.exp((scores - 0.6) / 0.05))
+    told = {"method": "CocoaPPL", "variant": "beamsearch", "setting": "", "similarity": "lexical", "reason": ""}
+    same = {"model": "packaged:small", "model_hash": "a1", "prompt_hash": "b2", "direction": "higher"}
+    pairs = zip(scores, right, strict=True)
+    return [{"id": f"q{k:04}", "value": float(s), "correct": int(r)} | told | same for k, (s, r) in enumerate(pairs)]
+
+
+ROWS = rows()
+NEW = [{key: value for key, value in row.items() if key != "correct"} for row in rows(200, seed=1)]
+
+
+@pytest.fixture(scope="module")
+def made() -> Calibration:
+    return calibrate(ROWS, method="CocoaPPL")
+
+
+def written(path: Path, content: list[Row]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in content))
+    return path
+
+
+def test_the_commands_are_the_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str], made: Calibration) -> None:
+    scored, new, file = written(tmp_path / "s.jsonl", ROWS), written(tmp_path / "n.jsonl", NEW), tmp_path / "c.json"
+    asked = ["--method", "CocoaPPL", "--risk", "0.10", "--confidence", "0.95", "--output", str(file)]
+    main(["calibrate", str(scored), *asked])
+    assert str(made) in capsys.readouterr().out
+    assert read_calibration(file) == made
+    main(["decide", str(new), "--calibration", str(file), "--format", "jsonl"])
+    printed, told = capsys.readouterr()
+    expected = beamuq.decide(NEW, made)
+    assert [json.loads(line)["shown"] for line in printed.splitlines()] == expected.table["shown"].tolist()
+    assert told.startswith(f"{expected.table['shown'].sum()} of 200 shown; two-sample test of the scores: p = ")
+    assert "warning" not in told
+
+
+def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure_function(made: Calibration) -> None:
+    assert calibrate(ROWS[::-1], method="CocoaPPL") == made
+    assert calibrate(pd.DataFrame(ROWS), method="CocoaPPL") == made
+    values, wrong = [row["value"] for row in ROWS], [not row["correct"] for row in ROWS]
+    pure = guaranteed_threshold(values, wrong, [row["id"] for row in ROWS], risk=0.1, confidence=0.95)
+    assert made.threshold.value == pure.value
+
+
+def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(made: Calibration) -> None:
+    limit = made.threshold.value
+    assert limit is not None
+    asked = [NEW[0] | {"value": value, "id": str(k)} for k, value in enumerate((limit, limit + 1e-9, None, 7.0))]
+    asked[2]["reason"] = "needs beams"
+    table = decide(asked, made).table
+    assert table["shown"].tolist() == [True, False, False, False]
+    assert table["reason"][2] == "needs beams"
+    assert np.isnan(table["low"][2])
+    assert "outside the calibrated range" in table["reason"][3]
+    assert (table["low"][[0, 1, 3]] <= table["high"][[0, 1, 3]]).all()
+
+
+def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: Calibration) -> None:
+    shifted = decide([row | {"value": row["value"] ** 3 + 0.1} for row in NEW], made)
+    assert shifted.shift_p is not None
+    assert shifted.shift_p < 1e-6
+    assert any("n = 200 and 600" in told for told in shifted.warnings)
+    assert any("outside the calibrated range" in told for told in shifted.warnings)
+    assert decide(NEW, made).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("model_hash", "a2"), ("prompt_hash", "b3"), ("similarity", "minilm"), ("version", "0.0.1")],
+)
+def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
+    key: str, value: str, made: Calibration
+) -> None:
+    asked = [row | {key: value} for row in NEW]
+    with pytest.raises(BeamUQError, match=f"{key} '{value}', calibrated with .*--force"):
+        decide(asked, made)
+    assert any(value in told for told in decide(asked, made, force=True).warnings)
+
+
+def test_another_method_is_refused(made: Calibration) -> None:
+    with pytest.raises(BeamUQError, match=r"rows: method 'CocoaPPL': no such score; did you mean 'CocoaMSP'"):
+        decide([row | {"method": "CocoaMSP"} for row in NEW], made)
+
+
+def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> None:
+    told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
+    assert check_same(made, told, force=False, where="x") == []
+    with pytest.raises(BeamUQError, match="model 'elsewhere'"):
+        check_same(made, told | {"model_hash": None}, force=False, where="x")
+    assert check_same(made, {"similarity": "lexical"}, force=False, where="x") == [
+        "not known whether the calibration's: model, prompt; the rows or the file lack it"
+    ]
+
+
+def changed(text: str) -> dict[str, str]:
+    """Spoiled files, and what is said of each."""
+    return {
+        text.replace('"n": 600', '"n": 601'): "sha256: .* edited",
+        text[: len(text) // 2]: "JSON",
+        '{"format": "other"}': "format: 'other'",
+        "[1]": "format: 'list'",
+        text.replace('"method"', '"metod"'): "metod",
+        "": "JSON",
+    }
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_spoiled_file_is_refused_in_one_line(number: int, made: Calibration, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    made.write(path)
+    text, told = list(changed(path.read_text()).items())[number]
+    path.write_text(text)
+    with pytest.raises(BeamUQError, match=told) as caught:
+        read_calibration(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"correct": 1}, "correct: all 600 answers are right"),
+        ({"correct": 0}, "correct: all 600 answers are wrong"),
+        ({"correct": 0.5}, "correct: 0.5: must be 0 or 1"),
+        ({"correct": None}, "correct: missing"),
+        ({"correct": None, "quality": 0.5}, "quality: .*--quality-threshold"),
+        ({"value": float("nan")}, "value: no score of CocoaPPL"),
+        ({"value": float("inf")}, "value"),
+        ({"id": "same"}, "id 'same' stands twice"),
+        ({"group": "one"}, "all 600 answers are of one group"),
+        ({"method": "CocoaPPLL"}, "did you mean 'CocoaPPLL'"),
+    ],
+)
+def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        calibrate([row | change for row in ROWS], method="CocoaPPL")
+
+
+@pytest.mark.parametrize(("key", "value"), [("risk", 0.0), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")])
+def test_a_setting_out_of_range_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(BeamUQError, match=key):
+        calibrate(ROWS, **{"method": "CocoaPPL"} | {key: value})
+
+
+def test_two_forms_are_not_chosen_between() -> None:
+    both = ROWS + [row | {"variant": "multinomial"} for row in ROWS]
+    with pytest.raises(BeamUQError, match="in the forms beamsearch, multinomial"):
+        calibrate(both, method="CocoaPPL")
+    assert calibrate(both, method="CocoaPPL", form="multinomial").form == "multinomial"
+
+
+def test_quality_above_its_threshold_is_right(made: Calibration) -> None:
+    found = calibrate(
+        [row | {"quality": 0.4 + 0.2 * row["correct"], "correct": None} for row in ROWS],
+        method="CocoaPPL",
+        quality_threshold=0.5,
+    )
+    assert found == made
+
+
+def test_few_stories_of_many_questions_get_no_threshold_and_their_number() -> None:
+    found = calibrate([row | {"group": k % 20} for k, row in enumerate(ROWS)], method="CocoaPPL")
+    assert (found.n, found.groups, found.threshold.value) == (600, 20, None)
+    assert "16 groups to test on" in str(found)
+    assert not decide(NEW, found).table["shown"].any()
+
+
+def test_more_tried_is_more_strictly_tested(made: Calibration) -> None:
+    many = calibrate(ROWS, method="CocoaPPL", tried=100).threshold
+    assert many.value is None or many.value <= (made.threshold.value or 0)
+    assert many.least > made.threshold.least

@@ -1,0 +1,333 @@
+"""From scores to decisions: calibrate on answers known to be right or wrong, then show or withhold others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from beamuq import __version__
+from beamuq.api.calibration_file import Calibration, Map, Threshold, WithInterval, read_calibration, versions
+from beamuq.api.candidate_records import Rows, Text, placed_rows
+from beamuq.api.score_table_text import render
+from beamuq.config_errors import StrictModel, validated
+from beamuq.errors import BeamUQError, hint
+from beamuq.evaluation.bootstrap import Estimate
+from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
+from beamuq.evaluation.probability_of_being_right import (
+    CALIBRATORS,
+    Calibrator,
+    cross_fitted,
+    labelled_scores,
+    merged,
+    probabilities,
+    reliability,
+)
+
+SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
+RESAMPLES = 1000
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _as_number(value: Any) -> Any:
+    return float(value) if isinstance(value, bool) else value
+
+
+def _without_nan(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+class ScoredRow(StrictModel):
+    """A row as ``score`` prints it, with what calibration needs beside; other columns are left out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+
+    id: Annotated[Text, Field(min_length=1), BeforeValidator(_as_text)]
+    method: Text
+    variant: Text = ""
+    setting: Text = ""
+    value: Annotated[float | None, BeforeValidator(_without_nan)] = None
+    similarity: Text = ""
+    reason: str = ""
+    correct: Annotated[
+        float | None, BeforeValidator(_as_number), Field(description="1: the answer is right, 0: wrong")
+    ] = None
+    quality: Annotated[float | None, Field(description="right above --quality-threshold")] = None
+    group: Annotated[Text | None, BeforeValidator(_as_text)] = None
+    model: Text | None = None
+    model_hash: Text | None = None
+    prompt_hash: Text | None = None
+    version: Text | None = None
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What is shown of new answers. ``table``: id, value, low, high (Venn–Abers' two probabilities), shown, reason.
+
+    shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the calibration's; None of none.
+    """
+
+    table: pd.DataFrame
+    n: int
+    shift_p: float | None
+    warnings: tuple[str, ...]
+
+    def render(self, form: str) -> str:
+        """The table as :func:`beamuq.api.score_table_text.render` writes it."""
+        return render(self.table, form)
+
+    def told(self) -> list[str]:
+        """How many are shown, the test, and each warning."""
+        test = "" if self.shift_p is None else f"; two-sample test of the scores: p = {self.shift_p:.2g}, n = {self.n}"
+        shown = f"{int(self.table['shown'].sum())} of {len(self.table)} shown{test}"
+        return [shown, *(f"warning: {each}" for each in self.warnings)]
+
+
+def calibrate(
+    rows: Rows,
+    *,
+    method: str,
+    form: str | None = None,
+    setting: str = "",
+    risk: float = 0.1,
+    confidence: float = 0.95,
+    tried: int = 1,
+    quality_threshold: float | None = None,
+    probability: Calibrator = "venn_abers",
+    seed: int = 0,
+    output: str | Path | None = None,
+) -> Calibration:
+    """A probability of being right for every score of a method, and a threshold with a guarantee.
+
+    Parameters
+    ----------
+    rows
+        What ``score`` gives, as a file in JSON Lines, JSON or Parquet, rows or a frame, with ``correct`` (0 or 1) or
+        ``quality``, and where questions belong together ``group`` (a story, a user, a document).
+    method, form, setting
+        Which scores; ``form`` is the column variant, None: the only one that has values.
+    risk, confidence
+        With probability ≥ ``confidence`` over calibrations, at most a share ``risk`` of the shown answers is wrong.
+    tried
+        How many methods, forms and risks are tried on these answers in all; each is tested that much more strictly.
+    quality_threshold
+        An answer is right where ``quality`` lies above it; needed where rows have no ``correct``.
+    probability
+        ``venn_abers``, ``isotonic`` or ``platt``.
+    seed
+        Of the fifth that gives the thresholds, of the question of a group that counts, and of the folds.
+    output
+        Where to write it.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: a bad row, no or several forms, a missing score or label, labels all of one kind.
+    """
+    for name, number in (("risk", risk), ("confidence", confidence)):
+        if not 0 < number < 1:
+            raise BeamUQError(f"{name}: {number}: must be above 0 and below 1")
+    if tried < 1:
+        raise BeamUQError(f"tried: {tried}: must be at least 1, this calibration itself")
+    if probability not in CALIBRATORS:
+        raise BeamUQError(f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}")
+    where = str(rows) if isinstance(rows, str | Path) else "rows"
+    chosen = _rows_of(rows, where, method, form, setting)
+    # the draws depend on the order of rows
+    placed = sorted(chosen, key=lambda each: each[1].id)
+    items = [item for _, item in placed]
+    for place, item in placed:
+        if item.value is None:
+            told = f" ({item.reason})" if item.reason else ""
+            raise BeamUQError(f"{place}: value: no score of {method}{told}; score it, or leave this answer out")
+    right = np.array([_is_right(item, place, quality_threshold) for place, item in placed])
+    if right.all() or not right.any():
+        kind = "right" if right.all() else "wrong"
+        raise BeamUQError(f"{where}: correct: all {len(right)} answers are {kind}; calibration needs both kinds")
+    grouped = [item.group is not None for item in items]
+    if any(grouped) and not all(grouped):
+        raise BeamUQError(f"{placed[grouped.index(False)][0]}: group: missing, other rows have one; give all or none")
+    groups = [item.group or item.id for item in items]
+    scores = np.array([item.value for item in items], dtype=np.float64)
+    if len(set(groups)) < 2:
+        raise BeamUQError(f"{where}: group: all {len(items)} answers are of one group; nothing in it is independent")
+    low, high = cross_fitted(probability, scores, right, groups, seed=seed)
+    merging = merged(low, high) if probability == "venn_abers" else low
+    measured = reliability(merging, right, groups, resamples=RESAMPLES, seed=seed)
+    known = labelled_scores(scores, right)
+    found = guaranteed_threshold(scores, ~right, groups, risk=risk, confidence=confidence, tried=tried, seed=seed)
+    calibration = Calibration(
+        method=method,
+        form=items[0].variant,
+        setting=setting,
+        **{name: _one(placed, name) for name in ("similarity", "model", "model_hash", "prompt_hash")},
+        n=len(items),
+        groups=len(set(groups)),
+        right=float(right.mean()),
+        seed=seed,
+        threshold=Threshold(**asdict(found)),
+        map=Map(
+            kind=probability,
+            scores=known.scores.tolist(),
+            n=known.n.astype(int).tolist(),
+            right=known.right.astype(int).tolist(),
+        ),
+        ece=_with_interval(measured.ece),
+        brier=_with_interval(measured.brier),
+        versions=versions() | ({"beamuq": told} if (told := _one(placed, "version")) else {}),
+    ).sealed()
+    if output is not None:
+        calibration.write(output)
+    return calibration
+
+
+def decide(rows: Rows, calibration: Calibration | str | Path, *, force: bool = False) -> Decisions:
+    """Show or withhold each answer, with its probability of being right.
+
+    Parameters
+    ----------
+    rows
+        As :func:`calibrate` takes them, without labels.
+    calibration
+        A calibration or its file.
+    force
+        Decide even where model, prompt, method, similarity or version are not the calibration's, with a warning.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: a bad row or file, or what differs from the calibration.
+    """
+    from scipy.stats import ks_2samp  # takes a second
+
+    made = calibration if isinstance(calibration, Calibration) else read_calibration(calibration)
+    where = str(rows) if isinstance(rows, str | Path) else "rows"
+    placed = _rows_of(rows, where, made.method, made.form, made.setting)
+    told = {name: _one(placed, name) for name in ("similarity", "model", "model_hash", "prompt_hash", "version")}
+    warnings = check_same(made, told, force=force, where=where)
+    items = [item for _, item in placed]
+    table, outside = decided(made, [np.nan if item.value is None else item.value for item in items])
+    table.insert(0, "id", [item.id for item in items])
+    missing = table["value"].isna()
+    table.loc[missing, "reason"] = [item.reason or "no score" for item in items if item.value is None]
+    new = table.loc[~missing, "value"].to_numpy()
+    p = None
+    if len(new):
+        p = float(ks_2samp(np.repeat(made.map.scores, made.map.n), new).pvalue)
+    if p is not None and p < SHIFT:
+        warnings.append(
+            f"the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov test: p = {p:.2g}, "
+            f"n = {len(new)} and {made.n}): neither probabilities nor the guarantee need hold"
+        )
+    if outside:
+        warnings.append(f"{outside} of {len(items)} scores lie outside the calibrated range")
+    return Decisions(table, len(new), p, tuple(warnings))
+
+
+def decided(made: Calibration, scores: Sequence[float]) -> tuple[pd.DataFrame, int]:
+    """value, low, high, shown and reason of scores [N], NaN: none, which is withheld; how many are out of range."""
+    values = np.array(scores, dtype=np.float64)
+    known, there = made.map.known(), ~np.isnan(values)
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    low[there], high[there] = probabilities(made.map.kind, known, values[there]) if there.any() else ([], [])
+    limit = made.threshold.value
+    shown = there & (values <= (-np.inf if limit is None else limit))
+    outside = there & ((values < known.scores[0]) | (values > known.scores[-1]))
+    withheld = "no threshold has the guarantee" if limit is None else "above the threshold"
+    reasons = [
+        "; ".join(filter(None, ("" if s else withheld, "outside the calibrated range" if o else "")))
+        for s, o in zip(shown, outside, strict=True)
+    ]
+    table = pd.DataFrame({"value": values, "low": low, "high": high, "shown": shown, "reason": reasons})
+    return table, int(outside.sum())
+
+
+def check_same(made: Calibration, told: Mapping[str, str | None], *, force: bool, where: str) -> list[str]:
+    """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both does not say.
+
+    ``told``: similarity, model, model_hash, prompt_hash, version.
+    """
+    warnings, unknown = [], []
+    # one model may lie in two places: its name counts where a hash is not known
+    by_hash = made.model_hash and told.get("model_hash")
+    for name in ("similarity", "model_hash" if by_hash else "model", "prompt_hash"):
+        expected, found = getattr(made, name), told.get(name)
+        if not expected or not found:
+            unknown.append(name.removesuffix("_hash"))
+        elif expected != found:
+            warnings.append(f"{name} {found!r}, calibrated with {expected!r}")
+    version = told.get("version") or __version__
+    if version != made.versions.get("beamuq"):
+        warnings.append(f"version {version!r}, calibrated with {made.versions.get('beamuq')!r}")
+    if warnings and not force:
+        raise BeamUQError(f"{where}: {'; '.join(warnings)}; calibrate anew, or give --force to decide all the same")
+    if unknown:
+        warnings.append(f"not known whether the calibration's: {', '.join(unknown)}; the rows or the file lack it")
+    return warnings
+
+
+def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str) -> list[tuple[str, ScoredRow]]:
+    """The rows of one method in one form, each with its place."""
+    methods: dict[str, None] = {}
+    found: list[tuple[str, ScoredRow]] = []
+    for place, row in placed_rows(rows):
+        name = row.get("method")
+        if isinstance(name, str):
+            methods[name] = None
+            if name != method:
+                continue
+        item: ScoredRow = validated(ScoredRow, dict(row), place)
+        if item.setting == setting and form in (None, item.variant):
+            found.append((place, item))
+    forms = sorted({item.variant for _, item in found if item.value is not None})
+    if not found:
+        if method in methods:
+            raise BeamUQError(
+                f"{where}: method {method!r}: no row of form {form!r} and setting {setting!r}; correct it"
+            )
+        fix = hint(method, methods) if methods else "give what score prints in jsonl"
+        raise BeamUQError(f"{where}: method {method!r}: no such score; {fix}")
+    if form is None and len(forms) > 1:
+        raise BeamUQError(f"{where}: method {method!r}: in the forms {', '.join(forms)}; choose one with --form")
+    if form is None and forms:
+        found = [each for each in found if each[1].variant == forms[0]]
+    seen: set[str] = set()
+    for place, item in found:
+        if item.id in seen:
+            raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each answer its own")
+        seen.add(item.id)
+    return found
+
+
+def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:
+    if item.correct is not None:
+        if item.correct not in (0, 1):
+            raise BeamUQError(f"{place}: correct: {item.correct:g}: must be 0 or 1; for a quality write 'quality'")
+        return bool(item.correct)
+    if item.quality is None:
+        raise BeamUQError(f"{place}: correct: missing; give 0 or 1, or 'quality' with --quality-threshold")
+    if quality_threshold is None:
+        raise BeamUQError(f"{place}: quality: {item.quality:g}: from where on is it right? give --quality-threshold")
+    return item.quality > quality_threshold
+
+
+def _one(placed: Sequence[tuple[str, ScoredRow]], name: str) -> Any:
+    """The value that all rows have."""
+    first = getattr(placed[0][1], name)
+    for place, item in placed:
+        if getattr(item, name) != first:
+            raise BeamUQError(f"{place}: {name}: {getattr(item, name)!r}, other rows have {first!r}; give rows of one")
+    return first
+
+
+def _with_interval(estimate: Estimate) -> WithInterval:
+    return WithInterval(value=estimate.value or 0.0, low=estimate.low, high=estimate.high)

@@ -1,0 +1,143 @@
+"""The calibration file: what ``beamuq calibrate`` found, for which scores of which model, and how it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from beamuq import __version__
+from beamuq.config_errors import StrictModel, parse_json, validated_json
+from beamuq.errors import BeamUQError, reading
+from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
+from beamuq.parquet_tables import write_text
+
+FORMAT: Literal["beamuq calibration 1"] = "beamuq calibration 1"
+AGAIN = "take the file as beamuq calibrate wrote it, or calibrate again"
+Share = Annotated[float, Field(ge=0, le=1)]
+Inside = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Threshold(StrictModel):
+    """As :class:`beamuq.evaluation.guaranteed_threshold.GuaranteedThreshold`."""
+
+    value: Annotated[float | None, Field(description="scores up to it are shown; null: nothing is")]
+    risk: Annotated[Inside, Field(description="the largest share of wrong answers among the shown ones")]
+    confidence: Annotated[Inside, Field(description="with which that holds, over calibrations")]
+    tried: Annotated[int, Field(ge=1, description="thresholds sought on the same answers")]
+    units: Annotated[int, Field(ge=0, description="independent questions or groups")]
+    tested: Annotated[int, Field(ge=0, description="of them: those not spent on choosing thresholds")]
+    shown: Annotated[int, Field(ge=0, description="of the tested: at or below the threshold")]
+    wrong: Annotated[int, Field(ge=0, description="of the shown")]
+    upper: Annotated[Share, Field(description="Clopper–Pearson bound on the risk at the threshold")]
+    least: Annotated[int, Field(ge=1, description="shown answers that the guarantee takes without an error")]
+    note: Annotated[str, Field(description="why there is no threshold")]
+
+
+class Map(StrictModel):
+    """From a score to the probability of being right: what is known of the calibration's answers, by score."""
+
+    kind: Calibrator
+    scores: Annotated[list[float], Field(min_length=1, description="each once, rising")]
+    n: Annotated[list[int], Field(description="answers of each score")]
+    right: Annotated[list[int], Field(description="how many of them are right")]
+
+    def known(self) -> LabelledScores:
+        """As the calibrators take it."""
+        return LabelledScores(*(np.array(each, dtype=np.float64) for each in (self.scores, self.n, self.right)))
+
+
+class WithInterval(StrictModel):
+    """A value and its 95 % bootstrap interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Calibration(StrictModel):
+    """What ``decide`` reads. A model, prompt or version that is null is not known and cannot be compared."""
+
+    format: Literal["beamuq calibration 1"] = FORMAT
+    method: str
+    form: Annotated[str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")]
+    setting: Annotated[str, Field(description="the further formulation of the method, mostly empty")]
+    similarity: str
+    model: str | None
+    model_hash: Annotated[str | None, Field(description="sha256 of the model's files")]
+    prompt_hash: Annotated[str | None, Field(description="sha256 of the prompt around the question")]
+    n: Annotated[int, Field(ge=1, description="answers")]
+    groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
+    right: Annotated[Share, Field(description="share of right answers")]
+    seed: int
+    threshold: Threshold
+    map: Map
+    ece: Annotated[WithInterval, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
+    brier: Annotated[WithInterval, Field(description="mean squared error of the probability, cross-fitted")]
+    versions: dict[str, str]
+    sha256: Annotated[str, Field(description="of all above, so that an edited file is known")] = ""
+
+    def sealed(self) -> Calibration:
+        """With the sha256 of its content."""
+        content = json.dumps(self.model_dump(exclude={"sha256"}), sort_keys=True)
+        return self.model_copy(update={"sha256": hashlib.sha256(content.encode()).hexdigest()})
+
+    def write(self, path: str | Path) -> None:
+        """Write it, atomically."""
+        write_text(Path(path), json.dumps(self.model_dump(), indent=1, ensure_ascii=False) + "\n")
+
+    def __str__(self) -> str:
+        found, form = self.threshold, f" + {self.form}" if self.form else ""
+        of = f"{found.risk:.0%} wrong, confidence {found.confidence:.0%}"
+        shown = (
+            f"none at {of}: {found.note}"
+            if found.value is None
+            else f"{found.value:.6g} ({of}): of {found.tested} tested {found.shown} shown, {found.wrong} wrong; "
+            f"risk at most {found.upper:.3f}"
+        )
+        return "\n".join(
+            (
+                f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right",
+                f"threshold     {shown}",
+                f"probability   {self.map.kind}; expected calibration error {_told(self.ece)} (10 equal bins), "
+                f"Brier score {_told(self.brier)}, cross-fitted",
+            )
+        )
+
+
+def _told(estimate: WithInterval) -> str:
+    around = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f}{around}"
+
+
+def versions() -> dict[str, str]:
+    """What a calibration was made with."""
+    return {"beamuq": __version__} | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+
+
+def read_calibration(path: str | Path) -> Calibration:
+    """A calibration file.
+
+    Raises
+    ------
+    BeamUQError
+        In one line, if it is missing, cut off, edited, or no file of this kind.
+    """
+    with reading(path, "a calibration in UTF-8", AGAIN):
+        text = Path(path).read_text(encoding="utf-8")
+    content = parse_json(text, path, AGAIN)
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        found: Any = content.get("format") if isinstance(content, Mapping) else type(content).__name__
+        raise BeamUQError(f"{path}: format: {found!r}: is no {FORMAT!r}; {AGAIN}")
+    calibration: Calibration = validated_json(Calibration, text, path)
+    if calibration.sealed().sha256 != calibration.sha256:
+        raise BeamUQError(
+            f"{path}: sha256: {calibration.sha256!r}: is not that of the content, which was edited; {AGAIN}"
+        )
+    return calibration
