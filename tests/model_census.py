@@ -102,19 +102,6 @@ def _told(reason: str) -> str:
     )
 
 
-def _why(model: PreTrainedModel, found: Found) -> str:
-    """Why it is not decoded over a tree, from what the class says of itself and from what the check saw."""
-    config: Any = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ())
-    if found.path == "tree":
-        return ""
-    if model._is_stateful or kinds & {"linear_attention", "conv"}:
-        return f"keeps a recurrent state ({found.reason})"
-    if not model._supports_attention_backend:
-        return f"does its own attention ({found.reason})"
-    return found.reason
-
-
 def settings_of(kind: str) -> list[str]:
     """The scales, caps, windows and the like that the config of ``kind`` has."""
     config = CONFIG_MAPPING[model_type(kind)](**SHAPE | CLASSES[kind])
@@ -139,11 +126,11 @@ def row(kind: str) -> tuple[str, float]:
     found = found_of(model, PROMPTS, STOPS)
     sinks = ["sinks"] if any(name.endswith("sinks") for name, _ in model.named_parameters()) else []
     away = ", ".join(f"`{name}`" for name in [*settings_of(kind), *sinks])
-    return _line(f"`{kind}`", model, found, away), found.difference
+    return _line(f"`{kind}`", found, away), found.difference
 
 
-def _line(name: str, model: PreTrainedModel, found: Found, away: str) -> str:
-    cells = (name, PATHS.get(found.path, REFUSED), _bound(found), away, _why(model, found))
+def _line(name: str, found: Found, away: str) -> str:
+    cells = (name, PATHS.get(found.path, REFUSED), _bound(found), away, found.reason)
     return re.sub(" +", " ", f"| {' | '.join(cells)} |")
 
 
@@ -170,7 +157,7 @@ def real_row(name: str) -> tuple[str, float]:
     tokenizer = makers[1].from_pretrained(REAL[name])
     prompts = [Prompt(text, tuple(tokenizer(SHOTS + text)["input_ids"])) for text in TEXTS]
     found = found_of(model, prompts, stop_tokens(tokenizer, model))
-    return _line(name, model, found, ""), found.difference
+    return _line(name, found, ""), found.difference
 
 
 def is_there(name: str) -> bool:
