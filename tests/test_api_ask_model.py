@@ -240,7 +240,7 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 
 
 @pytest.mark.packaged
-def test_the_demo_model_answers_in_under_fifteen_seconds_of_processor_time() -> None:
+def test_the_demo_model_answers_in_under_25_seconds_of_processor_time() -> None:
     if not (ROOT / machine().models_root / "smollm2-135m-instruct/fetched.json").is_file():
         pytest.skip("the packaged models are not there; run: make models")
     start = time.monotonic(), os.times()
@@ -253,7 +253,7 @@ def test_the_demo_model_answers_in_under_fifteen_seconds_of_processor_time() -> 
     wall, used = time.monotonic() - start[0], os.times().children_user - start[1].children_user
     assert done.returncode == 0, done.stderr
     assert "Paris" in done.stdout
-    assert min(wall, used) < 15  # a machine shared with others is slow by the clock only
+    assert min(wall, used) < 25  # a machine shared with others is slow by the clock only
 
 
 def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(tiny: Path, asked: Asked) -> None:
