@@ -82,7 +82,7 @@ class Decisions:
     warnings: tuple[str, ...]
 
     def render(self, form: str) -> str:
-        """The table as :func:`beamuq.api.score_table_text.render` writes it."""
+        """The table as ``score_table_text.render`` writes it."""
         return render(self.table, form)
 
     def told(self) -> list[str]:

@@ -25,7 +25,7 @@ Inside = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Threshold(StrictModel):
-    """As :class:`beamuq.evaluation.guaranteed_threshold.GuaranteedThreshold`."""
+    """A threshold with a guarantee, as ``evaluation.guaranteed_threshold`` finds it."""
 
     value: Annotated[float | None, Field(description="scores up to it are shown; null: nothing is")]
     risk: Annotated[Inside, Field(description="the largest share of wrong answers among the shown ones")]
