@@ -165,7 +165,7 @@ def test_a_machine_key_of_the_first_version_is_refused_with_its_new_name() -> No
         load_machine({"memo_root": "x"})
 
 
-@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth"])
+@pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth", "small"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
 
