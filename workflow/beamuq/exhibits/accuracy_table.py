@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from beamuq.evaluation.intervals import accuracy
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
-from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
+from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -41,20 +41,16 @@ class AccuracyTable(TableExhibit):
             body.append(TableRow((study.models[model].title,), tuple(printed)))
         stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
         title = f"Accuracy of the greedy answer: {study.main_quality.title} > {study.main_quality.threshold:g}"
-        caption = captions.caption(
-            study,
-            [
-                f"{title}, with {captions.confidence(study)} Wilson score intervals in brackets.",
-                f"Questions of one {captions.listing(stories)} story depend on each other: there the interval's n is "
-                "divided by the design effect, the cluster-robust variance over the binomial one."
-                if stories
-                else "",
-                best_marked_table.size_sentence(study, sizes),
-            ],
-            quality=True,
-        )
+        sentences = [
+            f"{title}, with {captions.confidence(study)} Wilson score intervals in brackets.",
+            f"Questions of one {captions.listing(stories)} story depend on each other: there the interval's n is "
+            "divided by the design effect, the cluster-robust variance over the binomial one."
+            if stories
+            else "",
+            best_marked_table.size_sentence(study, sizes),
+        ]
         grid = TableGrid(("Model",), captions.dataset_heads(study, datasets), tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, sentences, values, grid, scorers=())
 
 
 def _files(study: Study, model: str, dataset: str) -> tuple[Artifact, Artifact]:

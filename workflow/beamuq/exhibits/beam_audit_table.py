@@ -17,13 +17,12 @@ from beamuq.exhibits import captions, exact_value, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
+    TableBody,
     TableCell,
     TableExhibit,
     TableGrid,
-    TableHeading,
     TableRow,
-    TableRule,
-    long_frame,
+    block,
 )
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, LengthBin, equal_bins, with_all
 from beamuq.parquet_tables import Artifact
@@ -84,15 +83,14 @@ class BeamAuditTable(TableExhibit):
         """A block a cell: every M over all questions, and the main M (else the largest) by length."""
         recipe, cells, widths = _cells(study)
         by_length = study.main.num_candidates if study.main.num_candidates in widths else max(widths)
-        body: list[TableRow | TableHeading | TableRule] = []
+        body: TableBody = []
         values: list[dict[str, Any]] = []
         told = []
         for model, dataset in cells:
             files = Artifact("candidates", dataset, model, recipe), Artifact("questions", dataset)
             found = CandidateMeasures(inputs, *files)
             name = f"{study.datasets[dataset].title}, {study.models[model].title}"
-            body += [TableRule()] if body else []
-            body += [TableHeading(f"{name}, n = {len(found.ids)}"), TableRule()]
+            body += block(f"{name}, n = {len(found.ids)}", body)
             for M in widths:
                 audited = audit(
                     found, strategy_names.exact(M), study.recipes[recipe].decoded(strategy_names.beam(M)) or ""
@@ -107,23 +105,20 @@ class BeamAuditTable(TableExhibit):
                 if by_length == M:
                     told.append(_told(name, M, audited, bins[-1]))
         title = "Beam search of width M against the M most probable outcomes"
-        caption = captions.caption(
-            study,
-            [
-                f"{title}; print has no such table. Proven: questions whose exact search ended before its cap; the "
-                "columns beside it are over these. Differ: share of them whose beams lack an outcome of the exact top "
-                f"M, with its {captions.confidence(study)} Wilson interval. Missed: how many of M, mean, and the most "
-                "at one question. Mass missed: probability of the exact top M minus that of the beams, mean.",
-                "Outcomes whose log p are within 1e-6 of the least probable beam's are no miss: ties.",
-                "Rows: prefixes beyond the prompt whose next token the model is asked for, of each search as if it ran "
-                "alone, over all questions of the row.",
-                f"Length: tokens of the greedy answer with the terminator, in at most {BINS} bins of about equally "
-                f"many questions, for M = {by_length}.",
-                *told,
-            ],
-        )
+        sentences = [
+            f"{title}; print has no such table. Proven: questions whose exact search ended before its cap; the "
+            "columns beside it are over these. Differ: share of them whose beams lack an outcome of the exact top "
+            f"M, with its {captions.confidence(study)} Wilson interval. Missed: how many of M, mean, and the most "
+            "at one question. Mass missed: probability of the exact top M minus that of the beams, mean.",
+            "Outcomes whose log p are within 1e-6 of the least probable beam's are no miss: ties.",
+            "Rows: prefixes beyond the prompt whose next token the model is asked for, of each search as if it ran "
+            "alone, over all questions of the row.",
+            f"Length: tokens of the greedy answer with the terminator, in at most {BINS} bins of about equally "
+            f"many questions, for M = {by_length}.",
+            *told,
+        ]
         grid = TableGrid(("M", "Length"), LEVELS, tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, sentences, values, grid, scorers=(), quality=False)
 
 
 def audit(found: CandidateMeasures, exact: str, beam: str) -> Audit:

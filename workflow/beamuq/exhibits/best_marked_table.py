@@ -102,12 +102,7 @@ def ranked_table(
     )
     values = long_frame(
         label,
-        [
-            asdict(place)
-            | {"metric": metric}
-            | {name: getattr(found, name) for name in ("value", "std", "low", "high", "n")}
-            for place, found in measured.items()
-        ],
+        [asdict(place) | {"metric": metric} | found.numbers for place, found in measured.items()],
     )
     return BuiltTable(label, title, caption, values, grid, interval_caption)
 
@@ -140,9 +135,7 @@ def _interval_cell(cell: TableCell, found: Measured, verdict: holm_bold.Verdict)
     return replace(
         cell,
         spread="",
-        interval=f"[{number_format.decimal(found.low)}, {number_format.decimal(found.high)}]"
-        if found.low is not None and found.high is not None
-        else "",
+        interval=number_format.interval(found.low, found.high),
         mark="best" if verdict.bold else "",
         note="; ".join(filter(None, (found.note, verdict.note))),
     )

@@ -88,21 +88,15 @@ class CandidateCountCurves(FigureExhibit):
             columns=COLUMNS,
         )
         of, n = f"{study.datasets[DATASET].title}, {study.models[file.model].title}", int(data["n"].iloc[0])
-        title = captions.titled(study, f"{self.what}, {of}")
-        caption = captions.caption(
-            study,
-            [
-                f"{self.shows} {of}, n = {n} questions.",
-                *self.sentences,
-                band_sentence(study, data),
-                undefined_sentence(data),
-                exhibit_cells.shown_instead(study, MODELS[:1], [file.model]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: self.draw(title, note, data, n))
+        title = f"{self.what}, {of}"
+        sentences = [
+            f"{self.shows} {of}, n = {n} questions.",
+            *self.sentences,
+            band_sentence(study, data),
+            undefined_sentence(data),
+            exhibit_cells.shown_instead(study, MODELS[:1], [file.model]),
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: self.draw(title, note, data, n))
 
 
 @dataclass(frozen=True)
@@ -131,22 +125,16 @@ class CurvesAcrossCells(FigureExhibit):
             (model, dataset, f"{study.datasets[dataset].title}\n{study.models[model].title}")
             for model, dataset, _ in _panels(study)
         ]
-        title = captions.titled(study, f"PRR of {ACROSS_DATA_METHOD} by number of candidates across models and data")
-        caption = captions.caption(
-            study,
-            [
-                f"PRR (higher is better) of {ACROSS_DATA_METHOD} against the number of candidates M: the first M "
-                f"samples, and a beam search of width M. The first {MOST_QUESTIONS} questions of each dataset, or all "
-                "where there are fewer; n stands in each panel.",
-                band_sentence(study, data),
-                undefined_sentence(data),
-                exhibit_cells.shown_instead(study, MODELS, [model for model, _, _ in panels]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: draw_panels(title, note, data, panels))
+        title = f"PRR of {ACROSS_DATA_METHOD} by number of candidates across models and data"
+        sentences = [
+            f"PRR (higher is better) of {ACROSS_DATA_METHOD} against the number of candidates M: the first M "
+            f"samples, and a beam search of width M. The first {MOST_QUESTIONS} questions of each dataset, or all "
+            "where there are fewer; n stands in each panel.",
+            band_sentence(study, data),
+            undefined_sentence(data),
+            exhibit_cells.shown_instead(study, MODELS, [model for model, _, _ in panels]),
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: draw_panels(title, note, data, panels))
 
 
 def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str]:

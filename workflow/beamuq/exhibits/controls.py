@@ -10,24 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import bootstrap
-from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, holm_bold, number_format
-from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, Estimator, spearman
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, OfExactValue, spearman
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
+    TableBody,
     TableCell,
     TableExhibit,
     TableGrid,
-    TableHeading,
     TableRow,
-    TableRule,
-    long_frame,
+    block,
 )
 from beamuq.exhibits.read_evaluation import Key, Measured, difference
-from beamuq.parquet_tables import Artifact
-from beamuq.strategy_names import samples_of
 from beamuq.study_config import Study
 
 Floats = NDArray[np.float64]
@@ -41,78 +36,66 @@ Row = dict[str, Measured]
 
 
 @dataclass(frozen=True)
-class Controls(TableExhibit):
+class Controls(OfExactValue, TableExhibit):
     """What is left of Dissimilarity over beams without its weights, without its similarity, and beside Prob."""
 
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Every file of the cells with an exact value."""
-        recipe, cells = _cells(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
+    def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+        """Those with the main beams, Prob and every estimator that is needed."""
+        recipe, cells = exact_value.cells_with_beams(study)
+        scoring = study.scoring[recipe]
+        if lacking := [name for name in NEEDED if name not in scoring.estimators]:
+            raise BeamUQError(f"scoring.{recipe}.estimators lacks {', '.join(lacking)}; add it or drop the exhibit")
+        if PROB not in scoring.methods:
+            raise BeamUQError(f"scoring.{recipe}.methods lacks {PROB}; add it or drop the exhibit")
+        return recipe, cells
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A block a cell, then one of the mean of a model's: a row a score."""
-        recipe, cells = _cells(study)
+        recipe, cells = self.cells(study)
         read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
         blocks: dict[exhibit_cells.Cell, dict[str, Row]] = {}
-        for model in dict.fromkeys(model for model, _ in cells):
-            of_model = [cell for cell in cells if cell[0] == model]
+        for model, of_model in exact_value.by_model(cells).items():
             blocks |= {cell: _block(study, read[cell], recipe) for cell in of_model}
             if len(of_model) > 1:
-                titles = [study.datasets[dataset].title for _, dataset in of_model]
                 blocks[model, MEAN] = {
-                    name: {
-                        what: exact_value.mean_of(
-                            [blocks[cell][name][what] for cell in of_model], titles, study.evaluation.confidence
-                        )
-                        for what in row
-                    }
-                    for name, row in blocks[of_model[0]].items()
+                    name: exact_value.means(study, of_model, [blocks[cell][name] for cell in of_model])
+                    for name in blocks[of_model[0]]
                 }
-        body: list[TableRow | TableHeading | TableRule] = []
+        body: TableBody = []
         values: list[dict[str, Any]] = []
         told = []
         for (model, dataset), rows in blocks.items():
             where = "mean over datasets" if dataset == MEAN else study.datasets[dataset].title
             adjusted = holm_of(rows, study.evaluation.confidence)
-            body += [TableRule()] if body else []
-            body += [TableHeading(f"{study.models[model].title}, {where}, n = {rows[PROB][PRR].n}"), TableRule()]
+            body += block(f"{study.models[model].title}, {where}, n = {rows[PROB][PRR].n}", body)
             body += [TableRow((name,), _printed(row, adjusted.get(name))) for name, row in rows.items()]
             told.append(f"{study.models[model].title}, {where}: {_tally(adjusted)}")
             for name, row in rows.items():
-                place = {
-                    "model": model,
-                    "dataset": dataset,
-                    "method": PROB if name == PROB else METHOD,
-                    "variant": name,
-                }
-                values += [place | {"metric": what} | _numbers(of) for what, of in row.items()]
+                place = {"model": model, "dataset": dataset, "variant": name}
+                place["method"] = PROB if name == PROB else METHOD
+                values += [place | {"metric": what} | of.numbers for what, of in row.items()]
                 if name in adjusted:
                     values.append(place | {"metric": f"{GAIN}, p by Holm", "value": adjusted[name]})
         datasets = list(dict.fromkeys(dataset for _, dataset in cells))
         M = study.main.num_candidates
-        draws = len(read[cells[0]].settings(_samples(study, "uniform")))
+        draws = len(read[cells[0]].settings(exact_value.main_samples(study)))
         title = f"Is it the similarity or the probability of sequences? Controls of {METHOD}"
-        caption = captions.caption(
-            study,
-            [
-                f"{title}; print has no such table. {M} beams or samples a question"
-                + (f", of samples the mean over {draws} disjoint draws" if draws > 1 else "")
-                + ". Beams weigh 1 − s by their normalised p (the paper's), or alike (without p); with exact match in "
-                "place of s what is left is 1 − the (normalised) mass of the produced answer's text (without s).",
-                f"ΔPRR: PRR (higher is better) minus that of beams as the paper has them, paired; bold: not 0 at the "
-                f"{100 * holm_bold.LEVEL:g} % level, two-sided, corrected by Holm over the other rows of the block.",
-                *told,
-                "Partial: Spearman's rank correlation of certainty (minus the score) with quality, given Prob: what a "
-                "score orders that the probability of the answer does not; 0 if it adds nothing.",
-                exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
-                f"In brackets: {captions.confidence(study)} percentile intervals over "
-                f"{best_marked_table.resampled(study, datasets)}.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
+        sentences = [
+            f"{title}; print has no such table. {M} beams or samples a question"
+            + (f", of samples the mean over {draws} disjoint draws" if draws > 1 else "")
+            + ". Beams weigh 1 − s by their normalised p (the paper's), or alike (without p); with exact match in "
+            "place of s what is left is 1 − the (normalised) mass of the produced answer's text (without s).",
+            f"ΔPRR: PRR (higher is better) minus that of beams as the paper has them, paired; bold: not 0 at the "
+            f"{100 * holm_bold.LEVEL:g} % level, two-sided, corrected by Holm over the other rows of the block.",
+            *told,
+            "Partial: Spearman's rank correlation of certainty (minus the score) with quality, given Prob: what a "
+            "score orders that the probability of the answer does not; 0 if it adds nothing.",
+            exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
+            f"In brackets: {captions.confidence(study)} percentile intervals over "
+            f"{best_marked_table.resampled(study, datasets)}.",
+        ]
         grid = TableGrid(("Score",), (("PRR", "ΔPRR against beams", "Partial"),), tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, sentences, values, grid)
 
 
 def partial_rank_correlation(score: Floats, quality: Floats, given: Floats, counts: NDArray[np.int64]) -> Floats:
@@ -134,22 +117,17 @@ def partial_rank_correlation(score: Floats, quality: Floats, given: Floats, coun
 
 def holm_of(rows: Mapping[str, Row], confidence: float) -> dict[str, float]:
     """p of each row's difference to beams in PRR, corrected over all of them; one that has no interval counts as 1."""
-    beams, p = rows[BEAMS][PRR], {}
-    for name, row in rows.items():
-        of = row[PRR]
-        if name == BEAMS or of.value is None or beams.value is None:
-            continue
-        assert of.replicates is not None
-        assert beams.replicates is not None
-        found = bootstrap.difference(of.value, beams.value, of.replicates, beams.replicates, confidence)
-        p[name] = 1.0 if found.p is None else found.p
-    return dict(zip(p, holm(list(p.values()), len(p)).tolist(), strict=True)) if p else {}
+    pairs = {name: (row[PRR], rows[BEAMS][PRR]) for name, row in rows.items() if name != BEAMS}
+    return {name: p for name, (_, p) in holm_bold.gains(pairs, confidence).items()}
 
 
 def _places(study: Study, cell: CellEstimates, recipe: str) -> dict[str, Place]:
     """Every row and what it reads."""
     beam, of_u = study.main.beam, exact_value.setting_of_exact_value(study, recipe)
-    samples = {weighting: tuple(cell.settings(_samples(study, weighting))) for weighting in ("uniform", "match")}
+    samples = {
+        weighting: tuple(cell.settings(exact_value.main_samples(study, weighting)))
+        for weighting in ("uniform", "match")
+    }
     return {
         PROB: (PROB, "", ("",)),
         BEAMS: (METHOD, "normalised", (beam,)),
@@ -182,11 +160,6 @@ def _block(study: Study, cell: CellEstimates, recipe: str) -> dict[str, Row]:
     return rows
 
 
-def _samples(study: Study, weighting: str) -> Estimator:
-    sample, M = study.main.sample, study.main.num_candidates
-    return Estimator(weighting, sample, M, samples_of(sample, M))
-
-
 def _tally(adjusted: Mapping[str, float]) -> str:
     """What moved."""
     moved = [name for name, p in adjusted.items() if p < holm_bold.LEVEL]
@@ -213,19 +186,3 @@ def _printed(row: Row, adjusted: float | None) -> tuple[TableCell, ...]:
             spread = number_format.interval(of.low, of.high)
             cells.append(TableCell(number_format.decimal(of.value), spread=spread, note=of.note))
     return tuple(cells)
-
-
-def _cells(study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
-    recipe, cells = exact_value.cells_with_exact_value(study)
-    scoring, beam = study.scoring[recipe], study.main.beam
-    if lacking := [name for name in NEEDED if name not in scoring.estimators]:
-        raise BeamUQError(f"scoring.{recipe}.estimators lacks {', '.join(lacking)}; add it or drop the exhibit")
-    if PROB not in scoring.methods:
-        raise BeamUQError(f"scoring.{recipe}.methods lacks {PROB}; add it or drop the exhibit")
-    if beam not in study.recipes[recipe].strategies():
-        raise BeamUQError(f"needs {beam!r} in recipes.{recipe}; add it there or drop the exhibit")
-    return recipe, cells
-
-
-def _numbers(of: Measured) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in ("value", "std", "low", "high", "n")}

@@ -19,7 +19,6 @@ from beamuq.exhibits.exhibit_types import (
     TableGrid,
     TableHeading,
     TableRow,
-    long_frame,
 )
 from beamuq.exhibits.read_evaluation import Key, Measured, difference, read_measurements
 from beamuq.parquet_tables import Artifact
@@ -68,32 +67,25 @@ class DrawSpread(TableExhibit):
             place = {"model": model, "dataset": dataset, "metric": "PRR", "method": METHOD}
             named = {f"{key.setting} {recipe}": draw for key, draw in zip(keys, draws, strict=True)}
             named |= {f"{name} {recipe}": of for name, of in found.items()}
-            for setting, of in named.items():
-                kept = {name: getattr(of, name) for name in ("value", "std", "low", "high", "n")}
-                values.append(place | {"setting": setting} | kept)
+            values += [place | {"setting": setting} | of.numbers for setting, of in named.items()]
             heading = TableHeading(study.models[model].title)
             body += [] if heading in body else [heading]
             titles = (study.datasets[dataset].title, recipe, str(beams.n))
             body.append(TableRow(titles, tuple(_printed(found, count))))
         datasets = list(dict.fromkeys(dataset for _, _, dataset in cells))
         title = f"PRR of {METHOD} by which {M} samples were drawn"
-        caption = captions.caption(
-            study,
-            [
-                f"{title}; print has no such table. PRR (higher is better) of "
-                f"{captions.listing([str(count) for count in sorted(numbers)])} disjoint draws of {M} samples each "
-                f"from one pool, and of a beam search of width {M} on the same questions. The main tables have one "
-                "draw; the mean is what to expect of one, SD and range are what luck of the draw does to it, on the "
-                "same questions.",
-                f"Beams − mean: paired, in brackets its {captions.confidence(study)} interval over questions.",
-                f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}. Below beams: "
-                "draws of a lower PRR. n: questions.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
+        sentences = [
+            f"{title}; print has no such table. PRR (higher is better) of "
+            f"{captions.listing([str(count) for count in sorted(numbers)])} disjoint draws of {M} samples each "
+            f"from one pool, and of a beam search of width {M} on the same questions. The main tables have one "
+            "draw; the mean is what to expect of one, SD and range are what luck of the draw does to it, on the "
+            "same questions.",
+            f"Beams − mean: paired, in brackets its {captions.confidence(study)} interval over questions.",
+            f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}. Below beams: "
+            "draws of a lower PRR. n: questions.",
+        ]
         grid = TableGrid(("Dataset", "Recipe", "n"), (tuple(dict.fromkeys(HEADS.values())),), tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, sentences, values, grid)
 
 
 def spread_of_draws(draws: Sequence[Measured], beams: Measured, confidence: float) -> dict[str, Measured]:

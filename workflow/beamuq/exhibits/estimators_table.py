@@ -8,24 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from beamuq.evaluation import bootstrap
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, holm_bold, number_format
-from beamuq.exhibits.exact_value import METHOD, CellEstimates, Estimator
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exact_value import METHOD, CellEstimates, Estimator, OfExactValue
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
+    TableBody,
     TableCell,
     TableExhibit,
     TableGrid,
-    TableHeading,
     TableRow,
     TableRule,
-    long_frame,
+    block,
 )
 from beamuq.exhibits.read_evaluation import Measured
-from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 EFFORT = {"candidates": 1, "distinct texts": 1, "rows": 1, "passes": 1}  # with how many digits each is printed
@@ -35,27 +32,27 @@ Rows = dict[Estimator, dict[str, Measured]]
 
 
 @dataclass(frozen=True)
-class EstimatorsTable(TableExhibit):
+class EstimatorsTable(OfExactValue, TableExhibit):
     """Estimators × what they take and what they give, of one dataset, or the mean over all with an exact value."""
 
     dataset: str = ""
 
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Candidates, scores, quality, questions, evaluation and replicates of every cell of the exact value."""
-        recipe, cells = self._cells(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
+    def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+        """Those of the dataset, where one is named."""
+        recipe, cells = super().cells(study)
+        return recipe, [cell for cell in cells if self.dataset in ("", cell[1])]
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A block a model: U itself, then a row an estimator and M; ΔPRR is against samples at the same M."""
-        recipe, cells = self._cells(study)
+        recipe, cells = self.cells(study)
         listed = exact_value.estimators(study, recipe, exact_value.sizes(study, recipe))
-        body: list[TableRow | TableHeading | TableRule] = []
+        body: TableBody = []
         values: list[dict[str, Any]] = []
         told: list[str] = []
         uncertain: list[str] = []
         sizes: dict[str, list[int]] = {}
-        for model in dict.fromkeys(model for model, _ in cells):
-            datasets = [dataset for of, dataset in cells if of == model]
+        for model, of_model in exact_value.by_model(cells).items():
+            datasets = [dataset for _, dataset in of_model]
             by_dataset, exact = {}, []
             for dataset in datasets:
                 cell = CellEstimates(study, inputs, model, dataset, recipe)
@@ -73,41 +70,31 @@ class EstimatorsTable(TableExhibit):
                 values += _values(model, "mean", rows, of_u)
             gains = _gains(rows, study)
             values += _gain_values(model, datasets[0] if len(datasets) == 1 else "mean", gains)
-            body += [TableRule()] if body else []
-            body += [TableHeading(study.models[model].title), TableRule()]
-            body += _block(rows, of_u, gains)
+            body += block(study.models[model].title, body)
+            body += _rows(rows, of_u, gains)
             told.append(f"{study.models[model].title}: {_tally(gains, study.evaluation.resamples)}")
         name = study.datasets[self.dataset].title if self.dataset else "mean over datasets"
         title = f"Estimators of U from M candidates, {name}"
         names = list(sizes)
-        caption = captions.caption(
-            study,
-            [
-                f"{title}; print has no such table. U is {METHOD} under the model's whole distribution, from every "
-                "outcome above a probability and draws outside them "
-                f"({exact_value.setting_of_exact_value(study, recipe)}); its standard error is above "
-                f"{number_format.decimal(exact_value.LARGE_ERROR, 2)} at {captions.listing(uncertain)}.",
-                best_marked_table.size_sentence(study, sizes),
-                "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
-                "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",
-                f"Bias: mean of estimate − U. RMSE ÷: divided by that {self._reference(study, recipe)}; the squared "
-                "error of U is taken off. Spearman: rank correlation with U over questions.",
-                "ΔPRR: PRR minus that of samples at the same M, with its "
-                f"{captions.confidence(study)} paired interval; bold: not 0 at the {100 * holm_bold.LEVEL:g} % level, "
-                "two-sided, corrected by Holm over the column. " + " ".join(told),
-                f"Intervals are percentiles of {best_marked_table.resampled(study, names)}. They are of questions: a "
-                "drawn estimate is one draw, except samples where several disjoint draws are scored "
-                f"(M = {study.main.num_candidates}), whose means stand here.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
+        sentences = [
+            f"{title}; print has no such table. U is {METHOD} under the model's whole distribution, from every "
+            "outcome above a probability and draws outside them "
+            f"({exact_value.setting_of_exact_value(study, recipe)}); its standard error is above "
+            f"{number_format.decimal(exact_value.LARGE_ERROR, 2)} at {captions.listing(uncertain)}.",
+            best_marked_table.size_sentence(study, sizes),
+            "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
+            "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",
+            f"Bias: mean of estimate − U. RMSE ÷: divided by that {self._reference(study, recipe)}; the squared "
+            "error of U is taken off. Spearman: rank correlation with U over questions.",
+            "ΔPRR: PRR minus that of samples at the same M, with its "
+            f"{captions.confidence(study)} paired interval; bold: not 0 at the {100 * holm_bold.LEVEL:g} % level, "
+            "two-sided, corrected by Holm over the column. " + " ".join(told),
+            f"Intervals are percentiles of {best_marked_table.resampled(study, names)}. They are of questions: a "
+            "drawn estimate is one draw, except samples where several disjoint draws are scored "
+            f"(M = {study.main.num_candidates}), whose means stand here.",
+        ]
         grid = TableGrid(("M", "Estimator"), (HEADS,), tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
-
-    def _cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
-        recipe, cells = exact_value.cells_with_exact_value(study)
-        return recipe, [cell for cell in cells if self.dataset in ("", cell[1])]
+        return self.table(study, title, sentences, values, grid)
 
     @staticmethod
     def _reference(study: Study, recipe: str) -> str:
@@ -148,18 +135,8 @@ def _mean(found: Sequence[Measured], titles: Sequence[str], study: Study) -> Mea
 def _gains(rows: Rows, study: Study) -> dict[Estimator, tuple[Difference, float]]:
     """ΔPRR against samples at the same M, and p corrected by Holm over all; only where both are defined."""
     samples = {of.M: found[PRR] for of, found in rows.items() if of.title == "samples"}
-    found = {}
-    for of, measured in rows.items():
-        own, other = measured[PRR], samples.get(of.M)
-        if of.title == "samples" or other is None or own.value is None or other.value is None:
-            continue
-        assert own.replicates is not None
-        assert other.replicates is not None
-        found[of] = bootstrap.difference(
-            own.value, other.value, own.replicates, other.replicates, study.evaluation.confidence
-        )
-    p = [1.0 if of.p is None else of.p for of in found.values()]
-    return dict(zip(found, zip(found.values(), holm(p, len(p)), strict=True), strict=True)) if p else {}
+    others = {of: found[PRR] for of, found in rows.items() if of.title != "samples" and of.M in samples}
+    return holm_bold.gains({of: (found, samples[of.M]) for of, found in others.items()}, study.evaluation.confidence)
 
 
 def _tally(gains: Mapping[Estimator, tuple[Difference, float]], resamples: int) -> str:
@@ -175,10 +152,10 @@ def _tally(gains: Mapping[Estimator, tuple[Difference, float]], resamples: int) 
     return f"{len(moved)} of {len(gains)} are: {captions.listing(moved)}."
 
 
-def _block(rows: Rows, of_u: Measured, gains: Mapping[Estimator, tuple[Difference, float]]) -> list[Any]:
+def _rows(rows: Rows, of_u: Measured, gains: Mapping[Estimator, tuple[Difference, float]]) -> TableBody:
     """The rows of one model."""
     blank = TableCell("–")
-    body: list[TableRow | TableRule] = [TableRow(("", "U itself"), (*[blank] * (len(HEADS) - 2), _cell(of_u), blank))]
+    body: TableBody = [TableRow(("", "U itself"), (*[blank] * (len(HEADS) - 2), _cell(of_u), blank))]
     M = 0
     for of, found in rows.items():
         body += [TableRule()] if of.M != M else []
@@ -201,20 +178,18 @@ def _cell(of: Measured, digits: int = 3) -> TableCell:
 def _gain(of: Difference, adjusted: float) -> TableCell:
     if of.value is None:
         return number_format.undefined(of.note)
-    text = number_format.decimal(of.value)
-    text = f"+{text}" if float(text) > 0 else text
-    cell = TableCell(text, note=of.note, mark="best" if adjusted < holm_bold.LEVEL else "")
-    shown = number_format.with_interval(cell, of.low, of.high).with_interval
-    return replace(cell, spread=shown.interval, with_interval=shown) if shown else cell
+    cell = number_format.difference(of.value, of.low, of.high, of.note)
+    cell = replace(cell, mark="best" if adjusted < holm_bold.LEVEL else "")
+    return number_format.with_interval(cell, of.low, of.high)
 
 
 def _values(model: str, dataset: str, rows: Rows, of_u: Measured) -> list[dict[str, Any]]:
     place = {"model": model, "dataset": dataset, "method": METHOD}
-    found = [place | {"metric": PRR, "variant": "U itself"} | _numbers(of_u)]
+    found: list[dict[str, Any]] = [place | {"metric": PRR, "variant": "U itself"} | of_u.numbers]
     for of, measured in rows.items():
         key = place | {"variant": of.weighting, "setting": of.setting}
         found.append(key | {"metric": "unbiased", "value": float(of.unbiased), "n": measured[PRR].n})
-        found += [key | {"metric": name} | _numbers(one) for name, one in measured.items()]
+        found += [key | {"metric": name} | one.numbers for name, one in measured.items()]
     return found
 
 
@@ -226,7 +201,3 @@ def _gain_values(model: str, dataset: str, gains: Mapping[Estimator, tuple[Diffe
         numbers = {name: getattr(difference, name) for name in ("value", "std", "low", "high")}
         found += [key | {"metric": GAIN} | numbers, key | {"metric": f"{GAIN}, p by Holm", "value": adjusted}]
     return found
-
-
-def _numbers(of: Measured) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in ("value", "std", "low", "high", "n")}

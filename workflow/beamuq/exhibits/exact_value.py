@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits import exhibit_cells
-from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
@@ -23,6 +25,7 @@ from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 METHOD, OF_U, ERROR = "Dissimilarity", "stratified", "standard error"
 LARGE_ERROR = 0.01
 """Questions whose U has a larger standard error are counted and told."""
@@ -140,6 +143,33 @@ def sizes(study: Study, recipe: str) -> list[int]:
 def _numbers(strategies: Iterable[str]) -> set[int]:
     """The M that strategies' names say."""
     return {int(M) for name in strategies if (M := strategy_names.parse(name)[1].get("M"))}
+
+
+class OfExactValue(Exhibit):
+    """An exhibit of the cells that know U."""
+
+    def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+        """The recipe and its cells. Raises BeamUQError if the study has none, or they lack what the exhibit needs."""
+        return cells_with_exact_value(study)
+
+    def artifacts(self, study: Study) -> list[Artifact]:
+        """Candidates, scores, quality, questions, evaluation and replicates of every cell."""
+        recipe, cells = self.cells(study)
+        return distinct([file for cell in cells for file in question_files(study, *cell, recipe)])
+
+
+def cells_with_beams(study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+    """As :func:`cells_with_exact_value`, of a recipe that has to decode the main beams as they are."""
+    recipe, cells = cells_with_exact_value(study)
+    if study.main.beam not in study.recipes[recipe].strategies():
+        raise BeamUQError(f"needs {study.main.beam!r} in recipes.{recipe}; add it there or drop the exhibit")
+    return recipe, cells
+
+
+def main_samples(study: Study, weighting: str = "uniform") -> Estimator:
+    """A weighting of the first draw of the main samples."""
+    sample, M = study.main.sample, study.main.num_candidates
+    return Estimator(weighting, sample, M, strategy_names.samples_of(sample, M))
 
 
 class CellEstimates:
@@ -325,6 +355,19 @@ def mean_of(cells: Sequence[Measured], titles: Sequence[str], confidence: float)
     drawn = np.stack([np.asarray(cell.replicates, dtype=np.float64) for cell in cells])
     of = bootstrap.mean_over(np.array([cell.value for cell in cells]), drawn, confidence)
     return Measured(of.value, of.low, of.high, of.std, n, of.note, drawn.mean(axis=0))
+
+
+def means(
+    study: Study, cells: Sequence[exhibit_cells.Cell], found: Sequence[Mapping[T, Measured]]
+) -> dict[T, Measured]:
+    """Name by name, the mean over cells of what is ``found`` in each."""
+    titles = [study.datasets[dataset].title for _, dataset in cells]
+    return {name: mean_of([of[name] for of in found], titles, study.evaluation.confidence) for name in found[0]}
+
+
+def by_model(cells: Sequence[exhibit_cells.Cell]) -> dict[str, list[exhibit_cells.Cell]]:
+    """Model → its cells."""
+    return {model: [cell for cell in cells if cell[0] == model] for model, _ in cells}
 
 
 def outcomes(found: CandidateMeasures, strategy: str) -> pd.DataFrame:

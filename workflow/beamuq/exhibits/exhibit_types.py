@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 
+from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -71,6 +72,22 @@ class TableExhibit(Exhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """The table, from the files that :meth:`artifacts` names."""
 
+    def table(
+        self,
+        study: Study,
+        title: str,
+        sentences: Sequence[str],
+        values: Sequence[Mapping[str, Any]],
+        grid: TableGrid,
+        scorers: Sequence[str] | None = None,
+        *,
+        quality: bool = True,
+    ) -> BuiltTable:
+        """The table with its caption; ``scorers`` (None: the main one) and ``quality``: what its numbers rest on."""
+        used = [study.main.scorer] if scorers is None else scorers
+        caption = captions.caption(study, sentences, scorers=used, quality=quality)
+        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+
 
 class FigureExhibit(Exhibit):
     """An exhibit that is a figure."""
@@ -80,6 +97,23 @@ class FigureExhibit(Exhibit):
     @abstractmethod
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """The figure, from the files that :meth:`artifacts` names."""
+
+    def figure(
+        self,
+        study: Study,
+        title: str,
+        sentences: Sequence[str],
+        data: pd.DataFrame,
+        draw: Callable[[str, str], matplotlib.figure.Figure],
+        scorers: Sequence[str] | None = None,
+        *,
+        quality: bool = True,
+    ) -> BuiltFigure:
+        """The figure with its caption, drawn of its title and footnote; the rest as in :meth:`TableExhibit.table`."""
+        used, title = [study.main.scorer] if scorers is None else scorers, captions.titled(study, title)
+        caption = captions.caption(study, sentences, scorers=used, quality=quality)
+        note = captions.footnote(study, used, quality=quality)
+        return BuiltFigure(self.label, title, caption, data, lambda: draw(title, note))
 
 
 @dataclass(frozen=True)
@@ -118,6 +152,14 @@ class TableHeading:
 
 class TableRule:
     """A horizontal rule between groups of rows."""
+
+
+TableBody: TypeAlias = list[TableRow | TableHeading | TableRule]
+
+
+def block(title: str, before: Sequence[object]) -> TableBody:
+    """The heading of a block of rows, ruled off from what stands ``before`` it, if anything, and from its rows."""
+    return [*([TableRule()] if before else []), TableHeading(title), TableRule()]
 
 
 @dataclass(frozen=True)

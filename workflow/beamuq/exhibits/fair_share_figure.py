@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from beamuq import beam_mass_theorem, strategy_names
 from beamuq.evaluation import intervals
 from beamuq.exhibits import captions, exact_value, exhibit_cells, figure_style, number_format
-from beamuq.exhibits.exact_value import CellEstimates, Estimator
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exact_value import CellEstimates, Estimator, OfExactValue
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.redundancy_and_covered_mass import LengthBin, equal_bins, group_of, with_all
-from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -38,17 +37,12 @@ COLUMNS = ["model", "dataset", "by", "bin", "what", "share", "low", "high", "n"]
 
 
 @dataclass(frozen=True)
-class FairShareFigure(FigureExhibit):
+class FairShareFigure(OfExactValue, FigureExhibit):
     """Shares of questions that meet each condition, and of those where beams have the smaller squared error."""
-
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Candidates, scores, quality, questions, evaluation and replicates of every cell of the exact value."""
-        recipe, cells = exact_value.cells_with_exact_value(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """A row of panels a cell: by length of the greedy answer, and by what M beams cover; Wilson intervals."""
-        recipe, cells = exact_value.cells_with_exact_value(study)
+        recipe, cells = self.cells(study)
         M, most_probable = study.main.num_candidates, set_of_most_probable(study, recipe)
         rows: list[tuple[object, ...]] = []
         told, uncertain, titles = [], [], {}
@@ -67,28 +61,25 @@ class FairShareFigure(FigureExhibit):
                 found = _shares(met, with_all(bins), cell, study.evaluation.confidence)
                 rows += [(model, dataset, by, *row) for row in found]
         data = pd.DataFrame(rows, columns=COLUMNS)
-        title = captions.titled(study, f"Where {M} beams estimate better than {M} samples, by condition and in fact")
-        caption = captions.caption(
-            study,
-            [
-                f"Share of questions, M = {M}, that meet the printed condition (the beams' mass above 1 − 1/(2√M) = "
-                f"{beam_mass_theorem.printed_threshold(M):.3f}, which suffices for nothing), M/(M + 1) = "
-                f"{beam_mass_theorem.corrected_threshold(M):.3f} (which does for beams alone), and fair share (some B "
-                f"of the most probable outcomes, 1 ≤ B < M, hold at least B/M: with M − B draws outside they are never "
-                f"worse than M samples; from {most_probable}).",
-                "In fact: the squared error of normalised beams is below that expected of M samples. Both are against "
-                f"U, whose standard error is above {number_format.decimal(exact_value.LARGE_ERROR, 2)} at "
-                f"{captions.listing(uncertain)} questions; a single question's verdict is uncertain where the two "
-                "errors are alike.",
-                "Left: by length of the greedy answer in generated tokens with the terminator; right: by the mass that "
-                f"the beams cover; about equally many questions a bin, {BINS} bins where no value fills more than one.",
-                f"Over all: {'; '.join(told)}.",
-                f"Bars: {captions.confidence(study)} Wilson intervals.",
-            ],
-            scorers=[study.main.scorer],
+        title = f"Where {M} beams estimate better than {M} samples, by condition and in fact"
+        sentences = [
+            f"Share of questions, M = {M}, that meet the printed condition (the beams' mass above 1 − 1/(2√M) = "
+            f"{beam_mass_theorem.printed_threshold(M):.3f}, which suffices for nothing), M/(M + 1) = "
+            f"{beam_mass_theorem.corrected_threshold(M):.3f} (which does for beams alone), and fair share (some B "
+            f"of the most probable outcomes, 1 ≤ B < M, hold at least B/M: with M − B draws outside they are never "
+            f"worse than M samples; from {most_probable}).",
+            "In fact: the squared error of normalised beams is below that expected of M samples. Both are against "
+            f"U, whose standard error is above {number_format.decimal(exact_value.LARGE_ERROR, 2)} at "
+            f"{captions.listing(uncertain)} questions; a single question's verdict is uncertain where the two "
+            "errors are alike.",
+            "Left: by length of the greedy answer in generated tokens with the terminator; right: by the mass that "
+            f"the beams cover; about equally many questions a bin, {BINS} bins where no value fills more than one.",
+            f"Over all: {'; '.join(told)}.",
+            f"Bars: {captions.confidence(study)} Wilson intervals.",
+        ]
+        return self.figure(
+            study, title, sentences, data, lambda title, note: _draw(title, note, data, titles), quality=False
         )
-        note = captions.footnote(study, [study.main.scorer])
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, titles))
 
 
 def set_of_most_probable(study: Study, recipe: str) -> str:

@@ -10,14 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq.errors import BeamUQError
-from beamuq.exhibits import candidate_count_curves, captions, exact_value, figure_style, number_format
-from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, Estimator
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits import candidate_count_curves, captions, exact_value, exhibit_cells, figure_style, number_format
+from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, OfExactValue
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.read_evaluation import Measured, difference
-from beamuq.parquet_tables import Artifact
-from beamuq.strategy_names import samples_of
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -43,22 +40,20 @@ class MassBin:
 
 
 @dataclass(frozen=True)
-class GainByMass(FigureExhibit):
+class GainByMass(OfExactValue, FigureExhibit):
     """ΔPRR of beams, and of U itself, against samples in five bins of covered mass: a panel a cell, then their mean."""
 
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Every file of the cells with an exact value."""
-        recipe, cells = _cells(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
+    def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+        """Those with the main beams."""
+        return exact_value.cells_with_beams(study)
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """PRR within each bin, resampled within it; samples by the mean PRR of all disjoint draws."""
-        recipe, cells = _cells(study)
+        recipe, cells = self.cells(study)
         variants = [name for name in LOOKS if name == OF_U or f"{name} beam" in study.scoring[recipe].estimators]
         read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
         rows, panels = [], {}
-        for model in dict.fromkeys(model for model, _ in cells):
-            of_model = [cell for cell in cells if cell[0] == model]
+        for model, of_model in exact_value.by_model(cells).items():
             gains = []
             for cell in of_model:
                 bins = quintiles(read[cell].found.mass(study.main.beam, study.main.num_candidates))
@@ -66,46 +61,33 @@ class GainByMass(FigureExhibit):
                 panels[cell] = f"{study.datasets[cell[1]].title}, {study.models[model].title}"
                 rows += _rows(cell, bins, gains[-1])
             if len(of_model) > 1 and all(len(of) == BINS for of in gains):
-                titles = [study.datasets[dataset].title for _, dataset in of_model]
-                means = [
-                    {
-                        v: exact_value.mean_of([of[j][v] for of in gains], titles, study.evaluation.confidence)
-                        for v in variants
-                    }
-                    for j in range(BINS)
-                ]
+                means = [exact_value.means(study, of_model, of_bin) for of_bin in zip(*gains, strict=True)]
                 panels[model, MEAN] = f"Mean, {study.models[model].title}"
                 rows += _rows((model, MEAN), [None] * BINS, means)
         data = pd.DataFrame(rows, columns=COLUMNS)
         data = data.astype(dict.fromkeys(("lowest", "highest", "value", "low", "high"), float))
-        draws = len(next(iter(read.values())).settings(_samples(study)))
+        draws = len(next(iter(read.values())).settings(exact_value.main_samples(study)))
         M = study.main.num_candidates
-        title = captions.titled(study, f"Gain in PRR on samples by quintile of the mass that {M} beams cover")
+        title = f"Gain in PRR on samples by quintile of the mass that {M} beams cover"
         few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < BINS]
-        caption = captions.caption(
-            study,
-            [
-                f"PRR (higher is better) of {METHOD} minus that of {M} samples"
-                + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
-                + f", within each quintile of the probability mass that {M} beams cover: beams normalised and, where "
-                "scored, unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better "
-                "than samples.",
-                "Under each quintile its greatest mass and n. Equal masses share a bin"
-                + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
-                f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
-                f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
-                "than 1 % of resamples are undefined, 'n/a' where PRR is (fewer than four questions, or all of one "
-                "quality).",
-                "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
-                exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
-                _tally(data),
-                candidate_count_curves.undefined_sentence(data),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, panels))
+        sentences = [
+            f"PRR (higher is better) of {METHOD} minus that of {M} samples"
+            + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
+            + f", within each quintile of the probability mass that {M} beams cover: beams normalised and, where "
+            "scored, unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better "
+            "than samples.",
+            "Under each quintile its greatest mass and n. Equal masses share a bin"
+            + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
+            f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
+            f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
+            "than 1 % of resamples are undefined, 'n/a' where PRR is (fewer than four questions, or all of one "
+            "quality).",
+            "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
+            exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
+            _tally(data),
+            candidate_count_curves.undefined_sentence(data),
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, panels))
 
 
 def quintiles(mass: NDArray[np.float64], count: int = BINS) -> list[MassBin]:
@@ -124,18 +106,13 @@ def quintiles(mass: NDArray[np.float64], count: int = BINS) -> list[MassBin]:
     return bins
 
 
-def _samples(study: Study) -> Estimator:
-    sample, M = study.main.sample, study.main.num_candidates
-    return Estimator("uniform", sample, M, samples_of(sample, M))
-
-
 def _gains(
     study: Study, cell: CellEstimates, recipe: str, chosen: MassBin, variants: Sequence[str]
 ) -> dict[str, Measured]:
     """Each variant's PRR within the bin minus that of samples."""
     of_u = exact_value.setting_of_exact_value(study, recipe)
     own = [(METHOD, variant, of_u if variant == OF_U else study.main.beam) for variant in variants]
-    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(_samples(study))]
+    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(exact_value.main_samples(study))]
     measured = cell.scored.prr(study, chosen.members, f"mass {chosen.lowest!r} to {chosen.highest!r}", own + drawn)
     samples = exact_value.mean_of_draws(measured[len(own) :], study.evaluation.confidence)
     return {
@@ -152,13 +129,6 @@ def _rows(
         for j, (each, by_variant) in enumerate(zip(bins, gains, strict=True))
         for variant, of in by_variant.items()
     ]
-
-
-def _cells(study: Study) -> tuple[str, list[tuple[str, str]]]:
-    recipe, cells = exact_value.cells_with_exact_value(study)
-    if study.main.beam not in study.recipes[recipe].strategies():
-        raise BeamUQError(f"needs {study.main.beam!r} in recipes.{recipe}; add it there or drop the exhibit")
-    return recipe, cells
 
 
 def _count(data: pd.DataFrame, cell: tuple[str, str]) -> int:

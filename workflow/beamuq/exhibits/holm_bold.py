@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from beamuq.exhibits import number_format
 from beamuq.exhibits.read_evaluation import Measured
 
 LEVEL = 0.05
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,23 @@ def verdicts(column: Sequence[Measured]) -> list[Verdict]:
 def smallest_p(resamples: int) -> float:
     """The smallest two-sided p that so many resamples can give."""
     return min(1.0, 2 / (resamples + 1))
+
+
+def gains(
+    pairs: Mapping[T, tuple[Measured, Measured]], confidence: float
+) -> dict[T, tuple[bootstrap.Difference, float]]:
+    """The first minus the second of each pair and p, corrected over all; one without an interval counts as p = 1.
+
+    Pairs of which either is undefined are left out.
+    """
+    found = {}
+    for name, (a, b) in pairs.items():
+        if a.value is not None and b.value is not None:
+            assert a.replicates is not None
+            assert b.replicates is not None
+            found[name] = bootstrap.difference(a.value, b.value, a.replicates, b.replicates, confidence)
+    p = [1.0 if of.p is None else of.p for of in found.values()]
+    return {name: (found[name], float(adjusted)) for name, adjusted in zip(found, holm(p, len(p)), strict=True)}
 
 
 def _difference(best: Measured, row: Measured) -> tuple[float | None, str]:

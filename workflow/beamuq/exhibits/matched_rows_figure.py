@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, figure_style
-from beamuq.exhibits.exact_value import CellEstimates
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exact_value import CellEstimates, OfExactValue
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.read_evaluation import Measured
-from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -34,17 +33,12 @@ COLUMNS = ["model", "dataset", "estimator", "M", "rows", "value", "low", "high",
 
 
 @dataclass(frozen=True)
-class MatchedRowsFigure(FigureExhibit):
+class MatchedRowsFigure(OfExactValue, FigureExhibit):
     """PRR of estimators of U by decoded rows a question, a panel a cell."""
-
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Candidates, scores, quality, questions, evaluation and replicates of every cell of the exact value."""
-        recipe, cells = exact_value.cells_with_exact_value(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """A point an estimator and M."""
-        recipe, cells = exact_value.cells_with_exact_value(study)
+        recipe, cells = self.cells(study)
         rows: list[tuple[object, ...]] = []
         titles, uncertain = {}, []
         for model, dataset in cells:
@@ -59,33 +53,27 @@ class MatchedRowsFigure(FigureExhibit):
                     rows.append((*place, of.title, of.M, cell.taken(of)["rows"], *_numbers(cell.prr(of))))
         data = pd.DataFrame(rows, columns=COLUMNS)
         datasets = list(dict.fromkeys(dataset for _, dataset in cells))
-        title = captions.titled(study, f"PRR of {exact_value.METHOD} by decoded rows a question")
+        title = f"PRR of {exact_value.METHOD} by decoded rows a question"
         points = data[data["estimator"] != U]
         missing = int((points["value"].isna() | points["rows"].isna()).sum())
         at = points.dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
         sizes = ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in at.itertuples())
-        caption = captions.caption(
-            study,
-            [
-                f"PRR (higher is better) of {exact_value.METHOD} by the mean number of decoded rows a question: "
-                "prefixes beyond the prompt whose next token the model is asked for, each strategy as if it ran "
-                "alone (samples share the prefixes that they have in common). Number of candidates M from left to "
-                f"right: {sizes}.",
-                f"Dotted line across: PRR of U itself (standard error above {exact_value.LARGE_ERROR:g} at "
-                f"{captions.listing(uncertain)} questions); its rows are in the data.",
-                f"Bands, drawn for samples and unnormalised beams, of all in the data: {captions.confidence(study)} "
-                f"percentile intervals over {best_marked_table.resampled(study, datasets)}. A drawn estimate is one "
-                f"draw, samples at M = {study.main.num_candidates} the mean over disjoint draws where several are "
-                "scored.",
-                f"{missing} of {len(points)} points are undefined, or of files without rows, and left out."
-                if missing
-                else "",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, titles))
+        sentences = [
+            f"PRR (higher is better) of {exact_value.METHOD} by the mean number of decoded rows a question: "
+            "prefixes beyond the prompt whose next token the model is asked for, each strategy as if it ran "
+            "alone (samples share the prefixes that they have in common). Number of candidates M from left to "
+            f"right: {sizes}.",
+            f"Dotted line across: PRR of U itself (standard error above {exact_value.LARGE_ERROR:g} at "
+            f"{captions.listing(uncertain)} questions); its rows are in the data.",
+            f"Bands, drawn for samples and unnormalised beams, of all in the data: {captions.confidence(study)} "
+            f"percentile intervals over {best_marked_table.resampled(study, datasets)}. A drawn estimate is one "
+            f"draw, samples at M = {study.main.num_candidates} the mean over disjoint draws where several are "
+            "scored.",
+            f"{missing} of {len(points)} points are undefined, or of files without rows, and left out."
+            if missing
+            else "",
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, titles))
 
 
 def _numbers(of: Measured) -> tuple[object, ...]:

@@ -16,7 +16,6 @@ from beamuq.exhibits.exhibit_types import (
     TableGrid,
     TableHeading,
     TableRow,
-    long_frame,
 )
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, difference
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, Floats, Ints
@@ -61,35 +60,29 @@ class MergedEndingsTable(TableExhibit):
             for row, found in {APART: apart.measured, MERGED: after.measured, DIFFERENCE: differences}.items():
                 for (metric, method), measured in zip(MEASURES, found, strict=True):
                     place = {"model": model, "dataset": dataset, "metric": metric, "method": method, "setting": row}
-                    numbers = {name: getattr(measured, name) for name in ("value", "std", "low", "high")}
                     variant = stored_variant(method, captions.BEAMSEARCH) if method else captions.BEAMSEARCH
-                    values.append(place | {"variant": variant} | numbers | {"n": n})
+                    values.append(place | {"variant": variant} | measured.numbers | {"n": n})
                 title = f"{study.datasets[dataset].title}, n = {n}" if row == APART else ""
                 cells_of_row = (_cell(metric, of, row) for (metric, _), of in zip(MEASURES, found, strict=True))
                 body.append(TableRow((title, row), tuple(cells_of_row)))
         title = "Beams and PRR with the ways to end an answer apart and merged"
-        caption = captions.caption(
-            study,
-            [
-                f"{title}; print has no such table.",
-                f"Apart: recipe {study.main.recipe}, where each stop token makes an outcome of its own (D2, outcomes). "
-                f"Merged: recipe {merged}, where all stop tokens that add no text are one ending with their summed "
-                "probability (D21, merged endings).",
-                f"Of {study.main.num_candidates} beams, mean over questions: distinct cleaned texts, probability mass "
-                "of the distinct token sequences, share of texts that repeat another one.",
-                "PRR (higher is better) of the beam form; Prob has one form. The produced answer is the greedy one of "
-                f"each recipe; with merged endings {changed} of {sum(map(sum, sizes.values()))} have another text.",
-                f"In brackets: {captions.confidence(study)} percentile intervals of the paired difference over "
-                f"{best_marked_table.resampled(study, list(sizes))}.",
-                best_marked_table.size_sentence(study, sizes),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
+        sentences = [
+            f"{title}; print has no such table.",
+            f"Apart: recipe {study.main.recipe}, where each stop token makes an outcome of its own (D2, outcomes). "
+            f"Merged: recipe {merged}, where all stop tokens that add no text are one ending with their summed "
+            "probability (D21, merged endings).",
+            f"Of {study.main.num_candidates} beams, mean over questions: distinct cleaned texts, probability mass "
+            "of the distinct token sequences, share of texts that repeat another one.",
+            "PRR (higher is better) of the beam form; Prob has one form. The produced answer is the greedy one of "
+            f"each recipe; with merged endings {changed} of {sum(map(sum, sizes.values()))} have another text.",
+            f"In brackets: {captions.confidence(study)} percentile intervals of the paired difference over "
+            f"{best_marked_table.resampled(study, list(sizes))}.",
+            best_marked_table.size_sentence(study, sizes),
+        ]
         heads = (*(name.capitalize() for name in BEAMS), *map(captions.method_short, METHODS))
         levels = (("Beams",) * len(BEAMS) + ("PRR",) * len(METHODS), heads)
         grid = TableGrid(("Dataset", "Endings"), levels, tuple(body))
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, sentences, values, grid)
 
 
 class _Side:

@@ -33,9 +33,7 @@ def with_interval(cell: TableCell, low: float | None, high: float | None, digits
     """The cell, and in the style with intervals its own below it, where there is one."""
     if low is None or high is None:
         return cell
-    return replace(
-        cell, with_interval=replace(cell, interval=f"[{decimal(low, digits)}, {decimal(high, digits)}]", spread="")
-    )
+    return replace(cell, with_interval=replace(cell, interval=interval(low, high, digits), spread=""))
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:

@@ -54,27 +54,21 @@ class PrrByAnswerLength(FigureExhibit):
         columns = ["dataset", "length", "variant", "value", "low", "high", "n", "note"]
         data = pd.DataFrame(rows, columns=columns).astype({"value": float, "low": float, "high": float})
         titles = {dataset: study.datasets[dataset].title for dataset in DATASETS}
-        title = captions.titled(study, f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}")
-        caption = captions.caption(
-            study,
-            [
-                f"PRR (higher is better) of {METHOD} over samples and over beams, by length of the greedy answer in "
-                f"generated tokens with the terminator, on {captions.listing(list(titles.values()))}, "
-                f"{study.models[model].title}.",
-                f"About equally many questions a bin, {BINS} bins, no length split between two.",
-                f"Fewer than {BINS} bins: {captions.listing(few)}, since single lengths fill more than one share."
-                if few
-                else "",
-                f"Bars: {captions.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
-                "is undefined there (fewer than four questions, or all of one quality); no interval where more than "
-                "1 % of resamples are.",
-                exhibit_cells.shown_instead(study, [MODEL], [model]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, titles))
+        title = f"PRR of {METHOD} by length of the greedy answer, {study.models[model].title}"
+        sentences = [
+            f"PRR (higher is better) of {METHOD} over samples and over beams, by length of the greedy answer in "
+            f"generated tokens with the terminator, on {captions.listing(list(titles.values()))}, "
+            f"{study.models[model].title}.",
+            f"About equally many questions a bin, {BINS} bins, no length split between two.",
+            f"Fewer than {BINS} bins: {captions.listing(few)}, since single lengths fill more than one share."
+            if few
+            else "",
+            f"Bars: {captions.confidence(study)} bootstrap intervals over the questions of the bin; 'n/a': PRR "
+            "is undefined there (fewer than four questions, or all of one quality); no interval where more than "
+            "1 % of resamples are.",
+            exhibit_cells.shown_instead(study, [MODEL], [model]),
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, titles))
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, titles: dict[str, str]) -> matplotlib.figure.Figure:

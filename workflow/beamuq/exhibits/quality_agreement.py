@@ -17,13 +17,12 @@ from beamuq.exhibits.best_marked_table import RankedRow
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
+    TableBody,
     TableCell,
     TableExhibit,
     TableGrid,
-    TableHeading,
     TableRow,
-    TableRule,
-    long_frame,
+    block,
 )
 from beamuq.exhibits.read_evaluation import Key, Measurements, read_measurements
 from beamuq.parquet_tables import Artifact
@@ -68,7 +67,7 @@ class QualityAgreement(TableExhibit):
         methods = [key.method for key in keys if key.variant == captions.BEAMSEARCH]
         files = self.artifacts(study)
         main = read_measurements(study, inputs, files)
-        body: list[TableRow | TableHeading | TableRule] = []
+        body: TableBody = []
         values: list[dict[str, Any]] = []
         told = []
         for further in study.quality[1:]:
@@ -78,8 +77,7 @@ class QualityAgreement(TableExhibit):
                 for cell in other
                 if further in study.qualities(cell[1])
             }
-            body += [TableRule()] if body else []
-            body += [TableHeading(f"{study.main_quality.title} / {further.title}"), TableRule()]
+            body += block(f"{study.main_quality.title} / {further.title}", body)
             for (model, dataset), of in found.items():
                 titles = (study.models[model].title, study.datasets[dataset].title)
                 body.append(TableRow(titles, tuple(_cells(of))))
@@ -103,8 +101,7 @@ class QualityAgreement(TableExhibit):
         )
         values = [dict(row) for row in {tuple(row.items()): None for row in values}]  # the main quality's stand once
         title = f"PRR under {study.main_quality.title} and under other qualities"
-        caption = captions.caption(study, [f"{title}.", *sentences], scorers=[study.main.scorer], quality=True)
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, [f"{title}.", *sentences], values, grid)
 
 
 def agreement(
@@ -190,9 +187,7 @@ def _text(of: Estimate | None) -> str:
 
 
 def _interval(of: Estimate | None) -> str:
-    if of is None or of.low is None or of.high is None:
-        return ""
-    return f"[{number_format.decimal(of.low)}, {number_format.decimal(of.high)}]"
+    return number_format.interval(of.low, of.high) if of else ""
 
 
 def _values(study: Study, further: Quality, cell: dict[str, Any], of: AgreementOfCell) -> Iterator[dict[str, Any]]:

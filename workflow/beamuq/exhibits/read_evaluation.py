@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,11 @@ class Measured:
     n: int
     note: str = ""
     replicates: NDArray[np.floating] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Its columns of published values."""
+        return {name: getattr(self, name) for name in ("value", "std", "low", "high", "n")}
 
 
 class Measurements:

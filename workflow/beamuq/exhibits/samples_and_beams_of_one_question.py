@@ -61,25 +61,27 @@ class SamplesAndBeams(FigureExhibit):
         asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
         scores = {v: float(scored.scores(METHOD, v)[position]) for v in figure_style.VARIANTS}
         model = study.models[files[0].model].title
-        title = captions.titled(study, f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}")
+        title = f"Samples and beams of one question, {study.datasets[DATASET].title}, {model}"
         rule = (
             "among the questions with a repeated sample"
             if len(repeated)
             else "among all questions, no sample repeating"
         )
-        caption = captions.caption(
+        sentences = [
+            f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
+            f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams with their sequence "
+            f"probability, {captions.BEAM_ORDER}.",
+            f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
+            exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
+        ]
+        return self.figure(
             study,
-            [
-                f"One question of {study.datasets[DATASET].title}, {model}. Left: the distinct answers among {size} "
-                f"multinomial samples, by how often each was drawn. Right: the {len(beams)} beams with their sequence "
-                f"probability, {captions.BEAM_ORDER}.",
-                f"Chosen by rule, not by hand: the median by redundancy {rule}, in the study's order.",
-                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
-            ],
-            scorers=[study.main.scorer],
+            title,
+            sentences,
+            data,
+            lambda title, note: _draw(title, note, asked, greedy, data, scores),
+            quality=False,
         )
-        note = captions.footnote(study, [study.main.scorer])
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, asked, greedy, data, scores))
 
 
 def _draw(

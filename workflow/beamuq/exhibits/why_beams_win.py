@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,11 @@ import pandas as pd
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import candidate_count_curves, captions, exact_value, figure_style, number_format
-from beamuq.exhibits.exact_value import METHOD, CellEstimates, Estimator
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits import candidate_count_curves, captions, exact_value, exhibit_cells, figure_style, number_format
+from beamuq.exhibits.exact_value import METHOD, CellEstimates, Estimator, OfExactValue
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
 from beamuq.exhibits.read_evaluation import Key, Measured, difference
-from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -36,27 +34,31 @@ Point = tuple[int, int]  # M, over how many disjoint draws of samples
 
 
 @dataclass(frozen=True)
-class WhyBeamsWin(FigureExhibit):
+class WhyBeamsWin(OfExactValue, FigureExhibit):
     """The gain of beams in PRR, its part of noise and its part of target, by M: a panel a cell, then their mean."""
 
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """Every file of the cells with an exact value."""
-        recipe, cells = _cells(study)
-        return distinct([file for cell in cells for file in exact_value.question_files(study, *cell, recipe)])
+    def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
+        """Those with beams of several widths."""
+        recipe, cells = super().cells(study)
+        if not study.recipes[recipe].beam:
+            raise BeamUQError(f"needs beams of several widths; add recipes.{recipe}.beam.widths or drop the exhibit")
+        return recipe, cells
 
     def build(self, study: Study, inputs: Inputs) -> BuiltFigure:
         """Each M once with the first M samples; the main M also with the mean PRR of all disjoint draws of M."""
-        recipe, cells = _cells(study)
+        recipe, cells = self.cells(study)
         read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
         found = {cell: decompositions(study, of, recipe) for cell, of in read.items()}
         panels = {
             cell: f"{study.datasets[cell[1]].title}\n{study.models[cell[0]].title}\nn = {of.n}"
             for cell, of in read.items()
         }
-        for model in dict.fromkeys(model for model, _ in cells):
-            of_model = [cell for cell in cells if cell[0] == model]
+        for model, of_model in exact_value.by_model(cells).items():
             if len(of_model) > 1:
-                found[model, MEAN] = _means(study, [found[cell] for cell in of_model], of_model)
+                of_each = [found[cell] for cell in of_model]
+                found[model, MEAN] = {
+                    point: exact_value.means(study, of_model, [of[point] for of in of_each]) for point in of_each[0]
+                }
                 n = sum(read[cell].n for cell in of_model)
                 panels[model, MEAN] = f"Mean\n{study.models[model].title}\nn = {n}"
         rows = [
@@ -66,29 +68,21 @@ class WhyBeamsWin(FigureExhibit):
             for part, of in parts.items()
         ]
         data = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "low": float, "high": float})
-        title = captions.titled(
-            study, "Why beams gain on samples: less noise or another target, by number of candidates"
-        )
+        title = "Why beams gain on samples: less noise or another target, by number of candidates"
         last = list(found)[-1]
-        caption = captions.caption(
-            study,
-            [
-                f"PRR (higher is better) of {METHOD} by a beam search of width M minus that by M samples, and its two "
-                "parts: noise, what U itself has over samples, and target, what beams have over U "
-                "(beams − samples = [U − samples] + [beams − U]). Above 0 a part is in favour of beams.",
-                exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
-                _draws_sentence(found[last]),
-                f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has "
-                "one draw of samples, whatever its luck. None where more than 1 % of resamples are undefined.",
-                "The mean is over datasets, each resampled on its own." if len(found) > len(cells) else "",
-                _told(study, last, found[last]),
-                candidate_count_curves.undefined_sentence(data),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, data, lambda: _draw(title, note, data, panels))
+        sentences = [
+            f"PRR (higher is better) of {METHOD} by a beam search of width M minus that by M samples, and its two "
+            "parts: noise, what U itself has over samples, and target, what beams have over U "
+            "(beams − samples = [U − samples] + [beams − U]). Above 0 a part is in favour of beams.",
+            exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
+            _draws_sentence(found[last]),
+            f"Bands and bars: {captions.confidence(study)} paired bootstrap intervals over questions; a line has "
+            "one draw of samples, whatever its luck. None where more than 1 % of resamples are undefined.",
+            "The mean is over datasets, each resampled on its own." if len(found) > len(cells) else "",
+            _told(study, last, found[last]),
+            candidate_count_curves.undefined_sentence(data),
+        ]
+        return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, panels))
 
 
 def decomposition(beams: Measured, samples: Measured, exact: Measured, confidence: float) -> Parts:
@@ -121,24 +115,6 @@ def decompositions(study: Study, cell: CellEstimates, recipe: str) -> dict[Point
     return dict(sorted(found.items()))
 
 
-def _means(study: Study, found: Sequence[dict[Point, Parts]], cells: Sequence[tuple[str, str]]) -> dict[Point, Parts]:
-    titles = [study.datasets[dataset].title for _, dataset in cells]
-    return {
-        point: {
-            part: exact_value.mean_of([of[point][part] for of in found], titles, study.evaluation.confidence)
-            for part in parts
-        }
-        for point, parts in found[0].items()
-    }
-
-
-def _cells(study: Study) -> tuple[str, list[tuple[str, str]]]:
-    recipe, cells = exact_value.cells_with_exact_value(study)
-    if not study.recipes[recipe].beam:
-        raise BeamUQError(f"needs beams of several widths; add recipes.{recipe}.beam.widths or drop the exhibit")
-    return recipe, cells
-
-
 def _draws_sentence(points: dict[Point, Parts]) -> str:
     several = [f"{draws} disjoint draws of M = {M}" for M, draws in points if draws > 1]
     if not several:
@@ -159,12 +135,7 @@ def _told(study: Study, cell: tuple[str, str], points: dict[Point, Parts]) -> st
 def _number(of: Measured) -> str:
     if of.value is None:
         return "undefined"
-    interval = (
-        f" [{number_format.decimal(of.low)}, {number_format.decimal(of.high)}]"
-        if of.low is not None and of.high is not None
-        else ""
-    )
-    return f"{number_format.decimal(of.value)}{interval}"
+    return " ".join(filter(None, (number_format.decimal(of.value), number_format.interval(of.low, of.high))))
 
 
 def _draw(title: str, note: str, data: pd.DataFrame, panels: dict[tuple[str, str], str]) -> matplotlib.figure.Figure:

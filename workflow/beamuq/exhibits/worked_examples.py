@@ -63,23 +63,17 @@ class WorkedExamples(FigureExhibit):
         chosen, rule = _chosen(scored, study.main_quality.threshold, self.count)
         examples = [_example(study, self.dataset, candidates, scored, position) for position in chosen]
         model, name, size = study.models[files[0].model].title, study.datasets[self.dataset].title, len(examples)
-        title = captions.titled(study, f"Worked example{'s' if size > 1 else ''}, {name}, {model}")
+        title = f"Worked example{'s' if size > 1 else ''}, {name}, {model}"
         each = study.main.num_candidates
-        caption = captions.caption(
-            study,
-            [
-                f"Worked examples of {model} on {name}: the greedy answer, {each} multinomial samples in the order "
-                f"drawn, {each} beams with their sequence probability, and {METHOD} over each.",
-                f"Chosen by rule, not by hand: {rule} "
-                f"(right: {study.main_quality.title} > {study.main_quality.threshold:g}). Long texts are cut with an "
-                "ellipsis; the CSV file has them whole.",
-                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(self.label, title, caption, _frame(examples), lambda: _draw(title, note, examples))
+        sentences = [
+            f"Worked examples of {model} on {name}: the greedy answer, {each} multinomial samples in the order "
+            f"drawn, {each} beams with their sequence probability, and {METHOD} over each.",
+            f"Chosen by rule, not by hand: {rule} "
+            f"(right: {study.main_quality.title} > {study.main_quality.threshold:g}). Long texts are cut with an "
+            "ellipsis; the CSV file has them whole.",
+            exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
+        ]
+        return self.figure(study, title, sentences, _frame(examples), lambda title, note: _draw(title, note, examples))
 
 
 def example_artifacts(study: Study, dataset: str) -> list[Artifact]:

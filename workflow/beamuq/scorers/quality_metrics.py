@@ -103,10 +103,10 @@ def _align(answers: Sequence[str], refs: References, normalize: Normalizer, lear
     return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
 
 
-def _gold(answers: Sequence[str], references: References, _: Normalizer, given: Learned) -> NDArray[np.float64]:
-    if not given.options or not all(given.options):
+def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> NDArray[np.float64]:
+    if not learned.options or not all(learned.options):
         raise BeamUQError("quality gold_label: a question has no options; list multiple-choice sets as its datasets")
-    return np.array([gold_label(*each) for each in zip(answers, references, given.options, strict=True)], np.float64)
+    return np.array([gold_label(*each) for each in zip(answers, references, learned.options, strict=True)], np.float64)
 
 
 QUALITY: dict[str, Metric] = {
