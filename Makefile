@@ -12,10 +12,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo quick test test-all lint unit fuzz census models env docs bench clean
+.PHONY: demo gallery quick test test-all lint unit fuzz census models env docs bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
+
+# docs/gallery.md, from a finished demo
+gallery: $(STAMP)
+	snakemake --cores all --config study=demo --rerun-incomplete tables figures
+	python tools/sync_gallery.py
 
 quick: $(STAMP)
 	ruff check .

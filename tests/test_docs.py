@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from PIL import Image
 
 import generate_reference
+import sync_gallery
 import synthetic
 from beamuq import cli, parquet_tables
 from beamuq.api import ask_model, score_candidates
+from beamuq.exhibits import list_of_exhibits
 from beamuq.methods.registry import METHODS
 from beamuq.study_config import ROOT
 from docs_blocks import DOCS, follow
@@ -87,6 +90,52 @@ def test_a_page_reads_without_being_built(page: str) -> None:
     assert not re.findall(r"\[\]\(|\{\w+\}`", text)
     for target in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", text):
         assert ((DOCS / page).parent / target).exists(), target
+
+
+def test_the_readme_is_short_shows_three_pictures_and_leads_to_what_there_is() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 500 <= sum(any(map(str.isalnum, word)) for word in text.split()) <= 600
+    assert len(re.findall(r"^!\[[^\]]+\]\(", text, re.MULTILINE)) == 3
+    for target in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", text):
+        assert (ROOT / target).exists(), target
+
+
+GALLERY = {found[1]: found for found in sync_gallery.ENTRY.finditer(sync_gallery.PAGE.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("label", GALLERY)
+def test_an_exhibit_of_the_gallery_is_no_older_than_the_code_that_draws_it(label: str) -> None:
+    _, code, shown, text = GALLERY[label].groups()
+    exhibit = list_of_exhibits.exhibit(label, sync_gallery.demo())
+    assert code == sync_gallery.code_hash(exhibit), "the code changed; run make gallery"
+    assert shown == sync_gallery.shown_hash(exhibit, text), "the entry changed by hand; run make gallery"
+
+
+def test_pictures_of_the_gallery_say_demo_and_are_small() -> None:
+    files = sorted(sync_gallery.PICTURES.glob("*.png"))
+    assert {file.stem for file in files} <= set(GALLERY)
+    for file in files:
+        picture = Image.open(file)
+        assert picture.mode == "P", file
+        assert "demo" in picture.info["Title"], file
+    assert sum(file.stat().st_size for file in files) < 1_500_000
+
+
+def test_the_hash_of_an_exhibit_follows_the_code_that_draws_it_and_no_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exhibit = list_of_exhibits.exhibit("redundancy", sync_gallery.demo())
+    module = tmp_path / "exhibits" / "drawn.py"
+    module.parent.mkdir()
+    monkeypatch.setattr(sync_gallery, "step_sources", lambda *_: [module])
+
+    def of(text: str) -> str:
+        module.write_text(text)
+        return sync_gallery.code_hash(exhibit)
+
+    before = of('"""Draws."""\n\n\ndef draw():\n    return 1\n')
+    assert of('def draw():\n    """One."""\n    # a comment\n    return 1\n') == before
+    assert of("def draw():\n    return 2\n") != before
 
 
 @pytest.mark.parametrize("page", ["own_models_and_candidates.md", "what_scores_mean.md", "decide.md"])
