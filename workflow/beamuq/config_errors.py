@@ -46,10 +46,7 @@ class StrictModel(BaseModel):
 def validated(kind: type[T] | Any, content: object, place: str | Path) -> T:
     """``content`` as an object of ``kind``: a pydantic model, or any annotation such as ``list[Claim]``.
 
-    Raises
-    ------
-    BeamUQError
-        In one line, beginning with ``place`` (a file, an option, a row): the key, the value and the fix.
+    Raises BeamUQError in one line, beginning with ``place`` (a file, an option, a row): the key, the value and the fix.
     """
     adapter: TypeAdapter[T] = TypeAdapter(kind)
     try:
@@ -70,10 +67,7 @@ def validated_json(kind: type[T] | Any, text: str, place: str | Path) -> T:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds; no tags, no key twice, and every key a scalar.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: the file, and why it cannot be read.
+    Raises BeamUQError in one line: the file, and why it cannot be read.
     """
     with reading(path, "valid YAML", "correct the file"):
         if path.stat().st_size > LARGEST_YAML:
@@ -123,10 +117,7 @@ def _wrong(what: str, node: yaml.Node) -> yaml.YAMLError:
 def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
     """What a JSON text in UTF-8 holds; no key twice, no half of a surrogate pair.
 
-    Raises
-    ------
-    BeamUQError
-        In one line: the ``place``, why it cannot be read, and the ``fix``.
+    Raises BeamUQError in one line: the ``place``, why it cannot be read, and the ``fix``.
     """
     with reading(place, "valid JSON in UTF-8", fix):
         if isinstance(text, bytes):

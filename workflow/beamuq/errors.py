@@ -47,10 +47,7 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
     Parsers raise more kinds of errors on hostile input than their manuals name: on a wrong date, a thousand brackets,
     5,000 digits. Only a parser's call stands in the body, so that no fault of ours is taken for the file's.
 
-    Raises
-    ------
-    BeamUQError
-        Naming ``place``, ``what`` it is not, why, and the ``fix``.
+    Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
     """
     try:
         yield

@@ -13,10 +13,7 @@ AnswerSource = Literal["greedy", "top_beam", "shipped"]
 def strategy_of(answer_source: str, beam: str | None) -> str:
     """The strategy whose first candidate is a produced answer; ``beam`` is the main search, None where there is none.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no such produced answer.
+    Raises BeamUQError if there is no such produced answer.
     """
     strategy = {"greedy": GREEDY, "shipped": SHIPPED, "top_beam": beam}.get(answer_source)
     if strategy is None:

@@ -150,10 +150,7 @@ NAMED_BY = {
 class Artifact:
     """One file of a study by what it holds: its kind (a key of ``SCHEMAS``) and its cell.
 
-    Raises
-    ------
-    ValueError
-        If the fields given are not exactly those that a file of this kind is named by.
+    Raises ValueError if the fields given are not exactly those that a file of this kind is named by.
     """
 
     kind: str
@@ -217,10 +214,7 @@ def write(
 ) -> None:
     """Write rows as a table of ``kind``, atomically: a temporary file in the same folder, fsync, rename.
 
-    Raises
-    ------
-    BeamUQError
-        If the rows do not fit the schema, or the disk is full. Nothing half-written is left.
+    Raises BeamUQError if the rows do not fit the schema, or the disk is full. Nothing half-written is left.
     """
     schema = SCHEMAS[kind]
     try:
@@ -241,10 +235,7 @@ def write(
 def read(path: Path, kind: str) -> Loaded:
     """Read a table of ``kind`` and its footer.
 
-    Raises
-    ------
-    BeamUQError
-        If the file is missing, corrupt, of another kind, or lacks a column: the message names it.
+    Raises BeamUQError if the file is missing, corrupt, of another kind, or lacks a column: the message names it.
     """
     schema = SCHEMAS[kind]
     with _opened(path) as file:
@@ -272,10 +263,7 @@ def _with_later_columns(table: pa.Table, schema: pa.Schema, later: Sequence[str]
 def read_footer(path: Path) -> Footer:
     """What a table's footer says of how it was made, without reading its rows.
 
-    Raises
-    ------
-    BeamUQError
-        If the file is missing or corrupt, or no table of the workflow.
+    Raises BeamUQError if the file is missing or corrupt, or no table of the workflow.
     """
     with _opened(path) as file:
         footer = _footer(path, file)
@@ -301,10 +289,7 @@ def _footer(path: Path, file: pq.ParquetFile) -> Footer:
 
     Footers have no checksum, but hold these facts twice: as such, and in the schema that Arrow writes there.
 
-    Raises
-    ------
-    ValueError
-        If the two differ, or are no JSON.
+    Raises ValueError if the two differ, or are no JSON.
     """
     facts = file.metadata.metadata or {}
     if b"beamuq" not in facts:
@@ -332,10 +317,7 @@ def file_sha256(path: Path) -> str:
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
 
-    Raises
-    ------
-    BeamUQError
-        If the disk is full or read-only, or the folder may not be written; nothing half-written is left.
+    Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing half-written is left.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -55,13 +55,7 @@ def make_importable(study: Path) -> None:
 
 
 def load(what: str, name: str) -> Any:
-    """The object ``module:attribute``.
-
-    Raises
-    ------
-    BeamUQError
-        If it cannot be imported; ``what`` says what was wanted.
-    """
+    """The object ``module:attribute``. Raises BeamUQError if it cannot be imported; ``what`` says what was wanted."""
     module, _, attribute = name.partition(":")
     try:
         found = importlib.import_module(module)
@@ -100,11 +94,9 @@ def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 def blamed(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What ``function`` returns, as :func:`call`, for what is called for every row: nothing is told of its time.
 
-    Raises
-    ------
-    BeamUQError
-        If it raises anything or exits: ``what`` it is, the exception, file and line. A BeamUQError passes as it is,
-        and so does the failure of a function of the package in no one else's code: a bug, whose traceback is needed.
+    Raises BeamUQError if it raises anything or exits: ``what`` it is, the exception, file and line. A BeamUQError
+    passes as it is, and so does the failure of a function of the package in no one else's code: a bug, whose traceback
+    is needed.
     """
     try:
         return function(*args, **kwargs)
@@ -129,10 +121,7 @@ def numbers(
 
     Numbers outside by no more than rounding (1e-6) stay as they are.
 
-    Raises
-    ------
-    BeamUQError
-        If they are anything else; ``what`` gave them, and the first bad one is told.
+    Raises BeamUQError if they are anything else; ``what`` gave them, and the first bad one is told.
     """
     try:
         array = np.asarray(found)
@@ -190,13 +179,7 @@ def _fix(module: str) -> str:
 
 
 def find(what: str, name: str, known: Mapping[str, T]) -> T:
-    """What is registered as ``name``, or the plug-in of that name.
-
-    Raises
-    ------
-    BeamUQError
-        If there is neither.
-    """
+    """What is registered as ``name``, or the plug-in of that name. Raises BeamUQError if there is neither."""
     if name in known:
         return known[name]
     if ":" not in name:
@@ -208,10 +191,7 @@ def find(what: str, name: str, known: Mapping[str, T]) -> T:
 def source_files(names: Iterable[str]) -> list[str]:
     """The source files of the plug-ins among ``names``, for a rule's inputs; relative to the working directory.
 
-    Raises
-    ------
-    BeamUQError
-        If a plug-in's module is not to be found, or holds no such name. None is imported.
+    Raises BeamUQError if a plug-in's module is not to be found, or holds no such name. None is imported.
     """
     found = set()
     for name in names:

@@ -75,11 +75,8 @@ def read_cell(
 
     ``expected``: what each must have been made with, by name; ``asked``: settings that all must have which name them.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`~beamuq.parquet_tables.read` and :func:`check_one_run`; or if a file is of another model, dataset or
-        recipe than the first, which the message names.
+    Raises BeamUQError as :func:`~beamuq.parquet_tables.read` and :func:`check_one_run`; or if a file is of another
+    model, dataset or recipe than the first, which the message names.
     """
     paths = {name: path for name, (_, path) in files.items() if path is not None}
     tables = {name: read(path, files[name][0]) for name, path in paths.items()}
@@ -103,10 +100,7 @@ def check_one_run(tables: Iterable[Footer]) -> None:
 
     A table whose footer lacks a record, as one of an older version may, is compared in what it has.
 
-    Raises
-    ------
-    BeamUQError
-        Naming two files that disagree, and in what; or one that lies where another cell's belongs.
+    Raises BeamUQError naming two files that disagree, and in what; or one that lies where another cell's belongs.
     """
     tables = list(tables)
     told: dict[tuple[Any, ...], tuple[Any, Path]] = {}
@@ -129,10 +123,7 @@ def check_one_run(tables: Iterable[Footer]) -> None:
 def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
     """Refuse a table that was made with other settings than ``asked``, of those that its footer names.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the file, the setting and both values.
+    Raises BeamUQError naming the file, the setting and both values.
     """
     for name, found in table.provenance.get("settings", {}).items():
         if name in asked and not _agree(found, asked[name]):

@@ -116,10 +116,7 @@ def number(value: float) -> str:
 def parse(text: str) -> tuple[str, dict[str, float | bool]]:
     """Kind and parameters of a strategy or setting: ``"beam M=10"`` → ``("beam", {"M": 10.0})``.
 
-    Raises
-    ------
-    BeamUQError
-        If the text is not of this grammar.
+    Raises BeamUQError if the text is not of this grammar.
     """
     form = _FORM.fullmatch(text)
     if not form or not text:

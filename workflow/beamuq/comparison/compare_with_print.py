@@ -24,10 +24,7 @@ def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, 
 
     ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
 
-    Raises
-    ------
-    BeamUQError
-        If a declared file is damaged, or a file of results is missing, unreadable or of another cell.
+    Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
     """
     wanted = needed_files(study)
     files = {artifact.path: results_folder / artifact.path for artifact in wanted}

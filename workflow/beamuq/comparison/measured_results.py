@@ -53,10 +53,7 @@ class MeasuredResults:
     def read(cls, study: Study, folder: Path, wanted: Sequence[Artifact], *, partial: bool = False) -> MeasuredResults:
         """Read ``wanted`` from a results folder; with ``partial``, files that are not there yet are left out.
 
-        Raises
-        ------
-        BeamUQError
-            If a file is missing, unreadable, or of another cell, study or run.
+        Raises BeamUQError if a file is missing, unreadable, or of another cell, study or run.
         """
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
         return cls(study, Inputs.read(folder, present, study), present, folder)

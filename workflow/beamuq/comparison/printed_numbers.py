@@ -49,10 +49,8 @@ class PrintedNumber:
 def read_printed_numbers(rules: ComparisonRules, folder: Path = FOLDER) -> list[PrintedNumber]:
     """``paper_values.csv``, in its order.
 
-    Raises
-    ------
-    BeamUQError
-        If a column, a table's number of rows, a name, a number or the uniqueness of keys is not as rules.
+    Raises BeamUQError if a column, a table's number of rows, a name, a number or the uniqueness of keys is not as the
+    rules say.
     """
     path = folder / "paper_values.csv"
     with path.open(encoding="utf-8", newline="") as file:

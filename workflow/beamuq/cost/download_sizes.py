@@ -30,10 +30,7 @@ class FetchedSource:
 def fetched_sources(plan: Plan) -> list[FetchedSource]:
     """Everything that the study reads, models and scorers first, each once.
 
-    Raises
-    ------
-    BeamUQError
-        If a manifest, a file it names or the lock file cannot be read.
+    Raises BeamUQError if a manifest, a file it names or the lock file cannot be read.
     """
     lock = plan.paths.lock
     return [_model(plan, lock, source, use) for source, use in plan.grid.model_uses.items()] + _splits(plan, lock)
@@ -95,10 +92,7 @@ class Downloads:
 def downloads(plan: Plan) -> Downloads:
     """What the study lacks here; sizes are those pinned for packages or named by the lock file.
 
-    Raises
-    ------
-    BeamUQError
-        If the lock file cannot be read.
+    Raises BeamUQError if the lock file cannot be read.
     """
     lock, count, size = plan.paths.lock, 0, 0
     unknown = []

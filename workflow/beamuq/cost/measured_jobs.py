@@ -60,10 +60,7 @@ def benchmark_of(results: Path, artifact: Artifact) -> Benchmark | None:
 def measured_jobs(results: Path, tables: Iterable[Artifact]) -> list[MeasuredJob]:
     """The jobs of these tables, in a study's folder of results, that have both a benchmark and a table.
 
-    Raises
-    ------
-    BeamUQError
-        If a table cannot be read.
+    Raises BeamUQError if a table cannot be read.
     """
     return [
         _measured(artifact, took, parquet_tables.read(results / artifact.path, artifact.kind))

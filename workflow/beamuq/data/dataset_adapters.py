@@ -19,13 +19,7 @@ def adapter_names() -> list[str]:
 
 
 def load_adapter(name: str) -> Adapter:
-    """The adapter of file ``adapters/<name>.py``.
-
-    Raises
-    ------
-    BeamUQError
-        If there is none.
-    """
+    """The adapter of file ``adapters/<name>.py``. Raises BeamUQError if there is none."""
     if name not in adapter_names():
         raise BeamUQError(f"adapter: unknown name {name!r}; known: {', '.join(adapter_names())}")
     found: Adapter = importlib.import_module(f"{adapters.__name__}.{name}").ADAPTER

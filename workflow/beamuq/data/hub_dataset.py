@@ -30,11 +30,8 @@ def fetch_split(
 ) -> None:
     """Write ``split`` of ``repo_id`` to ``path``; the first fetch resolves the commit, afterwards the lock rules.
 
-    Raises
-    ------
-    BeamUQError
-        If the hub can't be reached, knows no such dataset, configuration or split, its rows differ from the lock, or
-        the adapter can't use them (a test split without answers). Nothing half-written is left.
+    Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split, its rows differ from
+    the lock, or the adapter can't use them (a test split without answers). Nothing half-written is left.
     """
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
     commit = hub_download.pinned_commit(lock, "datasets", repo_id, offline=offline)

@@ -50,13 +50,7 @@ class PromptTemplate:
 
 
 def read_template(path: Path) -> str:
-    """The text of a template file.
-
-    Raises
-    ------
-    BeamUQError
-        If it is missing or is no text.
-    """
+    """The text of a template file. Raises BeamUQError if it is missing or is no text."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -87,10 +81,8 @@ def fill_part(body: str, values: Mapping[str, str]) -> str:
 def load(path: Path) -> PromptTemplate:
     """Read and check a dataset's template.
 
-    Raises
-    ------
-    BeamUQError
-        If it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line with a space.
+    Raises BeamUQError if it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line
+    with a space.
     """
     return parse(read_template(path), str(path))
 
@@ -126,10 +118,8 @@ def render(
 
     For an instruct model this is the user's message; the model's chat template is applied elsewhere.
 
-    Raises
-    ------
-    BeamUQError
-        If the template asks for what the question has not, or leaves out what it has; ``where`` names both.
+    Raises BeamUQError if the template asks for what the question has not, or leaves out what it has; ``where`` names
+    both.
     """
     values = _values(template, question, where)
     values["shots"] = "\n\n".join(

@@ -80,10 +80,7 @@ def question(
 ) -> Question:
     """A checked question; repeated references are dropped, ``group`` defaults to the question itself.
 
-    Raises
-    ------
-    BeamUQError
-        Without the place: a blank id, question, reference, option or passage, or no reference at all.
+    Raises BeamUQError, without the place, for a blank id, question, reference, option or passage, or no reference.
     """
     if isinstance(references, str) or isinstance(options, str):
         raise BeamUQError(f"references {references!r:.60} and options are lists of texts, not a text; mend the adapter")
@@ -137,10 +134,7 @@ def questions_of(
 
     The ids of rows that repeat an earlier one, and so are left out, are appended to ``repeated``.
 
-    Raises
-    ------
-    BeamUQError
-        If any row is unusable or an id stands twice: the message names file, row and fix.
+    Raises BeamUQError if any row is unusable or an id stands twice: the message names file, row and fix.
     """
     found: dict[str, Question] = {}
     for place, item in _read(adapter, rows, split):

@@ -26,10 +26,7 @@ def permutation(count: int, seed: int, dataset: str, purpose: str) -> npt.NDArra
 def choose_questions(questions: Sequence[Question], count: int, *, seed: int, dataset: str) -> list[Question]:
     """The first ``count`` of the seeded permutation of ``questions`` (given in file order).
 
-    Raises
-    ------
-    BeamUQError
-        If the split holds fewer.
+    Raises BeamUQError if the split holds fewer.
     """
     if count > len(questions):
         raise BeamUQError(
@@ -46,10 +43,7 @@ def choose_shots(
     ``evaluated`` is the whole split, not the subset, so that the examples don't change with the subset's size. Two
     questions are one if they agree but for case and spacing.
 
-    Raises
-    ------
-    BeamUQError
-        If fewer are left.
+    Raises BeamUQError if fewer are left.
     """
     seen = {_folded(question) for question in evaluated}
     eligible = []

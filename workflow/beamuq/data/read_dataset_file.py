@@ -30,10 +30,7 @@ SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the 
 def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = None) -> list[Question]:
     """Every question of a split's file, in file order; ids of rows left out as repeated go into ``repeated``.
 
-    Raises
-    ------
-    BeamUQError
-        If the file is missing, corrupt, foreign or empty, or any row is unusable.
+    Raises BeamUQError if the file is missing, corrupt, foreign or empty, or any row is unusable.
     """
     return questions_of(adapter, read_rows(path, adapter.columns), path.stem, repeated)
 
@@ -55,10 +52,8 @@ def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> I
 
     Rows of Parquet are numbered from ``first`` on.
 
-    Raises
-    ------
-    BeamUQError
-        If it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as :func:`json_lines`.
+    Raises BeamUQError if it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as
+    :func:`json_lines`.
     """
     if path.suffix not in SUFFIXES:
         raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
@@ -70,10 +65,7 @@ def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> I
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
     """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
 
-    Raises
-    ------
-    BeamUQError
-        For a missing column, a null or a value of another type.
+    Raises BeamUQError for a missing column, a null or a value of another type.
     """
     try:
         return {field.name: _conform(_member(row, field.name, ""), field.type, field.name) for field in columns}
@@ -108,10 +100,7 @@ def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tu
 def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
     """(place, object) of every line that is not empty; the place names file and line.
 
-    Raises
-    ------
-    BeamUQError
-        If a line is not a JSON object in UTF-8, or is longer than any row may be.
+    Raises BeamUQError if a line is not a JSON object in UTF-8, or is longer than any row may be.
     """
     with path.open("rb") as file:
         for number in itertools.count(1):

@@ -44,10 +44,7 @@ def evaluate(
     The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers share them, within
     the cell and with other models and recipes on the same questions; a question's group is what is resampled.
 
-    Raises
-    ------
-    BeamUQError
-        If scores, quality and questions are not of the same answers; the message names one.
+    Raises BeamUQError if scores, quality and questions are not of the same answers; the message names one.
     """
     groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
     measured: list[Row] = []

@@ -100,10 +100,7 @@ class Evaluator:
         uncertain first: undefined without an incorrect answer. It is scikit-learn's where no scores are equal; of equal
         ones that takes one threshold, which is not what is expected of an order. All higher = better.
 
-        Raises
-        ------
-        BeamUQError
-            If a score is not finite.
+        Raises BeamUQError if a score is not finite.
         """
         if not np.isfinite(uncertainty).all():
             raise BeamUQError("uncertainty: not all finite; a score must rank on purpose")

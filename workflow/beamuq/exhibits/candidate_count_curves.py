@@ -140,10 +140,7 @@ class CurvesAcrossCells(FigureExhibit):
 def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str]:
     """Model → the recipe that scores ``methods`` at several M on ``dataset``; base models first, in the study's order.
 
-    Raises
-    ------
-    BeamUQError
-        If there is none.
+    Raises BeamUQError if there is none.
     """
     found = {
         model: recipe

@@ -79,10 +79,7 @@ _TITLES = {
 def cells_with_exact_value(study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
     """The first recipe of the grid that knows U with its standard error under the main scorer, and its cells.
 
-    Raises
-    ------
-    BeamUQError
-        If there is none, or it does not score what U is compared with: samples and beams.
+    Raises BeamUQError if there is none, or it does not score what U is compared with: samples and beams.
     """
     for entry in study.grid:
         above, named = study.recipes[entry.recipe].above, study.scoring[entry.recipe].estimators

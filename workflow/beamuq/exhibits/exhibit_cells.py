@@ -42,10 +42,7 @@ def datasets(study: Study, recipe: str, model: str = "") -> list[str]:
 def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]:
     """Model → datasets of the main recipe under the main scorer; every model must have every dataset.
 
-    Raises
-    ------
-    BeamUQError
-        If a cell is missing: a mean over other datasets would not be comparable.
+    Raises BeamUQError if a cell is missing: a mean over other datasets would not be comparable.
     """
     recipe, scorer = study.main.recipe, study.main.scorer
     wanted = datasets(study, recipe)
@@ -64,10 +61,7 @@ def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]
 def first_model(study: Study, preferred: str, usable: Callable[[str], bool]) -> str:
     """The paper's model where the study has it, else its first base model, else its first, among the usable ones.
 
-    Raises
-    ------
-    BeamUQError
-        If none is usable.
+    Raises BeamUQError if none is usable.
     """
     found = [model for model in study.models if usable(model)]
     if not found:
@@ -80,10 +74,7 @@ def first_model(study: Study, preferred: str, usable: Callable[[str], bool]) -> 
 def one_cell(study: Study, model: str, dataset: str, scorer: str = "") -> Cell:
     """The cell of the main recipe that an exhibit about ``model`` on ``dataset`` shows, another model standing in.
 
-    Raises
-    ------
-    BeamUQError
-        If the grid runs the main recipe on that dataset with no model (under that scorer).
+    Raises BeamUQError if the grid runs the main recipe on that dataset with no model (under that scorer).
     """
     recipe = study.main.recipe
     if dataset not in study.datasets:

@@ -26,11 +26,8 @@ class Inputs:
     def read(cls, results_folder: Path, wanted: Iterable[Artifact], study: Study | None = None) -> Inputs:
         """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
 
-        Raises
-        ------
-        BeamUQError
-            If a file is missing, unreadable, of another kind, its footer names another cell than its path or other
-            settings than ``study``, or the files are not of one run.
+        Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
+        path or other settings than ``study``, or the files are not of one run.
         """
         loaded = {artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted}
         if study:
@@ -52,10 +49,7 @@ class Inputs:
 def read_artifact(path: Path, artifact: Artifact) -> Loaded:
     """Read one file and check that it holds ``artifact``.
 
-    Raises
-    ------
-    BeamUQError
-        If the file is missing, unreadable, of another kind, or its footer names another cell.
+    Raises BeamUQError if the file is missing, unreadable, of another kind, or its footer names another cell.
     """
     loaded = read(path, artifact.kind)
     if loaded.cell != artifact.cell:
@@ -95,10 +89,7 @@ def read_study(path: Path) -> Study:
 
     JSON is read as JSON: YAML would take its ``1e-05`` for a string.
 
-    Raises
-    ------
-    BeamUQError
-        If it is not a valid study.
+    Raises BeamUQError if it is not a valid study.
     """
     if path.suffix != ".json":
         return load_study(path)

@@ -41,13 +41,7 @@ class Exhibit(ABC):
 
     @abstractmethod
     def artifacts(self, study: Study) -> list[Artifact]:
-        """The files it reads.
-
-        Raises
-        ------
-        BeamUQError
-            One line with the fix, where the study cannot supply the exhibit.
-        """
+        """The files it reads. Raises BeamUQError, with the fix, where the study cannot supply the exhibit."""
 
     @abstractmethod
     def build(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:

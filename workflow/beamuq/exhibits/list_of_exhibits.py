@@ -141,13 +141,7 @@ def labels(study: Study) -> list[str]:
 
 
 def exhibit(label: str, study: Study) -> Exhibit:
-    """The exhibit of this label.
-
-    Raises
-    ------
-    BeamUQError
-        If there is none; the message suggests the nearest.
-    """
+    """The exhibit of this label. Raises BeamUQError if there is none; the message suggests the nearest."""
     found = _by_label(study)
     if label not in found:
         raise BeamUQError(f"{label!r}: no such exhibit; {hint(label, labels(study))}")

@@ -23,10 +23,7 @@ Floats = NDArray[np.float64]
 class QuestionScores:
     """``ids``, ``groups``, ``quality`` [N] and ``scores`` [N], all in the order of the questions file.
 
-    Raises
-    ------
-    BeamUQError
-        If the files do not belong together.
+    Raises BeamUQError if the files do not belong together.
     """
 
     def __init__(self, inputs: Inputs, scores: Artifact, quality: Artifact, questions: Artifact) -> None:

@@ -24,10 +24,8 @@ COLUMNS += ["search_rows", "search_passes", "proven"]
 class CandidateMeasures:
     """One candidates file, in the order of the questions file; groups (stories) from the same.
 
-    Raises
-    ------
-    BeamUQError
-        If the file holds a question that the questions file lacks, or a question without a greedy answer.
+    Raises BeamUQError if the file holds a question that the questions file lacks, or a question without a greedy
+    answer.
     """
 
     def __init__(self, inputs: Inputs, candidates: Artifact, questions: Artifact) -> None:

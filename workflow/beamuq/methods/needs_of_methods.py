@@ -47,10 +47,7 @@ READABLE = {part: (part,) for part in PARTS} | DERIVED | dict.fromkeys(ALWAYS_KN
 def check_needs(method: str, needs: Sequence[str]) -> None:
     """Refuse ``needs`` that are not all names of :data:`PARTS`.
 
-    Raises
-    ------
-    BeamUQError
-        In one line, with the part meant: the nearest name, or what a derived one is made of.
+    Raises BeamUQError in one line, with the part meant: the nearest name, or what a derived one is made of.
     """
     if isinstance(needs, str):
         raise BeamUQError(f"method {method!r}: needs is the text {needs!r}; write needs=({needs!r},)")

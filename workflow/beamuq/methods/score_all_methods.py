@@ -82,10 +82,7 @@ class MethodScores(NamedTuple):
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
     """Every score of a cell, as a table of ``scores``: questions in the cell's order within each method and setting.
 
-    Raises
-    ------
-    BeamUQError
-        If a method is unknown, lacks what it needs, or gives a score that is not finite.
+    Raises BeamUQError if a method is unknown, lacks what it needs, or gives a score that is not finite.
     """
     methods = [resolve(name) for name in settings.methods]
     parts = []

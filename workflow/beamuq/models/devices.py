@@ -18,10 +18,7 @@ MOST_THREADS = 1024
 def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     """``auto`` becomes cuda where there is one, and bfloat16 on cuda, float32 on a CPU.
 
-    Raises
-    ------
-    BeamUQError
-        If the name is unknown, or cuda is asked for on a machine without.
+    Raises BeamUQError if the name is unknown, or cuda is asked for on a machine without.
     """
     import torch
 
@@ -41,10 +38,7 @@ def present() -> str:
     A card has to be listed, visible, and of use to the torch installed here; where none is (a thin environment that
     plans for others), the card alone decides.
 
-    Raises
-    ------
-    BeamUQError
-        If ``nvidia-smi`` does not answer.
+    Raises BeamUQError if ``nvidia-smi`` does not answer.
     """
     try:
         build = importlib.metadata.version("torch")
@@ -59,10 +53,8 @@ def prepare(device: str, dtype: str, threads: int, cards: int = 1) -> tuple[torc
     One thread by default, since more gain little and change sums' order. Never waits for a card that this torch could
     not use.
 
-    Raises
-    ------
-    BeamUQError
-        If the name is unknown, or cuda is asked for without a torch or the cards for it, or ``nvidia-smi`` hangs.
+    Raises BeamUQError if the name is unknown, or cuda is asked for without a torch or the cards for it, or
+    ``nvidia-smi`` hangs.
     """
     import torch
 

@@ -26,10 +26,7 @@ TOKEN = "log in with `hf auth login`, or put a token into the environment as HF_
 def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str:
     """The commit of a repository that the lock names; the hub's present one is asked for once, and locked.
 
-    Raises
-    ------
-    BeamUQError
-        If the lock names none and the hub may not be asked (``offline``) or does not tell.
+    Raises BeamUQError if the lock names none and the hub may not be asked (``offline``) or does not tell.
     """
 
     def resolve(name: str) -> str:
@@ -45,10 +42,7 @@ def pinned_commit(lock: Path, kind: Kind, repo_id: str, *, offline: bool) -> str
 def repository_info(kind: Kind, repo_id: str, commit: str | None = None) -> Any:
     """What the hub says of a repository at a commit, None: at present; for models with the sizes of its files.
 
-    Raises
-    ------
-    BeamUQError
-        In one line, if the hub refuses or does not answer.
+    Raises BeamUQError in one line, if the hub refuses or does not answer.
     """
     from huggingface_hub import HfApi
 
@@ -85,10 +79,7 @@ def fetch_hub(repo_id: str, folder: Path, lock: Path, *, file: str | None = None
     Files that a broken download brought whole are kept for the next call. A file that differs from the lock is refused
     and removed.
 
-    Raises
-    ------
-    BeamUQError
-        If the hub cannot be reached, access is refused, the repository holds no model or a hash differs.
+    Raises BeamUQError if the hub cannot be reached, access is refused, the repository holds no model or a hash differs.
     """
     commit = pinned_commit(lock, "models", repo_id, offline=offline)
 

@@ -30,11 +30,8 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device, cards
     On cuda, the layers are spread over so many ``cards``. The model has been checked
     (:mod:`beamuq.decoding.self_check`): now, or by an earlier run on the same weights.
 
-    Raises
-    ------
-    BeamUQError
-        If the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are incomplete; or if
-        the engine cannot decode the model.
+    Raises BeamUQError if the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are
+    incomplete; or if the engine cannot decode the model.
     """
     from transformers import AutoModelForCausalLM
 
@@ -71,11 +68,8 @@ def _check_decoding(folder: Path, model: Any, *, dtype: torch.dtype, device: tor
 def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> Any:
     """Load a model of a transformers auto class, from the files that were fetched and with every weight in its place.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be loaded: it
-        does not fit into memory, or its weights are quantised and a package for that is missing.
+    Raises BeamUQError as :func:`~beamuq.models.model_folder.check_content` and :func:`check_report`, or if it cannot be
+    loaded: it does not fit into memory, or its weights are quantised and a package for that is missing.
     """
     import torch
 
@@ -144,10 +138,7 @@ def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:
     A part that the model has not (a pooler, another task's head, a training script's notes) may stay unused. What lies
     in a part that it has may not: a layer more, a bias more. The report is without what transformers knows to ignore.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the folder and the first such weights.
+    Raises BeamUQError naming the folder and the first such weights.
     """
     parts = {_any_layer(name) for name, _ in model.named_modules() if name}
     prefix = f"{model.base_model_prefix}."
@@ -178,13 +169,7 @@ def _any_layer(name: str) -> str:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load a folder's tokenizer.
-
-    Raises
-    ------
-    BeamUQError
-        If it cannot be read.
-    """
+    """Load a folder's tokenizer. Raises BeamUQError if it cannot be read."""
     from transformers import AutoTokenizer
 
     try:

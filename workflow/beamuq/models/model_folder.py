@@ -61,10 +61,7 @@ def wanted_files(names: Iterable[str]) -> list[str]:
 def check_folder(folder: Path, *, weights: bool = True) -> None:
     """Refuse a folder that lacks config, tokenizer or weights.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the folder and what is missing.
+    Raises BeamUQError naming the folder and what is missing.
     """
     if not folder.is_dir():
         raise BeamUQError(f"{folder}: no such model folder; fetch the model first, or correct its source")
@@ -89,10 +86,7 @@ def describe(folder: Path) -> FileFacts:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a model folder, or None for a folder that no fetch made.
 
-    Raises
-    ------
-    BeamUQError
-        If the manifest is unreadable, or a file it names is missing or of another size.
+    Raises BeamUQError if the manifest is unreadable, or a file it names is missing or of another size.
     """
     path = folder / MANIFEST
     if not path.is_file():  # a workflow engine removes it while it fetches for another study; the folder may be whole
@@ -124,10 +118,8 @@ def fetched_content(manifest: Path) -> str | None:
 def check_content(folder: Path) -> dict[str, Any] | None:
     """:func:`read_manifest`, with the sha256 of every file compared as well; what hashes to what is remembered.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`read_manifest`; or if a file is not the one fetched, or one was added that loading would read.
+    Raises BeamUQError as :func:`read_manifest`; or if a file is not the one fetched, or one was added that loading
+    would read.
     """
     manifest = read_manifest(folder)
     if manifest is None:
@@ -151,10 +143,7 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
     Every file was hashed, this time or since it last changed. In a folder that no fetch made those count that loading
     reads, or ``every_file`` that is visible, of which a plug-in or AlignScore may read any.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`check_content`.
+    Raises BeamUQError as :func:`check_content`.
     """
     manifest = check_content(folder)
     visible = _visible(folder)

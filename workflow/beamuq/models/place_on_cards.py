@@ -25,10 +25,7 @@ def check_memory(folder: Path, dtype: torch.dtype, device: torch.device, cards: 
 
     That much is certain; what decoding takes beside the weights comes on top. Pickled weights are not looked at.
 
-    Raises
-    ------
-    BeamUQError
-        With both sizes, and what would do.
+    Raises BeamUQError with both sizes, and what would do.
     """
     needed, there = weight_bytes(folder, dtype), memory_bytes(device, cards)
     if needed <= there:

@@ -25,11 +25,8 @@ def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None =
     The template writes its own BOS; the tokenizer adds no second one. ``enable_thinking`` goes to a template that
     knows it, and a template that writes the date gets a fixed one, so that an answer does not depend on the day.
 
-    Raises
-    ------
-    BeamUQError
-        If the tokenizer has no chat template, thinking is set for a template that does not know it or not set for one
-        that does, or the template writes a date that cannot be fixed, fails or writes nothing.
+    Raises BeamUQError if the tokenizer has no chat template, thinking is set for a template that does not know it or
+    not set for one that does, or the template writes a date that cannot be fixed, fails or writes nothing.
     """
     template = tokenizer.chat_template
     if not template:
@@ -81,10 +78,7 @@ def context_window(model: Any) -> int | None:
 def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int) -> None:
     """Refuse a prompt that leaves no room for its answer.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the first question id, its length and the room.
+    Raises BeamUQError naming the first question id, its length and the room.
     """
     if window is None:
         return

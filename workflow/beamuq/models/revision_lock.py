@@ -31,10 +31,8 @@ def locked_commit(lock: Path, kind: Kind, repo_id: str, resolver: Callable[[str]
 
     Parallel jobs agree: one resolves while the others wait.
 
-    Raises
-    ------
-    BeamUQError
-        If the lock file is unreadable, or the resolver raises one or answers anything but a full commit hash.
+    Raises BeamUQError if the lock file is unreadable, or the resolver raises one or answers anything but a full commit
+    hash.
     """
     with _open(lock) as content:
         entry = content.setdefault(kind, {}).setdefault(repo_id, {})
@@ -57,10 +55,7 @@ def record(lock: Path, kind: Kind, repo_id: str, facts: Mapping[str, Any]) -> No
 def entry_of(lock: Path, kind: Kind, repo_id: str) -> dict[str, Any]:
     """What the lock holds of a repository, without waiting for those who write it; empty where nothing is locked.
 
-    Raises
-    ------
-    BeamUQError
-        If the lock file is unreadable.
+    Raises BeamUQError if the lock file is unreadable.
     """
     if not lock.is_file():
         return {}
@@ -78,10 +73,7 @@ def _parse(lock: Path, text: str | bytes) -> dict[str, Any]:
 def verify_files(lock: Path, kind: Kind, repo_id: str, files: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse any of ``files`` (``{name: {"sha256", "size"}}``) that differs from the lock; lock those it does not know.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the repository, the file and both hashes.
+    Raises BeamUQError naming the repository, the file and both hashes.
     """
     with _open(lock) as content:
         known = content.setdefault(kind, {}).setdefault(repo_id, {}).setdefault("files", {})

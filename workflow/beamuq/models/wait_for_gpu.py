@@ -40,10 +40,7 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, car
     scheduler's job that was given cards, and when called again. A ``CUDA_VISIBLE_DEVICES`` set by hand says which
     cards there are to choose from.
 
-    Raises
-    ------
-    BeamUQError
-        If ``nvidia-smi`` does not answer, or the machine has fewer cards.
+    Raises BeamUQError if ``nvidia-smi`` does not answer, or the machine has fewer cards.
     """
     if device == "cpu" or _held or _is_bound(environment):
         return
@@ -65,10 +62,7 @@ def slot_folder() -> Path:
 def usable_cards(environment: Mapping[str, str] = os.environ) -> list[str]:
     """The machine's cards that ``CUDA_VISIBLE_DEVICES`` leaves to a job, as it would name them.
 
-    Raises
-    ------
-    BeamUQError
-        If ``nvidia-smi`` does not answer.
+    Raises BeamUQError if ``nvidia-smi`` does not answer.
     """
     listed = listed_cards()
     return list(_choice(environment.get(VISIBLE), listed).values()) if listed else []
@@ -77,10 +71,7 @@ def usable_cards(environment: Mapping[str, str] = os.environ) -> list[str]:
 def listed_cards() -> list[str]:
     """The UUIDs of the machine's cards in ``nvidia-smi``'s order; empty where it is not there or finds none.
 
-    Raises
-    ------
-    BeamUQError
-        If ``nvidia-smi`` does not answer.
+    Raises BeamUQError if ``nvidia-smi`` does not answer.
     """
     program = shutil.which("nvidia-smi")
     if program is None:

@@ -126,13 +126,7 @@ def best_over_references(
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The one ``.ckpt`` file of a folder, or the file itself.
-
-    Raises
-    ------
-    BeamUQError
-        If there is none, or more than one.
-    """
+    """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none, or more than one."""
     if path.is_file():
         return path
     found = sorted(path.glob("*.ckpt"))

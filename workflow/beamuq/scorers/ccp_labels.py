@@ -72,10 +72,7 @@ def ccp_labels(
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
     """The label of each scored pair: its most probable class, or where there are none that of D18's threshold.
 
-    Raises
-    ------
-    BeamUQError
-        If there are classes and a threshold, or neither.
+    Raises BeamUQError if there are classes and a threshold, or neither.
     """
     if scores.neutral is None or scores.contradict is None:
         if equivalence_threshold is None:

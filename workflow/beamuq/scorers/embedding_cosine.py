@@ -24,10 +24,7 @@ class Embedding(PackedEncoder):
 
     Not entailment: blind to direction, and soft on negation and numbers.
 
-    Raises
-    ------
-    BeamUQError
-        If the folder is not a whole encoder.
+    Raises BeamUQError if the folder is not a whole encoder.
     """
 
     def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:

@@ -56,10 +56,7 @@ class NLI(_PairClassifier):
 
     Which logit is which class is read from the checkpoint's config, never assumed.
 
-    Raises
-    ------
-    BeamUQError
-        If the config does not name exactly these three classes.
+    Raises BeamUQError if the config does not name exactly these three classes.
     """
 
     def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
@@ -75,10 +72,7 @@ class NLI(_PairClassifier):
 class CrossEncoder(_PairClassifier):
     """Semantic textual similarity: one logit through a sigmoid (D10, similarity). Not symmetric by construction.
 
-    Raises
-    ------
-    BeamUQError
-        If the checkpoint has other than one output.
+    Raises BeamUQError if the checkpoint has other than one output.
     """
 
     def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
@@ -96,10 +90,7 @@ class CrossEncoder(_PairClassifier):
 def class_columns(config: Any, folder: Path) -> dict[str, int]:
     """Which column of the logits is ``entail``, ``neutral`` and ``contradict``, by the config's own label names.
 
-    Raises
-    ------
-    BeamUQError
-        If the names are not those three, or ``id2label`` and ``label2id`` disagree.
+    Raises BeamUQError if the names are not those three, or ``id2label`` and ``label2id`` disagree.
     """
     names = {int(column): str(label).lower() for column, label in config.id2label.items()}
     backwards = {int(column): str(label).lower() for label, column in config.label2id.items()}

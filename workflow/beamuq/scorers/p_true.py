@@ -32,10 +32,8 @@ _PROBE: Mapping[str, Any] = {"question": "Is it?", "context": [], "history": [],
 def load_template(path: Path) -> dict[str, str]:
     """The parts of P(True)'s template by name.
 
-    Raises
-    ------
-    BeamUQError
-        If it is missing, lacks a part or has one more, or a part's placeholders are not those of :data:`PARTS`.
+    Raises BeamUQError if it is missing, lacks a part or has one more, or a part's placeholders are not those of
+    :data:`PARTS`.
     """
     found = split_parts(read_template(path))
     parts = dict(found)
@@ -91,10 +89,7 @@ def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
     anything else, such as the colon of a plain prompt, it is ``␣True`` with its space. Scoring the spelling that the
     place does not call for would measure noise.
 
-    Raises
-    ------
-    BeamUQError
-        If the tokenizer writes prompt and "True" together otherwise than one behind the other.
+    Raises BeamUQError if the tokenizer writes prompt and "True" together otherwise than one behind the other.
     """
     text = tokenizer.decode(list(prompt_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
     opens = text[-1:].isspace() or not tokenizer.decode([prompt_ids[-1]], skip_special_tokens=True)

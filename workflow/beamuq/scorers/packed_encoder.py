@@ -55,10 +55,7 @@ class Encoding:
     The places of special tokens are read off encoded probes, so any tokenizer will do whose templates are
     ``prefix A suffix`` and ``prefix A middle B suffix``.
 
-    Raises
-    ------
-    BeamUQError
-        If the tokenizer joins texts in another way.
+    Raises BeamUQError if the tokenizer joins texts in another way.
     """
 
     def __init__(self, tokenizer: Any, *, max_length: int, with_types: bool) -> None:
@@ -212,10 +209,7 @@ class PackedEncoder:
     def values(self, rows: Sequence[EncoderInput]) -> Values:
         """The values of each row, (len(rows), width) in float32; each distinct row is run once, or found in the cache.
 
-        Raises
-        ------
-        BeamUQError
-            If the network gives a value that is not finite.
+        Raises BeamUQError if the network gives a value that is not finite.
         """
         values, self.counts = run(
             rows,

@@ -126,11 +126,8 @@ def quality_values(
     ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The
     ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
 
-    Raises
-    ------
-    BeamUQError
-        If a name is unknown, an answer has no reference, a model or options are missing, or a metric of one's own
-        fails or gives anything but one number in [0, 1] an answer.
+    Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are missing, or a metric of
+    one's own fails or gives anything but one number in [0, 1] an answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:

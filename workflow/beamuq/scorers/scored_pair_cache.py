@@ -23,10 +23,7 @@ FLUSH_SECONDS = 60.0
 class ScoredPairCache:
     """Float32 arrays of one width by hashes of 16 bytes, in little more memory than the numbers take.
 
-    Raises
-    ------
-    BeamUQError
-        If a file of the folder cannot be read.
+    Raises BeamUQError if a file of the folder cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:

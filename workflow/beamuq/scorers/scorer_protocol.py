@@ -55,10 +55,8 @@ class CountingScorer(SimilarityScorer, Protocol):
 def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
     """What a scorer, the package's or someone else's, says of each pair: checked, and within [0, 1].
 
-    Raises
-    ------
-    BeamUQError
-        If it fails, or gives anything but one finite number in [0, 1] a pair; the message names its class.
+    Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the message names its
+    class.
     """
     what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
     found: object = plugins.call(what, scorer.score, list(pairs))

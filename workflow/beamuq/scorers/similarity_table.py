@@ -15,10 +15,7 @@ from beamuq.scorers.scorer_protocol import PairScores
 def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
     """The produced answers: ``{answer source: {question id: text}}``, in the file's order of questions.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`beamuq.judged_answer.strategy_of`, or if a question has no such candidate.
+    Raises BeamUQError as :func:`beamuq.judged_answer.strategy_of`, or if a question has no such candidate.
     """
     ids, strategies, ranks, texts = _columns(candidates)
     questions = list(dict.fromkeys(ids))
@@ -46,10 +43,7 @@ def needed_pairs(
     candidates and the answer, a text with itself included (D9, own values). Texts of two strategies do not meet. Of the
     strategies ``only_with_answer``, which may have hundreds of texts: each text as hypothesis of the answer alone.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`produced_texts`.
+    Raises BeamUQError as :func:`produced_texts`.
     """
     answers = produced_texts(candidates, answer_source, beam)
     ids, strategies, _, texts = _columns(candidates)

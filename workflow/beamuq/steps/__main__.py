@@ -21,10 +21,7 @@ from beamuq.secret_masking import mask_output
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the job as the type that the step's ``run`` takes, and run it.
 
-    Raises
-    ------
-    BeamUQError
-        If a text is not such a job, or the step refuses what it reads.
+    Raises BeamUQError if a text is not such a job, or the step refuses what it reads.
     """
     steps = sorted(module.name for module in pkgutil.iter_modules(beamuq.steps.__path__) if module.name != "__main__")
     parser = argparse.ArgumentParser(prog="beamuq.steps", description="Run one job of a rule.")

@@ -101,10 +101,7 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
 def answers_and_candidates(table: pa.Table, settings: StatisticsSettings) -> tuple[list[tuple[str, Row]], list[Row]]:
     """The rows of the produced answers, with the name of each, and of the candidates whose tokens are judged for SAR.
 
-    Raises
-    ------
-    BeamUQError
-        If a question lacks a produced answer, or the file the main strategies.
+    Raises BeamUQError if a question lacks a produced answer, or the file the main strategies.
     """
     texts = produced_texts(table, settings.answer_source, settings.beam)
     judged = [name for name in (settings.sample, settings.beam) if name and settings.relevance]
