@@ -29,7 +29,7 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified
 from beamuq.methods.log_space_sums import Array
 from beamuq.models.model_folder import model_identity
 from beamuq.scorers.scorer_protocol import scored
-from beamuq.study_config import DEMO_DATA, PROMPTS
+from beamuq.study_config import PROMPTS
 from beamuq.text_normalization import clean
 
 if TYPE_CHECKING:
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
-SHOTS = 5
+EXAMPLES = (
+    ("What is the capital of Italy?", "Rome"),
+    ("Who is the painter of the Mona Lisa?", "Leonardo da Vinci"),
+    ("How many sides has a hexagon?", "6"),
+    ("Which planet is nearest to the Sun?", "Mercury"),
+    ("In what year did the First World War end?", "1918"),
+)
+BAR = 30  # characters of a bar at p = 1
 MOST = 100_000  # beams, and tokens of an answer
 SHOWN_METHODS = (
     "Dissimilarity",
@@ -67,12 +74,14 @@ class Asked:
 
     covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
     it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
-    whatever there is beside the ``outcomes`` found; threshold: what it is held against. never_worse: the estimate of it
-    from the B = ``fair_share`` most probable outcomes found and M − B ``draws`` outside them, whose variance is at most
-    ``variance_ratio`` times that of M samples; never_worse_error: its standard error, None of a single draw. B = 0: no
-    B < M most probable outcomes cover their share B/M of the probability. Nothing is drawn where nothing is left.
+    whatever there is beside the ``outcomes`` found; threshold: what it is held against.
     model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question. decision: by a
     calibration, its method, the score, low and high (probabilities of being right), shown, reason, warnings; or None.
+
+    With ``verbose``, else None: never_worse: the estimate of Dissimilarity from the B = ``fair_share`` most probable
+    outcomes found and M − B ``draws`` outside them, whose variance is at most ``variance_ratio`` times that of M
+    samples; never_worse_error: its standard error, None of a single draw. B = 0: no B < M most probable outcomes cover
+    their share B/M of the probability. Nothing is drawn where nothing is left.
     """
 
     question: str
@@ -88,16 +97,16 @@ class Asked:
     low: float
     high: float
     outcomes: int
-    never_worse: float
-    never_worse_error: float | None
-    fair_share: int
-    draws: int
-    variance_ratio: float
     threshold: float | None
     uncertainties: pd.DataFrame
     model_hash: str
     prompt_hash: str
     decision: dict[str, Any] | None
+    never_worse: float | None = None
+    never_worse_error: float | None = None
+    fair_share: int | None = None
+    draws: int | None = None
+    variance_ratio: float | None = None
 
     def uncertainty(self, method: str = "Dissimilarity") -> float:
         """One method's score: the beam form of a method in two forms. Higher = more uncertain."""
@@ -136,31 +145,59 @@ class Asked:
         content |= {"decided": self.decided, "uncertainties": scores.to_dict("records"), "warnings": self.warnings}
         return json.dumps(content, ensure_ascii=False)
 
+    @property
+    def texts(self) -> dict[str, float]:
+        """The probability of each text among the beams, the most probable first: two endings of one text count once."""
+        found: dict[str, float] = {}
+        for beam in self.beams:
+            found[beam.text] = found.get(beam.text, 0.0) + beam.probability
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
     def __str__(self) -> str:
         lines = [
             f"question      {self.question}",
-            f"answer        {self.answer}   (p = {self.probability:.3f}, {self.tokens} tokens, {self.model})",
+            f"answer        {_shown(self.answer)}",
+            *([f"decision      {self._decision()}"] if self.decision else []),
+            f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the probability is on this text",
             "",
-            "p       weight  beam",
-            *(f"{beam.probability:.4f}  {beam.weight:.4f}  {beam.text}" for beam in self.beams),
+            *(
+                _bar(p, _shown(text) + (" ← the answer" if text == self.answer else ""))
+                for text, p in self.texts.items()
+            ),
+            _bar(1 - self.covered_mass, "(not found)", "░"),
             "",
-            f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
             f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
             f"holds Dissimilarity under the model's whole distribution ({self.outcomes} outcomes found)",
             *([] if self.threshold is None else [f"  threshold {self.threshold:g}: {self.decided}"]),
-            f"never worse   {self.never_worse:.3f}{self._error()}: "
-            f"Dissimilarity by the {self.fair_share} most probable outcomes found and {self.draws} draws outside",
-            f"fair share    {self._fair_share()}",
-            "",
-            "uncertainty (higher = more uncertain; similarity: " + str(self.uncertainties["similarity"].iloc[0]) + ")",
+            *self._more(),
+            f"scores        higher = more uncertain; similarity: {self.uncertainties['similarity'].iloc[0]}",
         ]
         for row in self.uncertainties.to_dict("records"):
             name = row["method"] + (" + beamsearch" if row["variant"] else "")
             lines.append(f"  {name:<34}{number(row['value']):>10}  in {row['range']}")
-        if self.decision:
-            lines += ["", f"decision      {self._decision()}"]
         lines += [f"warning: {told}" for told in self.warnings]
         return "\n".join(lines)
+
+    def _more(self) -> list[str]:
+        """What ``verbose`` adds."""
+        if self.never_worse is None:
+            return []
+        error = "" if self.never_worse_error is None else f" ± {self.never_worse_error:.3f}"
+        M, B = self.width, self.fair_share
+        share = f"met by {B}: the variance is at most {self.variance_ratio:.2f} times that of {M} samples"
+        if not B:
+            share = f"not met: no B < {M} outcomes found cover B/{M} of the probability, so that all {M} are draws"
+        return [
+            f"never worse   {self.never_worse:.3f}{error}: "
+            f"Dissimilarity by the {B} most probable outcomes found and {self.draws} draws outside",
+            f"fair share    {share}",
+            f"model         {self.model}; the answer has {self.tokens} tokens, p = {self.probability:.4f}",
+            "",
+            "p       weight  beam",
+            *(f"{beam.probability:.4f}  {beam.weight:.4f}  {_shown(beam.text)}" for beam in self.beams),
+            f"covered mass  {self.covered_mass:.3f} by {len(self.beams)} beams",
+            "",
+        ]
 
     def _decision(self) -> str:
         told = self.decision or {}
@@ -168,14 +205,15 @@ class Asked:
         shown = "shown" if told["shown"] else "withheld"
         return f"p(right) {between} by {told['method']}; {shown}" + (f" ({told['reason']})" if told["reason"] else "")
 
-    def _error(self) -> str:
-        return "" if self.never_worse_error is None else f" ± {self.never_worse_error:.3f}"
 
-    def _fair_share(self) -> str:
-        M, B = self.width, self.fair_share
-        if not B:
-            return f"not met: no B < {M} outcomes found cover B/{M} of the probability, so that all {M} are draws"
-        return f"met by {B}: the variance is at most {self.variance_ratio:.2f} times that of {M} samples"
+def _shown(text: str) -> str:
+    return text or "(empty)"
+
+
+def _bar(p: float, text: str, block: str = "█") -> str:
+    """A line of a bar chart: p, a bar of half characters as long as it, and what it is of."""
+    halves = round(2 * BAR * p)
+    return f"{max(p, 0):6.3f}  {block * (halves // 2) + ('▌' if halves % 2 and block == '█' else ''):<{BAR}}  {text}"
 
 
 def ask(
@@ -193,14 +231,12 @@ def ask(
     threshold: float | None = None,
     calibration: Calibration | str | Path | None = None,
     force: bool = False,
+    verbose: bool = False,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
 ) -> Asked:
     """Ask a model one question and measure how sure it is of its greedy answer, from a beam search.
-
-    Beside the beams stands the never-worse estimate of Dissimilarity (docs/theory.md); its draws are the same at every
-    call, and its search takes no more rows than beams may.
 
     All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
     probabilities; a recipe of a study does so with ``merge_stop_tokens: true`` (D21, merged endings).
@@ -212,10 +248,11 @@ def ask(
         model is kept in memory for the next call.
     style
         ``base``: the prompt is continued as text; ``instruct``: it is a user's message in the model's chat template;
-        ``auto``: ``instruct`` where the tokenizer has a template.
+        ``auto``: ``instruct`` where the tokenizer has a template, but ``base`` for the packaged model, which then
+        answers better.
     shots
         Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows (adapter ``jsonl``);
-        None: five of the demo's; an empty list: none.
+        None: :data:`EXAMPLES`; an empty list: none.
     prompt_template
         A file as in ``workflow/prompts``; None: that of adapter ``jsonl`` in this style.
     width, max_new_tokens
@@ -225,6 +262,9 @@ def ask(
     calibration, force
         A calibration or its file: the probability of being right, and whether the answer is shown; ``force``: even
         where model, prompt, similarity or version are not those that were calibrated.
+    verbose
+        The never-worse estimate too (docs/theory.md), which takes a further search, of no more rows than beams may;
+        its draws are the same at every call. All there is is then printed.
     similarity, epsilon, alpha, device, dtype, threads
         As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
 
@@ -258,7 +298,7 @@ def ask(
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
     language_model, tokenizer = _loaded_model(folder, precision, on)
     if style == "auto":
-        style = "instruct" if tokenizer.chat_template else "base"
+        style = "instruct" if tokenizer.chat_template and model != DEMO_MODEL else "base"
     text = _prompt(question, style, shots, prompt_template)
     identity: dict[str, Any] = {
         "model_hash": model_identity(folder)["content"],
@@ -272,19 +312,19 @@ def ask(
     else:
         ids = prompt_tokens.plain_prompt_ids(tokenizer, text)
     stops = decoding.stop_tokens(tokenizer, language_model)
-    never_worse = decoding.NeverWorse(width, rows=width * max_new_tokens)  # no more than a beam search may take
+    # no more rows than a beam search may take
+    further = [decoding.NeverWorse(width, rows=width * max_new_tokens)] if verbose else []
     found = decoding.decode(
         language_model,
         [decoding.Prompt("the question", tuple(ids))],
-        [decoding.Greedy(), decoding.Beam(width), never_worse],
+        [decoding.Greedy(), decoding.Beam(width), *further],
         stop_ids=stops,
         seed=0,
         max_new_tokens=max_new_tokens,
         merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
     )
     texts = [clean(decoding.candidate_text(tokenizer, each.token_ids, stops)) for each in found]
-    mixed = [position for position, each in enumerate(found) if each.strategy == never_worse.strategy]
-    answer, beams = found[0], found[1 : mixed[0]]
+    answer, beams = found[0], [each for each in found if each.strategy == f"beam M={width}"]
     logprob = np.array([[beam.logprob for beam in beams]])
     mask = np.ones(logprob.shape, dtype=bool)
     shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
@@ -298,6 +338,12 @@ def ask(
     }
     methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
     scores = score([row], similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
+    scores = scores[scores["variant"] != "multinomial"].reset_index(drop=True)
+    interval = scores.loc[scores["method"] == "Dissimilarity", ["low", "high"]].to_dict("records")[0]
+    estimates = {str(name): end for name, end in interval.items()} | {"outcomes": len(beams)}
+    if further:
+        similar = scored(scorer.scorer, [(texts[0], text) for text in texts]).entail
+        estimates = _estimates(found, similar, range(1 + len(beams), len(found)))
     return Asked(
         question=question,
         model=model,
@@ -312,9 +358,9 @@ def ask(
         width=width,
         covered_mass=float(covered_mass(logprob, mask)[0]),
         corrected_threshold=corrected_threshold(width),
-        **_estimates(found, scored(scorer.scorer, [(texts[0], text) for text in texts]).entail, mixed),
+        **estimates,
         threshold=threshold,
-        uncertainties=scores[scores["variant"] != "multinomial"].reset_index(drop=True),
+        uncertainties=scores,
         **identity,
         decision=None if made is None else _decision(made, scores, warnings),
     )
@@ -370,13 +416,11 @@ def _prompt(
 ) -> str:
     path = PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
     if shots is None:
-        examples: list[dict[str, Any]] = [
-            dict(row) for row in read_questions(load_adapter("trivia_qa"), DEMO_DATA / "trivia_qa/train.jsonl")[:SHOTS]
-        ]
-    elif isinstance(shots, str | Path):
+        shots = [{"question": text, "answers": [answer]} for text, answer in EXAMPLES]
+    if isinstance(shots, str | Path):
         if not Path(shots).exists():
             raise BeamUQError(f"shots: {shots}: no such file; give JSON Lines with id, question, answers, or none")
-        examples = [dict(row) for row in read_questions(load_adapter("jsonl"), Path(shots))]
+        examples: list[dict[str, Any]] = [dict(row) for row in read_questions(load_adapter("jsonl"), Path(shots))]
     else:
         examples = [_example(number, shot) for number, shot in enumerate(shots, start=1)]
     asked = {"question": " ".join(question.split()), "options": [], "history": [], "context": []}
