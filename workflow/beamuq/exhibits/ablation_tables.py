@@ -73,28 +73,22 @@ class AblationTable(TableExhibit):
         for model, dataset in evaluations:
             sizes.setdefault(dataset, []).append(measure(columns[0].key | TablePlace(model, dataset) | first).n)
 
-        def caption(marks: str, spread: str) -> str:
-            return captions.caption(
-                study,
-                [
-                    f"{self.what}.",
-                    *self.sentences(study, recipe),
-                    f"{marks}.",
-                    f"{best_marked_table.size_sentence(study, sizes)} {spread}",
-                    exhibit_cells.shown_instead(study, MODELS, [model for model, _ in evaluations]),
-                ],
-                scorers=[study.main.scorer],
-                quality=True,
-            )
+        def sentences(marks: str, spread: str) -> list[str]:
+            return [
+                f"{self.what}.",
+                *self.sentences(study, recipe),
+                f"{marks}.",
+                f"{best_marked_table.size_sentence(study, sizes)} {spread}",
+                exhibit_cells.shown_instead(study, MODELS, [model for model, _ in evaluations]),
+            ]
 
         return best_marked_table.ranked_table(
-            self.label,
-            title=captions.titled(study, self.what),
-            caption=caption(best_marked_table.MARKS_SENTENCE, "Intervals and ± are in the CSV file."),
-            interval_caption=caption(
-                best_marked_table.bold_sentence(body),
-                best_marked_table.interval_sentence(study, list(sizes), body),
-            ),
+            self,
+            study,
+            self.what,
+            sentences,
+            datasets=list(sizes),
+            scorer=study.main.scorer,
             metric="PRR",
             stub=self.stub,
             columns=columns,

@@ -10,11 +10,11 @@ from beamuq.exhibits import captions, holm_bold, number_format
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
     TableCell,
+    TableExhibit,
     TableGrid,
     TableHeading,
     TableRow,
     TableRule,
-    long_frame,
 )
 from beamuq.exhibits.read_evaluation import Measured
 from beamuq.study_config import Study
@@ -61,11 +61,13 @@ RankedBody = Sequence[RankedRow | TableHeading | TableRule]
 
 
 def ranked_table(
-    label: str,
-    *,
+    exhibit: TableExhibit,
+    study: Study,
     title: str,
-    caption: str,
-    interval_caption: str,
+    sentences: Callable[[str, str], Sequence[str]],
+    *,
+    datasets: Sequence[str],
+    scorer: str,
     metric: str,
     stub: tuple[str, ...],
     columns: Sequence[RankedColumn],
@@ -77,8 +79,9 @@ def ranked_table(
     """Measure every row × column; mark best and second of each column; draw the arrow where the beam form is better.
 
     The cells of the second style have the interval, :mod:`beamuq.exhibits.holm_bold`'s bold, and the arrow too.
-    ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row with the
-    ``multinomial`` row of the same method and setting, where that row is in the table.
+    ``sentences``: the caption's, from what says what marks are and what says what the spread is, over resamples of
+    ``datasets``. ``spread``: print ± the bootstrap's standard deviation. ``arrows``: compare each ``beamsearch`` row
+    with the ``multinomial`` row of the same method and setting, where that row is in the table.
     """
     lines = [item for item in body if isinstance(item, RankedRow)]
     measured = {line.key | column.key: measure(line.key | column.key) for line in lines for column in columns}
@@ -100,11 +103,11 @@ def ranked_table(
             for item in body
         ),
     )
-    values = long_frame(
-        label,
-        [asdict(place) | {"metric": metric} | found.numbers for place, found in measured.items()],
-    )
-    return BuiltTable(label, title, caption, values, grid, interval_caption)
+    values = [asdict(place) | {"metric": metric} | found.numbers for place, found in measured.items()]
+    shown = spread_sentence(study, datasets) if spread else "Intervals and ± are in the CSV file."
+    in_brackets = sentences(bold_sentence(body), interval_sentence(study, datasets, body))
+    table = exhibit.table(study, title, sentences(MARKS_SENTENCE, shown), values, grid, [scorer])
+    return replace(table, interval_caption=captions.caption(study, in_brackets, scorers=[scorer], quality=True))
 
 
 def _cell(

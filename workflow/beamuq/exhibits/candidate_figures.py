@@ -46,10 +46,9 @@ class CandidateFigure(FigureExhibit):
         return f"{study.datasets[DATASET].title}, {study.models[self.artifacts(study)[0].model].title}"
 
     def _built(self, study: Study, title: str, sentences: list[str], data: pd.DataFrame, draw: Draw) -> BuiltFigure:
-        title = captions.titled(study, f"{title}, {self._of(study)}")
         shown = exhibit_cells.shown_instead(study, [MODEL], [self.artifacts(study)[0].model])
-        caption = captions.caption(study, [*sentences, shown])
-        return BuiltFigure(self.label, title, caption, data, lambda: draw(title, data))
+        title, sentences = f"{title}, {self._of(study)}", [*sentences, shown]
+        return self.figure(study, title, sentences, data, lambda title, _: draw(title, data), (), quality=False)
 
 
 class RedundantSamples(CandidateFigure):

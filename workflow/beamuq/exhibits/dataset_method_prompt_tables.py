@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
@@ -19,7 +18,6 @@ from beamuq.exhibits.exhibit_types import (
     TableGrid,
     TableRow,
     TableRule,
-    long_frame,
 )
 from beamuq.methods.registry import resolve
 from beamuq.parquet_tables import Artifact
@@ -66,14 +64,9 @@ class MethodCategories(TableExhibit):
             cells = [(TableCell(title), TableCell("yes" if m in scored else "no")) for m, title in methods.items()]
             groups.append([TableRow(("" if n else category,), pair) for n, pair in enumerate(cells)])
         title = "Baseline uncertainty methods by category"
-        return _described(
-            self.label,
-            study,
-            title,
-            [f"{title}, and whether this study scores them."],
-            values,
-            TableGrid(("Category",), (("Uncertainty quantification method", "In this study"),), _ruled(groups)),
-        )
+        sentences = [f"{title}, and whether this study scores them."]
+        grid = TableGrid(("Category",), (("Uncertainty quantification method", "In this study"),), _ruled(groups))
+        return self.table(study, title, sentences, values, grid, (), quality=False)
 
 
 @dataclass(frozen=True)
@@ -101,20 +94,15 @@ class PromptTemplates(TableExhibit):
             groups.append([TableRow((dataset.title,), tuple(TableCell(text, code=True) for text in shown.values()))])
         title = "Prompt templates"
         used = captions.listing([f"{m.title} ({m.style})" for m in study.models.values()])
-        return _described(
-            self.label,
-            study,
-            title,
-            [
-                f"{title} of each dataset for base and instruct models; <…> stands for what is put in at run time.",
-                "Each few-shot example and preceding turn has the form of the question below it, with its answer.",
-                "Options stand one a line, each after its letter in parentheses.",
-                "Instruct prompts are sent as one user message through the model's chat template.",
-                f"Models of this study: {used}.",
-            ],
-            values,
-            TableGrid(("Dataset",), (tuple(PROMPT_STYLES.values()),), _ruled(groups)),
-        )
+        sentences = [
+            f"{title} of each dataset for base and instruct models; <…> stands for what is put in at run time.",
+            "Each few-shot example and preceding turn has the form of the question below it, with its answer.",
+            "Options stand one a line, each after its letter in parentheses.",
+            "Instruct prompts are sent as one user message through the model's chat template.",
+            f"Models of this study: {used}.",
+        ]
+        grid = TableGrid(("Dataset",), (tuple(PROMPT_STYLES.values()),), _ruled(groups))
+        return self.table(study, title, sentences, values, grid, (), quality=False)
 
 
 @dataclass(frozen=True)
@@ -157,26 +145,9 @@ class DatasetSizes(TableExhibit):
         ]
         title = "Test datasets: settings and sizes"
         asked = f"Of these, {captions.listing(stories)}; each is asked with all preceding turns." if stories else ""
-        return _described(
-            self.label,
-            study,
-            title,
-            [f"{title}, as used in this study.", asked, "" if study.demo else _unknown_subsets(study, datasets)],
-            values,
-            TableGrid(("",), captions.dataset_heads(study, datasets), _ruled(rows)),
-        )
-
-
-def _described(
-    label: str,
-    study: Study,
-    title: str,
-    sentences: Sequence[str],
-    values: Sequence[Mapping[str, Any]],
-    grid: TableGrid,
-) -> BuiltTable:
-    caption = captions.caption(study, sentences)
-    return BuiltTable(label, captions.titled(study, title), caption, long_frame(label, values), grid)
+        sentences = [f"{title}, as used in this study.", asked, "" if study.demo else _unknown_subsets(study, datasets)]
+        grid = TableGrid(("",), captions.dataset_heads(study, datasets), _ruled(rows))
+        return self.table(study, title, sentences, values, grid, (), quality=False)
 
 
 def _ruled(groups: Sequence[Sequence[TableRow]]) -> tuple[TableRow | TableRule, ...]:

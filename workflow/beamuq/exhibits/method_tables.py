@@ -89,29 +89,23 @@ class MethodTable(TableExhibit):
         arrows = "; " + best_marked_table.ARROW_SENTENCE if any(row.variant for row in rows) else ""
         sampled_entropy = any(row.method == "SemanticEntropy" and not row.variant for row in rows)
 
-        def caption(marks: str, spread: str) -> str:
-            return captions.caption(
-                study,
-                [
-                    f"{what}.",
-                    *self._sentences(study, cells),
-                    f"{marks}{arrows}.",
-                    spread,
-                    best_marked_table.size_sentence(study, sizes),
-                    SEMANTIC_ENTROPY if sampled_entropy else "",
-                ],
-                scorers=[scorer],
-                quality=True,
-            )
+        def sentences(marks: str, spread: str) -> list[str]:
+            return [
+                f"{what}.",
+                *self._sentences(study, cells),
+                f"{marks}{arrows}.",
+                spread,
+                best_marked_table.size_sentence(study, sizes),
+                SEMANTIC_ENTROPY if sampled_entropy else "",
+            ]
 
         return best_marked_table.ranked_table(
-            self.label,
-            title=captions.titled(study, what),
-            caption=caption(best_marked_table.MARKS_SENTENCE, best_marked_table.spread_sentence(study, datasets)),
-            interval_caption=caption(
-                best_marked_table.bold_sentence(body),
-                best_marked_table.interval_sentence(study, datasets, body),
-            ),
+            self,
+            study,
+            what,
+            sentences,
+            datasets=datasets,
+            scorer=scorer,
             metric=self.metric,
             stub=("Method",),
             columns=self._columns(study, cells),

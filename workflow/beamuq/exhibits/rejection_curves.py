@@ -44,29 +44,18 @@ class RejectionCurvesFigure(FigureExhibit):
                 frames.append(_curves(scores, found.quality, counts, study.evaluation.confidence, method, variant))
         data = pd.concat(frames, ignore_index=True)
         model, dataset = study.models[files[0].model].title, study.datasets[DATASET].title
-        title = captions.titled(study, f"Prediction-rejection curves, {dataset}, {model}")
-        caption = captions.caption(
-            study,
-            [
-                f"Mean quality ({study.main_quality.title}) of the retained answers as the most uncertain are "
-                f"rejected, for {captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random "
-                "orders. "
-                f"{dataset}, {model}, n = {len(found.quality)} questions.",
-                f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection[0]:g}, the vertical line.",
-                f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
-                exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        return BuiltFigure(
-            self.label,
-            title,
-            caption,
-            data,
-            lambda: _draw(title, note, data, study.evaluation.max_rejection[0], len(found.quality)),
-        )
+        title = f"Prediction-rejection curves, {dataset}, {model}"
+        sentences = [
+            f"Mean quality ({study.main_quality.title}) of the retained answers as the most uncertain are "
+            f"rejected, for {captions.listing(captions.GRAPH)} over samples and beams, with the oracle and random "
+            "orders. "
+            f"{dataset}, {model}, n = {len(found.quality)} questions.",
+            f"PRR is computed up to a rejection rate of {study.evaluation.max_rejection[0]:g}, the vertical line.",
+            f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples of the questions.",
+            exhibit_cells.shown_instead(study, [MODEL], [files[0].model]),
+        ]
+        limit, n = study.evaluation.max_rejection[0], len(found.quality)
+        return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, limit, n))
 
 
 def _curves(
