@@ -23,6 +23,7 @@ include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/exhibits.smk"
 include: "workflow/rules/cost.smk"
 include: "workflow/rules/overview.smk"
+include: "workflow/rules/explorer.smk"
 include: "workflow/rules/comparison.smk"
 
 

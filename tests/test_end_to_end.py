@@ -218,7 +218,7 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace) -> N
     for category in ("0 Study", "1 Tables", "2 Figures"):
         assert category in rendered
     kept = [path.name for path in (place.folder / "unpacked").rglob("*") if path.is_file()]
-    assert {"overview.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
+    assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     styles = [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")]
     assert styles == [2, 2]  # the paper's style and the one with intervals
     source = page.read_text()

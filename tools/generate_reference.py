@@ -87,6 +87,7 @@ def fill(page: str, text: str) -> str:
         "score-options": lambda: command(cli.options_of("score")),
         "calibrate-options": lambda: command(cli.options_of("calibrate")),
         "decide-options": lambda: command(cli.options_of("decide")),
+        "explore-options": lambda: command(cli.options_of("explore")),
         "methods-table": methods_table,
         "methods": methods,
         "evidence": evidence_parts,

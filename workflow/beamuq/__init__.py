@@ -13,6 +13,7 @@ _FUNCTIONS = {
     "score": "beamuq.api.score_candidates",
     "calibrate": "beamuq.api.calibrate_and_decide",
     "decide": "beamuq.api.calibrate_and_decide",
+    "explore": "beamuq.api.explore_results",
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from beamuq.api.ask_model import STYLES, ask
 from beamuq.api.calibrate_and_decide import calibrate, decide
+from beamuq.api.explore_results import explore
 from beamuq.api.score_candidates import score
 from beamuq.api.score_table_text import FORMATS, render
 from beamuq.errors import BeamUQError, exit_with_one_line
@@ -221,6 +222,27 @@ def _decide(options: argparse.Namespace) -> None:
     print(*found.told(), sep="\n", file=sys.stderr)
 
 
+def _add_explore_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        help="results/STUDY, a Parquet file of one of its cells, or a file that score takes or prints (.jsonl)",
+    )
+    _add_options(
+        parser,
+        explore,
+        {
+            "output": ("FILE", "where to write it; without it explorer.html in the study's folder, or beside the file"),
+            "questions": ("N", "the most questions in the file; several cells share them equally"),
+            "similarity": ("NAME", SIMILARITIES),
+            "equivalence_threshold": ("S", "from which similarity on two texts mean the same"),
+        },
+    )
+
+
+def _explore(options: argparse.Namespace) -> None:
+    print(explore(**_keywords(options, explore)))
+
+
 SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
     "similarity": ("NAME", SIMILARITIES),
     "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
@@ -234,4 +256,5 @@ COMMANDS = {
     "score": Command("Score a file of anyone's candidates, or of servers' responses.", _add_score_options, _score),
     "calibrate": Command("Learn from answers known to be right or wrong.", _add_calibrate_options, _calibrate),
     "decide": Command("Show or withhold answers, by a calibration.", _add_decide_options, _decide),
+    "explore": Command("Go through the questions of a study in a browser.", _add_explore_options, _explore),
 }

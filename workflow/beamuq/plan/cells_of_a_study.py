@@ -163,6 +163,24 @@ class Grid:
             found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
         return found
 
+    @cached_property
+    def explored(self) -> list[tuple[GridCell, str]]:
+        """What the explorer shows: the main recipe's cells, under the main tables' scorer where they have that one."""
+        main = self.study.main
+        cells = [cell for cell in self.cells.values() if cell.recipe == main.recipe]
+        return [(cell, main.scorer if main.scorer in cell.scorers else cell.scorers[0]) for cell in cells]
+
+    def tables_explored(self, cell: GridCell, scorer: str) -> list[Artifact]:
+        """What the explorer reads of a cell: questions, prompts, candidates; main quality, similarity and scores."""
+        return [
+            Artifact("questions", dataset=cell.dataset),
+            Artifact("prompts", style=self.study.models[cell.model].style, dataset=cell.dataset),
+            cell.table("candidates"),
+            cell.table("quality", metric=self.study.main_quality.metric),
+            cell.table("similarity", scorer=scorer),
+            cell.table("scores", scorer=scorer),
+        ]
+
     # -- models of the study -------------------------------------------------------------------------------------
 
     @cached_property

@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-TEMPLATES, READ_BY = PACKAGE / "templates", PACKAGE / "html_pages.py"
+READ_BY = {  # what is no Python, by the module that reads it
+    PACKAGE / "html_pages.py": sorted((PACKAGE / "templates").iterdir()),
+    PACKAGE / "explorer" / "explorer_page.py": sorted((PACKAGE / "explorer").glob("explorer.*")),
+}
 LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
 
@@ -28,7 +31,7 @@ def code_hash(step: str, *modules: str) -> str:
 def step_sources(step: str, *modules: str) -> list[Path]:
     """Every package file that ``beamuq.steps.<step>``, what starts it, and ``modules`` import, directly or not, sorted.
 
-    Imports inside functions count, and with the module of HTML pages come its templates.
+    Imports inside functions count, and with a module come the files that it reads (templates, scripts).
     """
     found: set[Path] = set()
     pending = [_file(module) for module in ("beamuq.steps.__main__", f"beamuq.steps.{step}", *modules)]
@@ -38,8 +41,8 @@ def step_sources(step: str, *modules: str) -> list[Path]:
             found.add(path)
             if path != LIST_OF_EXHIBITS:  # an exhibit names the module that builds it; others' change nothing in it
                 pending += _imported(path)
-    if READ_BY in found:
-        found.update(TEMPLATES.iterdir())
+    for module in found.intersection(READ_BY):
+        found.update(READ_BY[module])
     return sorted(found)
 
 

@@ -450,6 +450,13 @@ class OverviewJob(Job):
     listed: Annotated[Path, Output("{results}/answers_listed.csv")]
 
 
+class ExplorerJob(Job):
+    """The questions of the main cells, to be gone through in a browser: one file that holds the data itself."""
+
+    study: Input
+    html: Annotated[Path, Output("{results}/explorer.html")]
+
+
 class LedgerJob(Job):
     """What the jobs of a study took, summed."""
 

@@ -362,6 +362,15 @@ class Jobs:
             **self._page("overview", wildcards),
         )
 
+    def explorer(self, wildcards: SnakemakeWildcards) -> types.ExplorerJob:
+        """The job reruns on every table that the page is made of."""
+        read = dict.fromkeys(table for shown in self.grid.explored for table in self.grid.tables_explored(*shown))
+        return types.ExplorerJob(
+            **self._page("explorer", wildcards),
+            code=code_hash("explorer"),
+            rerun_on=tuple(map(self.paths.table, read)),
+        )
+
     def ledger(self, wildcards: SnakemakeWildcards) -> types.LedgerJob:
         """The job reruns on measured tables and their benchmarks, so that whatever ran again is summed again.
 

@@ -89,7 +89,7 @@ class Plan:
     @property
     def pages(self) -> list[Path]:
         """The pages on the study as a whole."""
-        return [self.paths.results / f"{name}.html" for name in ("overview", "ledger", "comparison")]
+        return [self.paths.results / f"{name}.html" for name in ("overview", "explorer", "ledger", "comparison")]
 
     @property
     def evaluations(self) -> list[Path]:

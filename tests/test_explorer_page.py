@@ -1,0 +1,476 @@
+"""The explorer: what it holds is what the tables say, and it works in a real browser without asking for anything."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beamuq.api.explore_results import explore
+from beamuq.cli import main
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.prr_and_auc import measure
+from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
+from beamuq.methods.registry import METHODS
+from beamuq.plan.cells_of_a_study import Grid
+from beamuq.plan.code_inputs import step_sources
+from exhibits_study import BASE, Results, study
+from headless_chromium import Page, chromium
+
+WORDS = [f"{first}{second}{third}" for first in "bdfgklmnprst" for second in "aeiou" for third in ("n", "l", "r", "st")]
+SOURCES = {"answer": "greedy", "samples": "sample T=1.0", "beams": "beam M=10"}
+HOSTILE = [
+    "</script><script>document.body.dataset.broken = 1</script>",
+    '<img src=x onerror="document.body.dataset.broken = 1"><b>bold</b> &amp; <!-- ',
+    "\u202eright to left\u2066 isolate\u202c \u200f and never closed",
+    "<!--DATA--> {{ 1 }} ${1} '\"` \\ \x00\x07\ufeff",
+    "long " * 2000,
+    "",
+]
+
+
+def row(tokens: list[str], logprobs: list[float]) -> dict[str, Any]:
+    ids = [zlib.crc32(token.encode()) for token in tokens]
+    told = {"text": "".join(tokens[:-1]).strip(), "logprob": sum(logprobs), "terminated": True}
+    return told | {"token_ids": ids, "token_texts": tokens, "token_logprobs": logprobs}
+
+
+def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
+    """Questions with random answers of words that repeat, all compared, with scores of two methods."""
+    random = np.random.default_rng(seed)
+    table = {word: -float(random.exponential(1.5)) for word in WORDS}
+
+    def some() -> dict[str, Any]:
+        tokens = [" " + WORDS[k] for k in np.minimum(random.geometric(0.04, random.integers(1, 8)), 200)] + ["\n"]
+        return row(tokens, [table.get(token.strip(), -0.3) for token in tokens])
+
+    questions = []
+    for k in range(n):
+        samples, beams = [some() for _ in range(size)], [some() for _ in range(size)]
+        beams.sort(key=lambda beam: -beam["logprob"])
+        texts = {each["text"] for each in (*samples, *beams)}
+        pairs = {pair: float(random.random()) for pair in itertools.product(sorted(texts), repeat=2)}
+        asked = " ".join(WORDS[w] for w in random.integers(0, 200, 14)) + "?"
+        shots = "Question: what?\nAnswer: that\n\n" * 5
+        questions.append(
+            Question(
+                f"q-{k}",
+                asked,
+                [WORDS[k % 200]],
+                f"{shots}Question: {asked}\nAnswer:",
+                samples[0],
+                samples,
+                beams,
+                pairs,
+                frozenset(pair for pair, s in pairs.items() if s > 0.8 or pair[0] == pair[1]),
+                float(random.integers(0, 5)) / 4,
+            )
+        )
+    keys = [("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch")]
+    keys += [(f"method {k}", form) for k in range(10) for form in ("multinomial", "beamsearch")]
+    scores = pd.DataFrame(
+        [(q.id, *key, float(random.random())) for key in keys for q in questions],
+        columns=["id", "title", "form", "value"],
+    )
+    return Cell("model/data/main", "Model, Data", questions, scores, SOURCES, "toy", "toy quality")
+
+
+def unpacked(html: str) -> Any:
+    (data,) = re.findall(r'id="data">([A-Za-z0-9+/=]+)</script>', html)
+    return json.loads(gzip.decompress(base64.b64decode(data)))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of two thousand questions."""
+    file = tmp_path_factory.mktemp("large") / "page.html"
+    file.write_text(page("Toy", [], [synthetic(2000)]))
+    return file
+
+
+# -- what it holds --------------------------------------------------------------------------------------------------
+
+
+def test_every_candidate_is_a_path_in_the_tree() -> None:
+    cell = synthetic(20)
+    data = explorer_data("t", [], [cell])
+    (packed,) = data["cells"]
+    for question, tree, sets in zip(cell.questions, packed["trees"], packed["sets"], strict=True):
+        paths, path = [], []
+        for depth, token, cost in zip(*tree, strict=True):
+            path[depth - 1 :] = [(data["tokens"][token], cost)]
+            paths.append(list(path))
+        assert len({tuple(map(tuple, each)) for each in paths}) == len(paths)  # a prefix stands once
+        for rows, of in zip(([question.answer], question.samples, question.beams), sets, strict=True):
+            for candidate, end in zip(rows, of[1], strict=True):
+                assert [token for token, _ in paths[end]] == candidate["token_texts"]
+                assert sum(cost for _, cost in paths[end]) / -1e3 == pytest.approx(candidate["logprob"], abs=0.01)
+
+
+def test_more_probable_tokens_stand_first() -> None:
+    (packed,) = explorer_data("t", [], [synthetic(20)])["cells"]
+    for depths, _, costs in packed["trees"]:
+        first = [cost for depth, cost in zip(depths, costs, strict=True) if depth == 1]
+        assert first == sorted(first)
+
+
+def test_the_matrix_is_the_mean_of_both_directions_and_says_what_was_not_compared() -> None:
+    answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
+    pairs = {("a", "a"): 1.0, ("a", "b"): 0.5, ("b", "a"): 0.1}
+    question = Question("q", "?", [], "", answer, [other], [], pairs)
+    cell = replace(synthetic(1), questions=[question])
+    (packed,) = explorer_data("t", [], [cell])["cells"]
+    assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [100, 30, -1]
+
+
+def test_clusters_are_those_of_semantic_entropy() -> None:
+    alike = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")}  # c is not like a, d is so in one direction
+    rows = [row([text, "\n"], [-1.0, 0.0]) for text in "abcda"]
+    question = Question("q", "?", [], "", rows[0], rows, [], {}, frozenset(alike))
+    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
+    assert packed["sets"][0][1][4] == [0, 0, 2, 3, 0]
+
+
+def test_what_is_not_known_is_null_and_never_a_number() -> None:
+    nothing = {"text": "x", "logprob": float("nan"), "token_ids": [], "token_texts": [], "token_logprobs": []}
+    question = Question("q", "?", [], "", nothing, [nothing], [])
+    scores = pd.DataFrame({"id": ["q"], "title": ["M"], "form": [""], "value": [float("nan")]})
+    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question], scores=scores)])["cells"]
+    assert packed["values"] == [[None]]
+    assert packed["rated"] == [None]
+    assert packed["sets"][0][1] == [[0], [-1], [None], [0], []]
+
+
+def test_the_same_tables_give_the_same_bytes() -> None:
+    assert page("t", [], [synthetic(5)]) == page("t", [], [synthetic(5)])
+
+
+def test_two_thousand_questions_take_at_most_five_megabytes(large: Path) -> None:
+    assert large.stat().st_size < 5e6
+
+
+def test_a_page_without_questions_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="no question"):
+        page("t", [], [replace(synthetic(1), questions=[])])
+
+
+# -- from tables and files ------------------------------------------------------------------------------------------
+
+
+class WithPrompts(Results):
+    """Results that hold prompts and similarities too."""
+
+    def _prompts(self, need: Any) -> list[dict[str, Any]]:
+        asked = self._questions(need)
+        return [{"id": each["id"], "prompt": f"Question: {each['question']}\nAnswer:"} for each in asked]
+
+    def _similarity(self, need: Any) -> list[dict[str, Any]]:
+        texts = sorted({each["text"] for each in self._candidates(need)})
+        ids = [each["id"] for each in self._questions(need)]
+        pairs = itertools.product(ids, texts, texts)
+        return [
+            {"id": key, "premise": a, "hypothesis": b, "entail": 0.9 if a == b else 0.2, "neutral": None}
+            | {"contradict": None}
+            for key, a, b in pairs
+        ]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study's results with two of its cells, of which one has no scores yet."""
+    folder, of = tmp_path_factory.mktemp("study"), study()
+    (folder / "study.json").write_text(of.model_dump_json())
+    writer, grid = WithPrompts(folder, of), Grid(of)
+    for which, (cell, scorer) in enumerate(grid.explored[:2]):
+        writer.paths([table for table in grid.tables_explored(cell, scorer) if not (which and table.kind == "scores")])
+    return folder
+
+
+def test_a_study_shows_the_cells_that_are_there_and_names_the_others(results: Path) -> None:
+    data = unpacked(explore(results).read_text())
+    first, second = data["cells"]
+    assert first["name"] == f"{BASE}/triviaqa/main"
+    assert len(first["ids"]) == 24
+    assert "No scores yet." in second["notes"]
+    assert any("HotpotQA" in note for note in data["notes"])
+    assert any("demo" in note for note in data["notes"])
+
+
+def test_values_and_quality_are_those_of_the_produced_answer(results: Path) -> None:
+    first = unpacked(explore(results).read_text())["cells"][0]
+    stored = pd.read_parquet(results / f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet")
+    for (title, form), values in zip(first["methods"], first["values"], strict=True):
+        rows = stored[(stored["answer_source"] == "greedy") & (stored["setting"] == "") & (stored["variant"] == form)]
+        names = [name for name in METHODS if name.replace("(", "").lower() == title.replace(" ", "").lower()]
+        names = names or [{"P(True)": "PTrue"}.get(title, title)]
+        own = rows[rows["method"] == names[0]].set_index("id")["value"].loc[first["ids"]]
+        assert values == pytest.approx(own.tolist(), rel=1e-5)
+    quality = pd.read_parquet(results / f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet")
+    assert first["rated"] == quality[quality["answer_source"] == "greedy"]["value"].tolist()
+
+
+def test_a_cell_is_given_by_any_of_its_tables(results: Path, tmp_path: Path) -> None:
+    for file in (
+        f"candidates/{BASE}/triviaqa/main.parquet",
+        f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet",
+    ):
+        written = explore(results / file, output=tmp_path / "cell.html")
+        (cell,) = unpacked(written.read_text())["cells"]
+        assert cell["name"] == f"{BASE}/triviaqa/main"
+
+
+def test_no_more_questions_than_asked_for_and_the_page_says_so(results: Path, tmp_path: Path) -> None:
+    data = unpacked(explore(results, questions=10, output=tmp_path / "few.html").read_text())
+    assert [len(cell["ids"]) for cell in data["cells"]] == [5, 5]
+    assert "first 5 of 24 questions" in " ".join(data["cells"][0]["notes"])
+
+
+ROW = {
+    "id": "a",
+    "question": "Capital of Italy?",
+    "quality": 1.0,
+    "references": ["Rome"],
+    "answer": {"text": "Rome", "logprob": -0.5},
+    "samples": ["Rome", "rome", "Milan"],
+    "beams": [{"text": "Milan", "logprob": -2.0}, {"text": "Rome", "logprob": -0.5}],
+}
+
+
+def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(ROW) + "\n" + json.dumps({"answer": "Oslo", "samples": ["Oslo"]}))
+    (cell,) = unpacked(explore(file, similarity="lexical").read_text())["cells"]
+    assert cell["ids"] == ["a", "2"]
+    assert cell["references"] == [["Rome"], []]
+    assert cell["rated"] == [1, None]
+    assert [cell["texts"][0][k] for k in cell["sets"][0][2][0]] == ["Rome", "Milan"]  # by probability
+    assert cell["sets"][0][1][4] == [0, 0, 2]
+    assert ["Prob", ""] in cell["methods"]
+    assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5, None]
+    assert any("P(True)" in note or "PTrue" in note for note in cell["notes"])
+
+
+def test_a_file_that_score_prints_is_shown_by_its_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, printed = tmp_path / "rows.jsonl", tmp_path / "printed.jsonl"
+    file.write_text(json.dumps(ROW))
+    main(["score", str(file), "--similarity", "lexical", "--format", "jsonl"])
+    printed.write_text(capsys.readouterr().out)
+    main(["explore", str(printed)])
+    written = Path(capsys.readouterr().out.strip())
+    (cell,) = unpacked(written.read_text())["cells"]
+    assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [("none", None, "no such file"), ("empty", "", "study.json"), ("rows.jsonl", '{"id": 1}', "answer")],
+)
+def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content == "":
+        path.mkdir()
+    elif content:
+        path.write_text(content)
+    with pytest.raises(BeamUQError, match=told) as caught:
+        explore(path)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_the_step_reruns_when_the_script_changes() -> None:
+    assert {"explorer.js", "explorer.css", "explorer.html"} <= {path.name for path in step_sources("explorer")}
+    assert not any(path.name == "explorer.js" for path in step_sources("table"))
+
+
+# -- in a browser ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser: Page, tmp_path: Path) -> Iterator[Page]:
+    """Twelve questions, opened; whatever a test does, nothing is asked for and nothing is complained of."""
+    file = tmp_path / "page.html"
+    file.write_text(page("Toy", ["a note"], [synthetic(12)]))
+    browser.events.clear()
+    browser.open(file.as_uri())
+    yield browser
+    assert browser.requests() == []
+    assert browser.complaints() == []
+
+
+def rows(of: Page) -> list[str]:
+    found: list[str] = of.evaluate("[...document.querySelectorAll('#rows tr')].map(r => r.children[1].textContent)")
+    return found
+
+
+def heading(of: Page) -> str:
+    return str(of.evaluate("document.querySelector('#question h2')?.textContent"))
+
+
+def choose(of: Page, tool: str, value: str) -> None:
+    of.evaluate(f"{{const t = document.getElementById('{tool}'); t.value = {json.dumps(value)};"
+                " t.dispatchEvent(new Event('change')); }")  # fmt: skip
+
+
+@pytest.mark.browser
+def test_it_loads_every_question_and_opens_the_first(opened: Page) -> None:
+    cell = synthetic(12)
+    assert rows(opened) == [question.text for question in cell.questions]
+    assert heading(opened) == cell.questions[0].text
+    headings = opened.evaluate("[...document.querySelectorAll('#question h3')].map(h => h.textContent)")
+    assert [each.split()[0] for each in headings] == ["Beams", "Tree", "Similarity", "Methods:", "Prediction–rejection"]
+
+
+@pytest.mark.browser
+def test_keys_go_through_the_questions_search_and_come_back(opened: Page) -> None:
+    asked = [question.text for question in synthetic(12).questions]
+    for key, expected in (
+        ("ArrowDown", 1),
+        ("ArrowRight", 2),
+        ("ArrowUp", 1),
+        ("End", 11),
+        ("ArrowDown", 11),
+        ("Home", 0),
+    ):
+        opened.press(key)
+        assert heading(opened) == asked[expected]
+    opened.press("/")
+    opened.type(asked[7])
+    assert rows(opened) == [asked[7]]
+    opened.press("Escape")
+    opened.press("Enter")
+    assert heading(opened) == asked[7]
+    assert opened.evaluate("document.activeElement.id") == "question"
+
+
+@pytest.mark.browser
+def test_slices_leave_what_they_say(opened: Page) -> None:
+    cell = synthetic(12)
+    right = [q.text for q in cell.questions if q.quality is not None and q.quality > cell.threshold]
+    choose(opened, "right", "1")
+    assert rows(opened) == right
+    choose(opened, "right", "0")
+    assert sorted(rows(opened)) == sorted({q.text for q in cell.questions} - set(right))
+    choose(opened, "right", "")
+    for tool in ("mass", "length"):
+        counts = []
+        for value in opened.evaluate(f"[...document.getElementById('{tool}').options].map(o => o.value)")[1:]:
+            choose(opened, tool, value)
+            counts.append(len(rows(opened)))
+        assert sum(counts) == 12
+        assert len(counts) > 1
+        choose(opened, tool, "")
+
+
+@pytest.mark.browser
+def test_orders_are_those_of_the_numbers(opened: Page) -> None:
+    cell = synthetic(12)
+    table = cell.scores.pivot(index="id", columns=["title", "form"], values="value").loc[[q.id for q in cell.questions]]
+    beams, samples = (table["Dissimilarity", form].rank() for form in ("beamsearch", "multinomial"))
+    quality = pd.Series([-(q.quality or 0.0) for q in cell.questions], table.index).rank()
+    expected = {"1": -beams, "3": beams - quality, "5": -(beams - samples).abs()}
+    asked = {question.id: question.text for question in cell.questions}
+    for order, keys in expected.items():
+        choose(opened, "order", order)
+        found = rows(opened)
+        values = [keys[next(key for key, words in asked.items() if words == each)] for each in found]
+        assert values == sorted(values)
+
+
+@pytest.mark.browser
+def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
+    cell = synthetic(12)
+    told = opened.evaluate("document.querySelector('#question svg').getAttribute('aria-label')")
+    for form in ("multinomial", "beamsearch"):
+        values = cell.scores[(cell.scores["title"] == "Dissimilarity") & (cell.scores["form"] == form)]["value"]
+        quality = np.array([question.quality for question in cell.questions])
+        (expected,) = measure("PRR", values.to_numpy(), quality)
+        assert f"PRR {expected:.3g}" in told
+
+
+@pytest.mark.browser
+def test_a_link_opens_its_question(browser: Page, tmp_path: Path) -> None:
+    file, other = tmp_path / "page.html", replace(synthetic(12, 2), name="other/data/main")
+    file.write_text(page("Toy", [], [synthetic(12), other]))
+    for cell, link in ((synthetic(12), "#q-5"), (other, "#other/data/main/q-5")):
+        browser.open(file.as_uri() + link)
+        assert heading(browser) == cell.questions[5].text
+        browser.press("ArrowDown")
+        assert browser.evaluate("location.hash") == f"#{cell.name}/q-6"
+
+
+@pytest.mark.browser
+def test_the_tree_is_enlarged_by_a_click_and_comes_back(opened: Page) -> None:
+    widths = "[...document.querySelectorAll('.icicle button')].map(b => parseFloat(b.style.width))"
+    before = opened.evaluate(widths)
+    opened.evaluate("document.querySelectorAll('.icicle button')[1].click()")
+    assert opened.evaluate(widths) != before
+    opened.evaluate("document.querySelector('.icicle button').click()")
+    assert opened.evaluate(widths) == before
+
+
+@pytest.mark.browser
+def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
+    cell = synthetic(len(HOSTILE))
+    made = [row([text, "\n"], [-1.0, -0.1]) | {"text": text} for text in HOSTILE]
+    questions = [
+        replace(
+            question, id=text or "empty", text=text, references=[text], prompt=text, answer=made[k], samples=made,
+            beams=made, similarity={}, same=None,
+        )
+        for k, (text, question) in enumerate(zip(HOSTILE, cell.questions, strict=True))
+    ]  # fmt: skip
+    scores = cell.scores.assign(id=[HOSTILE[int(key[2:])] or "empty" for key in cell.scores["id"]])
+    file = tmp_path / "page.html"
+    file.write_text(page("Toy <script>document.body.dataset.broken = 1</script>", HOSTILE, [
+        replace(cell, title=HOSTILE[0], questions=questions, scores=scores)
+    ]))  # fmt: skip
+    browser.events.clear()
+    browser.open(file.as_uri())
+    for text in HOSTILE:
+        assert heading(browser) == (text or "empty")
+        assert browser.evaluate("document.querySelector('#question pre')?.textContent ?? ''") == text
+        assert browser.evaluate("document.querySelectorAll('#question img, #question script, #rows img').length") == 0
+        width = browser.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert width <= 0
+        browser.press("ArrowDown")
+    assert browser.evaluate("document.body.dataset.broken ?? 'whole'") == "whole"
+    assert browser.requests() == []
+    assert browser.complaints() == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 800, 400])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_wider_than_the_window(browser: Page, tmp_path: Path, width: int, dark: bool) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page("Toy", [], [synthetic(3)]))
+    browser.open(file.as_uri(), width, dark)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("document.getElementById('question').scrollWidth - document.getElementById('question').clientWidth") <= 0  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.browser
+def test_two_thousand_questions_are_painted_soon(browser: Page, large: Path) -> None:
+    browser.open(large.as_uri())
+    assert browser.evaluate("document.querySelectorAll('#rows tr').length") < 200
+    browser.press("End")
+    assert browser.evaluate("document.querySelectorAll('#rows tr').length") == 2000
+    painted = browser.evaluate("performance.getEntriesByType('paint')[0].startTime")
+    assert painted < 3000  # a second on a machine that does nothing else

@@ -1,0 +1,215 @@
+"""The explorer: tables of a cell as one structure of plain lists, and the HTML file that holds it.
+
+What is shown is packed for size: a string stands once, numbers are rounded to what is drawn, JSON is compressed. The
+page's script unpacks it (``explorer.js`` says how each list is read). The same tables give the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq.errors import BeamUQError
+from beamuq.html_pages import escape
+from beamuq.methods.semantic_entropy_sar import semantic_clusters
+
+FOLDER = Path(__file__).resolve().parent
+PARTS = ("explorer.html", "explorer.css", "explorer.js")
+MOST_QUESTIONS = 2000  # of a page, by default: some 4 MB
+MOST_COMPARED = 40  # texts of a similarity matrix, which more would make unreadable
+UNKNOWN, ZERO = "'", 40  # of a matrix: a pair without similarity; the code of the character that stands for 0
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and what was asked and answered: rows of a candidates table, ``token_*`` empty where not known.
+
+    samples, beams: as drawn, and by descending log-probability (``logprob`` None: not known). similarity: of ordered
+    pairs of texts; same: those pairs that mean the same, None where nothing was judged. quality: None where not known.
+    """
+
+    id: str
+    text: str
+    references: Sequence[str]
+    prompt: str
+    answer: Row
+    samples: Sequence[Row]
+    beams: Sequence[Row]
+    similarity: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    same: frozenset[tuple[str, str]] | None = None
+    quality: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Questions that are ranked together. ``name``: part of a link to one of them.
+
+    scores: columns id, title, form ("", "multinomial" or "beamsearch") and value, one row a question and method.
+    sources: what answer, samples and beams are. quality, threshold: the title, and above which an answer is right.
+    """
+
+    name: str
+    title: str
+    questions: Sequence[Question]
+    scores: pd.DataFrame
+    sources: Mapping[str, str]
+    similarity: str = ""
+    quality: str = ""
+    threshold: float = 0.5
+    max_rejection: float = 0.5
+    notes: Sequence[str] = ()
+
+
+def page(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> str:
+    """The page: it opens from a file, asks for nothing, and treats every text of a question as text.
+
+    Raises
+    ------
+    BeamUQError
+        If there is no question.
+    """
+    if not any(cell.questions for cell in cells):
+        raise BeamUQError(f"{title}: no question to show; give a study with candidates, or a file with rows")
+    packed = gzip.compress(json.dumps(explorer_data(title, notes, cells), **_COMPACT).encode(), 9, mtime=0)
+    html, css, js = ((FOLDER / part).read_text(encoding="utf-8") for part in PARTS)
+    data = base64.b64encode(packed).decode()
+    for name, content in (("TITLE", escape(title)), ("CSS", css), ("DATA", data), ("SCRIPT", js)):
+        html = html.replace(f"<!--{name}-->", content)
+    return html
+
+
+_COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+
+
+def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
+    """All that the page shows, as JSON has it. ``tokens``: each token's text once; cells as :func:`_cell` has them."""
+    tokens: dict[str, int] = {}
+    packed = [_cell(cell, tokens) for cell in cells if cell.questions]
+    return {"title": title, "notes": list(notes), "cells": packed, "tokens": list(tokens)}
+
+
+def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
+    """A cell as columns: each list has one entry a question.
+
+    prompts: what follows ``prefix``, which they share. texts: the distinct ones. tree: see :func:`_tree`. sets: of the
+    answer, samples and beams the places of their texts, the last nodes in the tree, log p in 1e-4 nats, whether cut,
+    and clusters. pairs: see :func:`_matrix`. values: of each method, in the order of ``methods``.
+    """
+    prefix = os.path.commonprefix([question.prompt for question in cell.questions])  # noqa: RUF071  (by character)
+    ids = [question.id for question in cell.questions]
+    columns: dict[str, list[Any]] = {name: [] for name in ("texts", "trees", "sets", "pairs")}
+    for question in cell.questions:
+        groups = {"answer": [question.answer], "samples": question.samples, "beams": question.beams}
+        texts = list(dict.fromkeys(row["text"] for rows in groups.values() for row in rows))
+        tree, ends = _tree([row for rows in groups.values() for row in rows], tokens)
+        columns["texts"].append(texts)
+        columns["trees"].append(tree)
+        columns["pairs"].append(_matrix(texts, question.similarity))
+        last = iter(ends)
+        columns["sets"].append(
+            [
+                [
+                    [texts.index(row["text"]) for row in rows],
+                    [next(last) for _ in rows],
+                    [_scaled(row["logprob"], 1e4) for row in rows],
+                    [int(not row.get("terminated", True)) for row in rows],
+                    _clusters([row["text"] for row in rows], question.same) if name != "answer" else [],
+                ]
+                for name, rows in groups.items()
+            ]
+        )
+    by_method = cell.scores.groupby(["title", "form"], sort=False)
+    values = {key: part.set_index("id")["value"].reindex(ids) for key, part in by_method}
+    return {
+        "name": cell.name,
+        "title": cell.title,
+        "notes": list(cell.notes),
+        "sources": dict(cell.sources),
+        "similarity": cell.similarity,
+        "quality": cell.quality,
+        "threshold": cell.threshold,
+        "rejection": cell.max_rejection,
+        "ids": ids,
+        "questions": [question.text for question in cell.questions],
+        "references": [list(question.references) for question in cell.questions],
+        "prefix": prefix,
+        "prompts": [question.prompt[len(prefix) :] for question in cell.questions],
+        "rated": [_digits(question.quality) for question in cell.questions],
+        **columns,
+        "methods": [list(map(str, key)) for key in values],
+        "values": [[_digits(value) for value in column] for column in values.values()],
+    }
+
+
+def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]], list[int]]:
+    """The trie of some candidates, and the node at which each of them ends, −1 where its tokens are not known.
+
+    Nodes stand in preorder, more probable siblings first, as three lists: depth from 1, token, −log p given the prefix
+    in 1e-3 nats. A candidate's node is its position there. ``tokens`` is filled as they come.
+    """
+    nodes: list[dict[str, Any]] = [{"depth": 0, "children": {}}]
+    ends: list[int] = []
+    for row in rows:
+        node = 0
+        for key, text, logprob in zip(row["token_ids"], row["token_texts"], row["token_logprobs"], strict=True):
+            children = nodes[node]["children"]
+            if key not in children:
+                children[key] = len(nodes)
+                cost, token = max(0, round(-1e3 * logprob)), tokens.setdefault(text, len(tokens))
+                nodes.append({"depth": nodes[node]["depth"] + 1, "children": {}, "token": token, "cost": cost})
+            node = children[key]
+        ends.append(node)
+    order, pending = [], [0]
+    while pending:
+        order.append(pending.pop())
+        pending += sorted(nodes[order[-1]]["children"].values(), key=lambda child: -nodes[child]["cost"])
+    place = {node: position for position, node in enumerate(order, start=-1)}
+    lists = [[nodes[node][name] for node in order[1:]] for name in ("depth", "token", "cost")]
+    return lists, [place[end] for end in ends]
+
+
+def _matrix(texts: Sequence[str], similarity: Mapping[tuple[str, str], float]) -> str:
+    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, a character a pair."""
+    if not similarity:
+        return ""
+    shown, found = texts[:MOST_COMPARED], []
+    for i, one in enumerate(shown):
+        for other in shown[i:]:
+            both = similarity.get((one, other)), similarity.get((other, one))
+            known = [value for value in both if value is not None]
+            found.append(chr(ZERO + round(50 * sum(known))) if len(known) == 2 else UNKNOWN)
+    return "".join(found)
+
+
+def _clusters(texts: Sequence[str], same: frozenset[tuple[str, str]] | None) -> list[int]:
+    """The cluster of each candidate, as SemanticEntropy has it (D12, clusters); [] where nothing was judged."""
+    if same is None or not texts:
+        return []
+    alike = [[a == b or ((a, b) in same and (b, a) in same) for b in texts] for a in texts]
+    found: list[int] = semantic_clusters(np.array([alike]), np.ones((1, len(texts)), dtype=bool))[0].tolist()
+    return found
+
+
+def _scaled(value: float | None, by: float) -> int | None:
+    """A number in units of 1/``by``; None where it is not known."""
+    return None if value is None or not math.isfinite(value) else round(by * value)
+
+
+def _digits(value: float | None) -> float | None:
+    """Six significant digits, an integer where it is one; None where it is not known."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.6g}")
+    return int(short) if short == int(short) else short
