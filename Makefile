@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo gallery quick test test-all lint unit fuzz census models env docs bench clean
+.PHONY: demo gallery crate quick test test-all lint unit fuzz census models env docs bench clean
 
 demo: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete
@@ -21,6 +21,11 @@ demo: $(STAMP)
 gallery: $(STAMP)
 	snakemake --cores all --config study=demo --rerun-incomplete tables figures
 	python tools/sync_gallery.py
+
+# a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
+STUDY ?= demo
+crate: $(STAMP)
+	python tools/run_crate.py $(STUDY)
 
 quick: $(STAMP)
 	ruff check .
@@ -36,7 +41,7 @@ test-all: test fuzz census
 lint: $(STAMP)
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile workflow/rules
+	snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	mypy
 	snakemake --lint
 	python tools/sync_envs.py --check

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import yaml
 from PIL import Image
 
+import beamuq
 import generate_reference
 import sync_gallery
 import synthetic
@@ -98,6 +100,13 @@ def test_the_readme_is_short_shows_three_pictures_and_leads_to_what_there_is() -
     assert len(re.findall(r"^!\[[^\]]+\]\(", text, re.MULTILINE)) == 3
     for target in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", text):
         assert (ROOT / target).exists(), target
+
+
+def test_citation_changelog_and_package_name_the_same_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    newest = re.search(r"^## \[(\d.*?)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest
+    assert newest.groups() == (citation["version"], citation["date-released"]) == (beamuq.__version__, newest[2])
 
 
 GALLERY = {found[1]: found for found in sync_gallery.ENTRY.finditer(sync_gallery.PAGE.read_text(encoding="utf-8"))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import get_type_hints
@@ -64,6 +65,14 @@ def test_the_paper_study_plans_every_recipe(planned: dict[str, str]) -> None:
     counted = re.search(r"^candidates\s+(\d+)$", planned["paper"], re.MULTILINE)
     assert counted is not None
     assert int(counted[1]) == len(plan.grid.cells)
+
+
+def test_the_snakefile_where_the_workflow_catalog_looks_runs_the_same_rules(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    chosen = ("--snakefile", str(ROOT / "workflow/Snakefile"))
+    done = run_snakemake.snakemake(tmp_path, *chosen, "--cores", "1", "results/demo/study.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "results/demo/study.json").is_file()
 
 
 def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:

@@ -6,14 +6,17 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
+project = Path(workflow.basedir)
+if not (project / "workflow").is_dir():
+    project = project.parent  # started from workflow/Snakefile
+sys.path.insert(0, str(project / "workflow"))
 
 from beamuq import run_messages
 from beamuq.errors import BeamUQError, line_of
 from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
 
-profile_folders = [Path.cwd(), Path(workflow.basedir)]
+profile_folders = [Path.cwd(), project]
 
 
 def refuse(error):
@@ -39,7 +42,7 @@ try:
     )
     # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
     # alike. No job asks the hub: only the steps that fetch lift this, for themselves.
-    shell.prefix(plan.shell_prefix(Path(workflow.basedir) / "workflow"))
+    shell.prefix(plan.shell_prefix(project / "workflow"))
 except (BeamUQError, OSError, MemoryError) as error:
     refuse(error)
 
