@@ -160,6 +160,25 @@ def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
         calibrate([row | change for row in ROWS], method="CocoaPPL")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("id,method,value\n1,Prob\n", "line 2: not as many cells"),
+        ("id,method,value\n1,Prob,2,3\n", "line 2: not as many cells"),
+        ('id,method,value\n1,Prob,"2\n', "CSV"),
+        ("id,method,value\n1,Prob,two\n", 'line 2: value: "two"'),
+        ("id,method,value\n1,Prob,inf\n", "line 2: value: Infinity"),
+        ("", "no such score"),
+    ],
+)
+def test_a_spoiled_csv_is_refused_in_one_line(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "scored.csv"
+    path.write_text(text)
+    with pytest.raises(BeamUQError, match=told) as caught:
+        calibrate(path, method="Prob")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("key", "value"), [("risk", 0.0), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")])
 def test_a_setting_out_of_range_is_refused(key: str, value: Any) -> None:
     with pytest.raises(BeamUQError, match=key):

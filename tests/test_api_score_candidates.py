@@ -20,7 +20,7 @@ import synthetic
 from beamuq.api import score_candidates
 from beamuq.api.candidate_records import read_records
 from beamuq.api.open_models import Similarity
-from beamuq.api.score_candidates import score
+from beamuq.api.score_candidates import COLUMNS, score
 from beamuq.errors import BeamUQError
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
@@ -292,6 +292,15 @@ def test_parquet_and_json_lines_say_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "q9", "beams": None}]), parquet)
     assert read_records(lines)[0] == read_records(parquet)[0]
     assert read_records(parquet)[1].beams == []
+
+
+def test_labels_groups_and_the_model_are_handed_on_and_only_those_that_a_row_has() -> None:
+    row = {"answer": "Rome", "correct": True, "group": 7, "model": "m", "other": 1}
+    found = score([row | {"id": "a"}, {"id": "b", "answer": "Oslo"}], similarity="lexical", methods="Prob,CCP")
+    assert list(found.columns[-3:]) == ["correct", "group", "model"]
+    assert found.loc[found["id"] == "a", ["correct", "group", "model"]].to_numpy().tolist() == [[1.0, "7", "m"]] * 2
+    assert found.loc[found["id"] == "b", ["correct", "group", "model"]].isna().all(axis=None)
+    assert list(score([{"answer": "Rome"}], similarity="lexical", methods="Prob").columns) == list(COLUMNS)
 
 
 def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:

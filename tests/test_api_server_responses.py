@@ -246,6 +246,12 @@ def test_a_question_may_be_called_0() -> None:
     assert found.id == "0"
 
 
+def test_what_the_answers_line_says_of_it_is_kept() -> None:
+    answer = {"custom_id": "a", "temperature": 0, "correct": 1, "group": "story", "response": ONE}
+    (found,) = read_records([answer, {"custom_id": "a", "temperature": 1, "correct": 0, "response": ONE}])
+    assert (found.correct, found.quality, found.group) == (1, None, "story")
+
+
 ONE = response(chat("Paris", ENDED))
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "no question": ({"temperature": 0} | ONE, "custom_id: missing"),

@@ -22,6 +22,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], text=True, capture_output=True, check=False)
 
 
+def cells(line: str) -> list[str]:
+    """The cells of a line of a Markdown table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """What a command line that ends with status 2 prints on stderr."""
     with pytest.raises(SystemExit) as caught:
@@ -47,9 +52,72 @@ def test_scores_are_printed_in_each_format(file: Path, capsys: pytest.CaptureFix
     rows = [json.loads(line) for line in printed("--format", "jsonl")]
     assert {row["method"]: row["value"] for row in rows if row["variant"] == ""}["Prob"] == 0.5
     assert next(row for row in rows if row["method"] == "CCP")["value"] is None
-    head, _, *lines = printed()
-    assert head == f"| {' | '.join(expected.columns)} |"
-    assert [line.split(" | ")[:2] for line in lines] == [["| a\\|b", method] for method in expected["method"]]
+    head, _, *lines = printed("--long")
+    assert cells(head) == list(expected.columns)
+    assert [cells(line.replace("\\|", "!"))[:2] for line in lines] == [["a!b", each] for each in expected["method"]]
+
+
+def test_a_row_is_a_question_and_a_column_a_method_and_what_has_no_value_is_told_once_by_reason(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [ROW | {"id": "one", "correct": 1}, {"id": "two", "answer": "Oslo", "samples": ["Oslo"], "correct": 0}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    main(["score", str(file), "--similarity", "lexical", "--methods", "Prob,Dissimilarity,NumSemSets,CCP"])
+    told = capsys.readouterr().out.splitlines()
+    tables = [cells(line) for line in told if line.startswith("|")]
+    assert tables[0] == ["id", "correct", "Prob", "NumSemSets"]
+    assert tables[2:4] == [["one", "1", "0.5", "2"], ["two", "0", "", "1"]]
+    assert tables[4] == ["id", "correct", "Dissimilarity"]
+    assert told[0] == "higher = more uncertain; similarity: lexical"
+    reasons = [line for line in told if line.startswith("- ")]
+    assert any(re.fullmatch(r"- needs the answer's log-probability; .* \(1 of 2 questions\): Prob", r) for r in reasons)
+    assert any(r.endswith("under 'beams': Dissimilarity + beamsearch") for r in reasons)
+    assert any(r.endswith(": CCP") for r in reasons)
+
+
+def test_a_table_that_is_wider_than_the_terminal_is_cut_into_several(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = ["NumSemSets", "LexicalSimilarity", "EigValLaplacian", "Prob"]
+    found = {}
+    for columns in ("200", "50", "10"):
+        monkeypatch.setenv("COLUMNS", columns)
+        main(["score", str(file), "--similarity", "lexical", "--methods", ",".join(methods)])
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+        heads = [cells(line) for line in lines if line.startswith("| id")]
+        assert [name for head in heads for name in head[1:]] == methods
+        found[columns] = len(heads), max(map(len, lines))
+    assert found["200"][0] == 1
+    assert found["50"][0] == 2
+    assert found["50"][1] <= 50
+    assert found["10"][0] == 4
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_score_calibrate_and_decide_take_each_others_files(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of ids that a spreadsheet would run too."""
+    rows = [
+        {"id": f"={k}", "answer": {"text": "Rome", "logprob": -(k + 1) / 300}, "correct": k < 240, "group": f"g{k}"}
+        for k in range(300)
+    ]
+    candidates, scored = tmp_path / "rows.jsonl", tmp_path / f"scored.{ending}"
+    candidates.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    calibration, decided = str(tmp_path / "made.json"), tmp_path / f"decided.{ending}"
+    main(["score", str(candidates), "--similarity", "lexical", "--methods", "Prob", "--output", str(scored)])
+    main(["calibrate", str(scored), "--method", "Prob", "--output", calibration])
+    assert "300 answers in 300 groups, 80.0% right" in capsys.readouterr().out
+    main(["decide", str(scored), "--calibration", calibration, "--output", str(decided), "--format", "jsonl"])
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["id"] for row in shown] == [row["id"] for row in rows]
+    assert [row["shown"] for row in shown] == sorted((row["shown"] for row in shown), reverse=True)
+    assert decided.stat().st_size > 0
+
+
+def test_a_file_of_another_ending_is_not_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(["score", str(file), "--similarity", "lexical", "--output", "scores.xlsx"], capsys)
+    assert told == "error: output: scores.xlsx: must end in .csv, .jsonl, .parquet\n"
 
 
 def test_no_id_is_markup_or_a_formula_and_jsonl_has_it_as_it_came(
@@ -60,8 +128,7 @@ def test_no_id_is_markup_or_a_formula_and_jsonl_has_it_as_it_came(
     for form in ("markdown", "csv", "jsonl"):
         main(["score", str(file), "--similarity", "lexical", "--methods", "Prob", "--format", form])
         printed[form] = capsys.readouterr().out
-    assert r"=1+1 &lt;b&gt;\*x\*&lt;/b&gt; \[a\](http://b) | Prob |" in printed["markdown"]
-    assert "| [0, ∞) |" in printed["markdown"]
+    assert r"| =1+1 &lt;b&gt;\*x\*&lt;/b&gt; \[a\](http://b) | 0.5 |" in " ".join(printed["markdown"].split())
     assert "\n'=1+1 <b>" in printed["csv"]
     assert json.loads(printed["jsonl"])["id"] == "=1+1 <b>*x*</b> [a](http://b)"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import inspect
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from beamuq.api.ask_model import STYLES, ask
 from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.api.explore_results import explore
 from beamuq.api.score_candidates import score
-from beamuq.api.score_table_text import FORMATS, render
+from beamuq.api.score_table_text import FORMATS, by_question, render, write
 from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.evaluation.probability_of_being_right import CALIBRATORS
 from beamuq.models.devices import DEVICES, DTYPES
@@ -163,15 +164,30 @@ def _add_score_options(parser: argparse.ArgumentParser) -> None:
             **SHARED_OPTIONS,
         },
     )
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="a row a score, with its interval, range and reason, as csv and jsonl have anyhow",
+    )
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
     told = (
-        "of what is printed; in csv an id or another text that a spreadsheet would run (it begins with =, +, - or @) "
-        "has an apostrophe before it, in jsonl it is as it came"
+        "of what is printed; in csv an id or another text that a spreadsheet would "
+        "run (it begins with =, +, - or @) has an apostrophe before it, in jsonl it is as it came"
     )
     parser.add_argument("--format", choices=FORMATS, default="markdown", help=told)
+    parser.add_argument("--output", metavar="FILE", help="write all rows there too: .csv, .jsonl or .parquet")
 
 
 def _score(options: argparse.Namespace) -> None:
-    sys.stdout.write(render(score(**_keywords(options, score)), options.format))
+    scores = score(**_keywords(options, score))
+    if options.output:
+        write(scores, options.output)
+    wide = options.format == "markdown" and not options.long
+    columns = shutil.get_terminal_size((10**6, 24)).columns  # a file or another program takes lines of any length
+    sys.stdout.write(by_question(scores, columns) if wide else render(scores, options.format))
 
 
 def _add_force(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +196,7 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_calibrate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rows", metavar="file", help="what score prints in jsonl, with correct or quality, and group")
+    parser.add_argument("rows", metavar="file", help="what score writes of rows with correct or quality")
     parser.add_argument("--method", required=True, metavar="NAME", help="whose scores")
     _add_options(
         parser,
@@ -210,15 +226,17 @@ def _calibrate(options: argparse.Namespace) -> None:
 
 
 def _add_decide_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rows", metavar="file", help="what score prints in jsonl")
+    parser.add_argument("rows", metavar="file", help="what score writes")
     parser.add_argument("--calibration", required=True, metavar="FILE", help="of beamuq calibrate")
     _add_force(parser)
-    parser.add_argument("--format", choices=FORMATS, default="markdown", help="of what is printed")
+    _add_output(parser)
 
 
 def _decide(options: argparse.Namespace) -> None:
     found = decide(**_keywords(options, decide))
-    sys.stdout.write(found.render(options.format))
+    if options.output:
+        write(found.table, options.output)
+    sys.stdout.write(render(found.table, options.format))
     print(*found.told(), sep="\n", file=sys.stderr)
 
 

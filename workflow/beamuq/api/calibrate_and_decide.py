@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +16,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from beamuq import __version__
 from beamuq.api.calibration_file import Calibration, Map, Threshold, WithInterval, read_calibration, versions
-from beamuq.api.candidate_records import Rows, Text, placed_rows
-from beamuq.api.score_table_text import render
+from beamuq.api.candidate_records import Correct, Name, Quality, Rows, Text, as_number, placed_rows
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, hint
+from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.probability_of_being_right import (
@@ -32,18 +33,12 @@ from beamuq.evaluation.probability_of_being_right import (
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
+_GUARD = re.compile(r"^'(?=[=+\-@\t\n\r＝＋－＠])")  # what exhibits.exhibit_types.csv_text puts before a text
 
 
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _as_number(value: Any) -> Any:
-    return float(value) if isinstance(value, bool) else value
-
-
-def _without_nan(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _score(value: Any) -> Any:
+    number = as_number(value) if isinstance(value, str) else value
+    return None if isinstance(number, float) and math.isnan(number) else number
 
 
 class ScoredRow(StrictModel):
@@ -51,18 +46,16 @@ class ScoredRow(StrictModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
-    id: Annotated[Text, Field(min_length=1), BeforeValidator(_as_text)]
+    id: Annotated[Name, Field(min_length=1)]
     method: Text
     variant: Text = ""
     setting: Text = ""
-    value: Annotated[float | None, BeforeValidator(_without_nan)] = None
+    value: Annotated[float | None, BeforeValidator(_score)] = None
     similarity: Text = ""
     reason: str = ""
-    correct: Annotated[
-        float | None, BeforeValidator(_as_number), Field(description="1: the answer is right, 0: wrong")
-    ] = None
-    quality: Annotated[float | None, Field(description="right above --quality-threshold")] = None
-    group: Annotated[Text | None, BeforeValidator(_as_text)] = None
+    correct: Correct = None
+    quality: Quality = None
+    group: Name | None = None
     model: Text | None = None
     model_hash: Text | None = None
     prompt_hash: Text | None = None
@@ -80,10 +73,6 @@ class Decisions:
     n: int
     shift_p: float | None
     warnings: tuple[str, ...]
-
-    def render(self, form: str) -> str:
-        """The table as ``score_table_text.render`` writes it."""
-        return render(self.table, form)
 
     def told(self) -> list[str]:
         """How many are shown, the test, and each warning."""
@@ -111,8 +100,8 @@ def calibrate(
     Parameters
     ----------
     rows
-        What ``score`` gives, as a file in JSON Lines, JSON or Parquet, rows or a frame, with ``correct`` (0 or 1) or
-        ``quality``, and where questions belong together ``group`` (a story, a user, a document).
+        What ``score`` gives, as a file in JSON Lines, JSON, CSV or Parquet, rows or a frame, with ``correct`` (0 or
+        1) or ``quality``, and where questions belong together ``group`` (a story, a user, a document).
     method, form, setting
         Which scores; ``form`` is the column variant, None: the only one that has values.
     risk, confidence
@@ -279,7 +268,8 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
     """The rows of one method in one form, each with its place."""
     methods: dict[str, None] = {}
     found: list[tuple[str, ScoredRow]] = []
-    for place, row in placed_rows(rows):
+    csv_file = isinstance(rows, str | Path) and Path(rows).suffix == ".csv"
+    for place, row in _of_csv(Path(str(rows))) if csv_file else placed_rows(rows):
         name = row.get("method")
         if isinstance(name, str):
             methods[name] = None
@@ -294,7 +284,7 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
             raise BeamUQError(
                 f"{where}: method {method!r}: no row of form {form!r} and setting {setting!r}; correct it"
             )
-        fix = hint(method, methods) if methods else "give what score prints in jsonl"
+        fix = hint(method, methods) if methods else "give what score prints in jsonl or csv"
         raise BeamUQError(f"{where}: method {method!r}: no such score; {fix}")
     if form is None and len(forms) > 1:
         raise BeamUQError(f"{where}: method {method!r}: in the forms {', '.join(forms)}; choose one with --form")
@@ -306,6 +296,17 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each answer its own")
         seen.add(item.id)
     return found
+
+
+def _of_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of what ``score`` writes in CSV, without the apostrophe that keeps a spreadsheet from running a text."""
+    with reading(path, "CSV in UTF-8", "give what score writes"), path.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file, strict=True)
+        for row in lines:
+            place = f"{path}: line {lines.line_num}"
+            if None in row or None in row.values():
+                raise BeamUQError(f"{place}: not as many cells as the first line; give what score writes")
+            yield place, {key: _GUARD.sub("", text) for key, text in row.items() if text}
 
 
 def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:

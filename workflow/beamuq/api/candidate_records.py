@@ -6,6 +6,7 @@ Log-probabilities are natural logs of whole sequences, the ending token included
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.api.server_responses import as_rows, plain_object
+from beamuq.api.server_responses import ANSWER_LABELS, as_rows, plain_object
 from beamuq.config_errors import StrictModel, parse_json, validated
 from beamuq.data.read_dataset_file import rows_of
 from beamuq.errors import BeamUQError, nearest, reading
@@ -63,7 +64,21 @@ def _none_is_empty(value: Any) -> Any:
     return [] if value is None else value
 
 
+def as_number(value: Any) -> Any:
+    """True and False are 1 and 0, and a number in CSV is a text."""
+    with contextlib.suppress(ValueError):
+        return float(value) if isinstance(value, bool | str) else value
+    return value
+
+
 Text = Annotated[str, AfterValidator(_writable)]
+Name = Annotated[Text, BeforeValidator(_whole_number_as_text)]
+Correct = Annotated[float | None, BeforeValidator(as_number), Field(description="1: the answer is right, 0: wrong")]
+Quality = Annotated[
+    float | None, BeforeValidator(as_number), Field(description="right where above calibrate's quality_threshold")
+]
+LABELS = (*ANSWER_LABELS, "model", "model_hash", "prompt_hash")
+"""What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
 
 
@@ -152,9 +167,8 @@ class QuestionRecord(StrictModel):
     """One question: its produced answer, and samples, beams, or both, to compare it with."""
 
     id: Annotated[
-        Text,
+        Name,
         Field(min_length=1, description="names the question, or a whole number; default: the row's number, from 1"),
-        BeforeValidator(_whole_number_as_text),
     ] = ""
     question: Annotated[str | None, Field(description="not used; so that a person can read the file")] = None
     answer: Annotated[AnswerRecord, BeforeValidator(_record), Field(description="the produced answer")]
@@ -162,6 +176,12 @@ class QuestionRecord(StrictModel):
     beams: Annotated[
         Candidates, Field(description="of one beam search: distinct token sequences, texts may repeat")
     ] = []
+    correct: Correct = None
+    quality: Quality = None
+    group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
+    model: Annotated[Text | None, Field(description="which gave the answer")] = None
+    model_hash: Annotated[Text | None, Field(description="of the model's files")] = None
+    prompt_hash: Annotated[Text | None, Field(description="of the prompt around the question")] = None
 
     @model_validator(mode="after")
     def _beams_are_distinct_outcomes(self) -> QuestionRecord:
@@ -216,8 +236,9 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
 def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecord:
     """A row as a record. Columns that are not the record's are left out, unless one is meant to be: see ``nearest``."""
     known = QuestionRecord.model_fields
+    candidates = known.keys() - LABELS
     for key in row:
-        near = None if key in known else nearest(str(key), known)
+        near = None if key in known else nearest(str(key), candidates)
         if near:
             raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
     content = {key: value for key, value in row.items() if key in known}

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beamuq.api.candidate_records import ROUNDING, CandidateRecord, QuestionRecord, Rows, read_records
+from beamuq.api.candidate_records import LABELS, ROUNDING, CandidateRecord, QuestionRecord, Rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
@@ -106,7 +106,8 @@ def score(
     -------
     A frame with columns id, method, variant (``multinomial`` over samples, ``beamsearch`` over beams, "" for a method
     in one form), setting (a further formulation of the method, mostly ""), value (missing where there is none), low and
-    high, range, direction, similarity and reason (why there is no value). Questions in the order given.
+    high, range, direction, similarity and reason (why there is no value); and those of correct, quality, group, model,
+    model_hash and prompt_hash that a row has, for ``calibrate`` and ``decide``. Questions in the order given.
 
     [low, high] holds what Dissimilarity, CocoaMSP, CocoaPPL and DegreeMatrix would be under the model's whole
     distribution, whatever was not found (docs/theory.md). It rests on distinct outcomes of known probability: all
@@ -139,7 +140,12 @@ def score(
             told = each.range, DIRECTION, scorer.name, each.reason
             for item, *numbers in zip(members, each.values, each.low, each.high, strict=True):
                 found[item.id].append((item.id, each.method, each.variant, each.setting, *map(float, numbers), *told))
-    return pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
+    frame = pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
+    for name in LABELS:
+        labels = {item.id: getattr(item, name) for item in records}
+        if any(label is not None for label in labels.values()):
+            frame[name] = frame["id"].map(labels)
+    return frame
 
 
 def check_settings(

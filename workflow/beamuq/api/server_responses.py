@@ -40,6 +40,7 @@ NEUTRAL = {
 }
 """Settings under which samples are the model's own (D4, sampling). What a request leaves out nobody can check."""
 
+ANSWER_LABELS = ("correct", "quality", "group")  # what a row, or the answer's line, may say for calibrate
 OF_ROWS = ("beam_scores", "eos_token_id")  # what a row may say of its responses
 FORMS = ("choices", "outputs", "sequences", "meta_info", "stop_type")
 ATTRIBUTES = (
@@ -177,6 +178,8 @@ def as_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str
         kind = _kind(row, response, place)
         found = questions.setdefault(str(name), (place, {"id": str(name)}))[1]
         candidates = _read(response, kind, row, place)
+        if kind == "answer":
+            found |= {key: row[key] for key in ANSWER_LABELS if key in row}
         if kind != "answer":
             found.setdefault(kind, []).extend(candidates)
         elif found.setdefault(kind, candidates) is not candidates:
