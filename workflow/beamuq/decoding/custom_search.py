@@ -22,10 +22,7 @@ def check_custom(name: str, policy: object) -> None:
 
     Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
 
-    Raises
-    ------
-    BeamUQError
-        If it draws, or has no ``strategy`` and ``start``.
+    Raises BeamUQError if it draws, or has no ``strategy`` and ``start``.
     """
     drawing = isinstance(policy, Sample | Hybrid | Shipped | NeverWorse | Systematic | Stochastic)
     if drawing or (isinstance(policy, Above) and policy.draws):
@@ -42,11 +39,9 @@ class CheckedSearch:
     The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
     said: a token that a list after its prefix held, with the log-probability there.
 
-    Raises
-    ------
-    BeamUQError
-        If it fails, draws, asks about nodes that there are not or after an ending, or for what no query is, adds what
-        the model did not say, or finds nothing, what is no whole answer, or the same tokens twice for a question.
+    Raises BeamUQError if it fails, draws, asks about nodes that there are not or after an ending, or for what no query
+    is, adds what the model did not say, or finds nothing, what is no whole answer, or the same tokens twice for a
+    question.
     """
 
     def __init__(self, policy: Policy, context: SearchContext) -> None:

@@ -56,10 +56,7 @@ class FinishedBatches:
     def locked(self, share: str = WHOLE) -> Iterator[None]:
         """The folder, for a worker with its share of the batches, or for one that needs all of them.
 
-        Raises
-        ------
-        BeamUQError
-            If another process is at work on this share or, with the whole, on any.
+        Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
         with parquet_tables.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -74,10 +71,7 @@ class FinishedBatches:
     def finished(self) -> set[int]:
         """The numbers of the batches that are there.
 
-        Raises
-        ------
-        BeamUQError
-            If the folder holds a file that is no batch of this run.
+        Raises BeamUQError if the folder holds a file that is no batch of this run.
         """
         found = set()
         for path in sorted(self.folder.glob("[!.]*")):
@@ -97,10 +91,7 @@ class FinishedBatches:
     def read(self, number: int) -> parquet_tables.Loaded:
         """One batch; its provenance holds the ``note``.
 
-        Raises
-        ------
-        BeamUQError
-            If the file is not whole, of another run or another batch.
+        Raises BeamUQError if the file is not whole, of another run or another batch.
         """
         path = self._path(number)
         loaded = parquet_tables.read(path, self._kind)
@@ -142,10 +133,7 @@ def run_hash(described: Mapping[str, Json], composition: Json) -> str:
 def share_of(share: str, count: int) -> list[int]:
     """The batches of ``"2-of-4"``, the second of four shares: every fourth, which mixes long and short ones.
 
-    Raises
-    ------
-    BeamUQError
-        If that is no share.
+    Raises BeamUQError if that is no share.
     """
     match = _SHARE.fullmatch(share)
     number, shares = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -157,10 +145,7 @@ def share_of(share: str, count: int) -> list[int]:
 def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBatches, dict[str, Json]]:
     """The batches that the workers of these markers finished, and the provenance of the table to be made of them.
 
-    Raises
-    ------
-    BeamUQError
-        If the markers are not of all shares of one run, each once.
+    Raises BeamUQError if the markers are not of all shares of one run, each once.
     """
     said = [parquet_tables.read(marker, kind).provenance for marker in markers]
     found, wanted = [each.get("share") for each in said], [f"{n}-of-{len(said)}" for n in range(1, len(said) + 1)]

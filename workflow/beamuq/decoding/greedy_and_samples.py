@@ -91,11 +91,8 @@ class Shipped:
     def of(cls, config: Any) -> Shipped:
         """The distribution of a model's ``generation_config``, with the defaults of ``generate`` where it is silent.
 
-        Raises
-        ------
-        BeamUQError
-            If the config asks for something that changes the distribution in a way not known here, or for what is no
-            distribution, such as a temperature of 0.
+        Raises BeamUQError if the config asks for something that changes the distribution in a way not known here, or
+        for what is no distribution, such as a temperature of 0.
         """
         for name, neutral in _OTHER_WARPERS.items():
             if getattr(config, name, None) not in (None, neutral):

@@ -110,10 +110,7 @@ class NextTokenDistributions:
     def read(self, states: torch.Tensor, nodes: Ints, queries: Sequence[DistributionQuery], rows_at_once: int) -> None:
         """Answer ``queries`` about ``nodes`` (sorted), whose last hidden states are ``states`` (nodes, width).
 
-        Raises
-        ------
-        BeamUQError
-            If the model gives no distribution after some node: logits that are NaN or infinite.
+        Raises BeamUQError if the model gives no distribution after some node: logits that are NaN or infinite.
         """
         rows = [np.searchsorted(nodes, query.nodes) for query in queries]
         listed, counted = np.zeros(len(nodes), dtype=bool), np.zeros(len(nodes), dtype=bool)

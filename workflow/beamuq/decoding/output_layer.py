@@ -17,10 +17,7 @@ from beamuq.errors import BeamUQError
 def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
     """The module that makes hidden states of token ids, also inside a model that takes images.
 
-    Raises
-    ------
-    BeamUQError
-        If the model has none beside its output layer.
+    Raises BeamUQError if the model has none beside its output layer.
     """
     known: Any = model
     decoder: torch.nn.Module = known.get_decoder()

@@ -55,10 +55,8 @@ def run_batches(
     ``described`` says what decides the rows beside the prompts: model revision, tokenizer, recipe, seed, dtype, … On
     SIGTERM the batch at hand is finished and kept, then the process exits with status 143.
 
-    Raises
-    ------
-    BeamUQError
-        If another process is at work on this share, or the folder of this run holds anything but whole batches of it.
+    Raises BeamUQError if another process is at work on this share, or the folder of this run holds anything but whole
+    batches of it.
     """
     composition = [[(prompt.id, prompt.token_ids) for prompt in batch] for batch in batches]
     kept = FinishedBatches(folder, kind, run_hash(described, composition), len(batches))

@@ -42,7 +42,6 @@ rounding chooses), within ``ROUNDED``; and in float32, a layer at a time, within
 the shortened products of some cards. From 0.5 on was measured where a recurrent state or a mask is missing.
 """
 _LENGTHS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size", "floor_scale")
-_NARROW = (torch.bfloat16, torch.float16)
 _ATTENDING = ("full_attention", "sliding_attention", "chunked_attention")
 _SHORT = 8
 _LONGEST = 24
@@ -85,10 +84,7 @@ def remember(model: PreTrainedModel, found: SelfCheck) -> None:
 def checked(model: PreTrainedModel) -> SelfCheck:
     """The path that decodes ``model``, found out once.
 
-    Raises
-    ------
-    BeamUQError
-        If no path gives what the model's own forward pass gives, with the reason of each.
+    Raises BeamUQError if no path gives what the model's own forward pass gives, with the reason of each.
     """
     if model not in _known:
         _known[model] = _check(model)
@@ -123,10 +119,7 @@ def _check(model: PreTrainedModel) -> SelfCheck:
 def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float, str]:
     """The mean difference between a path and the plain forward pass, and which lengths were reached.
 
-    Raises
-    ------
-    BeamUQError
-        If they differ by more than is tolerated.
+    Raises BeamUQError if they differ by more than is tolerated.
     """
     prompts, branches = _probe(model)
     decoder = text_decoder(model)
