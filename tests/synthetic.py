@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamuq.methods import Evidence
+from beamuq.methods.log_space_sums import Array
+from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.parquet_tables import SCHEMAS
 from beamuq.strategy_names import parse
 
@@ -105,3 +108,21 @@ def _statistic(rng: np.random.Generator, key: str, answer_source: str, candidate
         "ccp_labels": [[str(x) for x in rng.choice(LABELS, 10)] for _ in range(L)],
         "token_relevances": [*(float(x) for x in rng.random(L - 1)), 0.0],
     }
+
+
+def evidence(strategy: str, N: int) -> Evidence:
+    """What methods read of a strategy of :func:`cell`, about the greedy answer."""
+    tables = cell(N)
+    made = CellTables(
+        tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
+    )
+    return made.evidence(strategy, "greedy")
+
+
+def random_distributions(count: int = 100_000, outcomes: int = 8, seed: int = 0) -> tuple[Array, Array]:
+    """Probabilities in falling order, flat and steep, and dissimilarities: [count, outcomes] each."""
+    rng = np.random.default_rng(seed)
+    p = rng.gamma(rng.choice([0.1, 0.5, 2.0], (count, 1)), size=(count, outcomes)) + 1e-12
+    p = -np.sort(-p / p.sum(axis=1, keepdims=True))
+    d = np.where(rng.random((count, 1)) < 0.5, rng.random(p.shape), rng.integers(0, 2, p.shape))
+    return p, d

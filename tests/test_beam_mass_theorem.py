@@ -19,6 +19,7 @@ from beamuq.beam_mass_theorem import (
     squared_errors,
 )
 from beamuq.methods.log_space_sums import Array
+from synthetic import random_distributions
 
 
 def random_outcomes(count: int) -> list[tuple[Outcomes, int]]:
@@ -95,15 +96,6 @@ def test_covered_mass_of_hopeless_candidates_is_zero() -> None:
     assert covered_mass(np.array([[-900.0, -1000.0]]), np.ones((1, 2), dtype=bool)) == pytest.approx(0.0)
 
 
-def random_distributions(count: int, Y: int) -> tuple[Array, Array]:
-    """Probabilities in falling order and dissimilarities, [count, Y] each, flat and steep."""
-    rng = np.random.default_rng(2)
-    p = rng.gamma(rng.choice([0.1, 0.5, 2.0], (count, 1)), size=(count, Y)) + 1e-9
-    p = -np.sort(-p / p.sum(axis=1, keepdims=True))
-    d = np.where(rng.random((count, 1)) < 0.5, rng.random(p.shape), rng.integers(0, 2, p.shape))
-    return p, d
-
-
 def variances(p: Array, d: Array, size: Array, M: int) -> tuple[Array, Array]:
     """Of the stratified estimate with the first ``size`` [N] outcomes and M − size draws, and of M samples; by hand."""
     outside = np.arange(p.shape[1]) >= size[:, None]
@@ -117,7 +109,7 @@ def variances(p: Array, d: Array, size: Array, M: int) -> tuple[Array, Array]:
 def test_a_set_that_covers_its_share_is_never_worse_than_samples() -> None:
     """10⁵ random distributions for each |B|: the ratio is at most r M/n, so at most 1 where m ≥ B/M."""
     M, Y = 6, 12
-    p, d = random_distributions(100_000, Y)
+    p, d = random_distributions(outcomes=Y, seed=2)
     left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
     for B in range(M):
         stratified, samples = variances(p, d, np.full(len(p), B), M)
@@ -141,7 +133,7 @@ def test_the_fair_share_is_sharp() -> None:
 
 @pytest.mark.parametrize("M", [1, 2, 5, 10])
 def test_the_best_set_is_never_worse_than_samples(M: int) -> None:
-    p, d = random_distributions(100_000, 12)
+    p, d = random_distributions(outcomes=12, seed=2)
     left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
     best = best_set_size(left, M)
     assert best.max() < M
@@ -159,7 +151,7 @@ def test_the_best_set_has_the_smallest_bound_and_the_fewest_members() -> None:
 
 
 def test_meeting_the_fair_share_is_some_set_of_that_mass() -> None:
-    p, _ = random_distributions(2000, 12)
+    p, _ = random_distributions(2000, 12, seed=2)
     left = left_by_size(np.log(p), np.ones(p.shape, dtype=bool))
     for M in (2, 5):
         expected = [any(row[:B].sum() >= B / M - 1e-12 for B in range(1, M)) for row in p]

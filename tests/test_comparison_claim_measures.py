@@ -702,17 +702,20 @@ def pool(beams: Sequence[float], *, vary: bool, outside: int = 0) -> dict[Artifa
 VARIANCE = VarianceAcrossRuns(kind="variance across runs", model=GEMMA, datasets=[TRIVIA], questions=N)
 
 
-def test_beams_nearer_the_truth_than_a_draw_of_samples(tmp_path: Path) -> None:
-    # draws of 0 and 1: variance 10/36; beams weigh to .5 exactly, the mean's own error is a tenth of the variance
-    of = evidence(files=pool([0.45, *[0.05] * 9], vary=True), folder=tmp_path)
-    found = "one draw 0.2778, beams -0.0278, the former minus the latter +0.3056 ± 0.0000"
-    judged(VARIANCE, of, "supported", "varies by 0.527 and PRR by 0.0000", found)
-
-
-def test_beams_that_do_not_vary_and_are_far_off(tmp_path: Path) -> None:
-    of = evidence(files=pool([0.45, *[0.05] * 9], vary=False), folder=tmp_path)
-    found = "one draw 0.0000, beams 0.2500, the former minus the latter -0.2500"
-    judged(VARIANCE, of, "not supported", "beams, being deterministic, by nothing", found)
+@pytest.mark.parametrize(
+    ("vary", "status", "found"),
+    [
+        # draws of 0 and 1: variance 10/36; beams weigh to .5 exactly, the mean's own error is a tenth of the variance
+        (True, "supported", "one draw 0.2778, beams -0.0278, the former minus the latter +0.3056 ± 0.0000"),
+        (False, "not supported", "one draw 0.0000, beams 0.2500, the former minus the latter -0.2500"),
+    ],
+)
+def test_beams_are_judged_by_their_error_beside_that_of_a_draw(
+    vary: bool, status: str, found: str, tmp_path: Path
+) -> None:
+    of = evidence(files=pool([0.45, *[0.05] * 9], vary=vary), folder=tmp_path)
+    told = f"varies by {0.527 * vary:.3f} and PRR by 0.0000; beams, being deterministic, by nothing"
+    judged(VARIANCE, of, status, told, found)
 
 
 GAP = GapOutsideBeams(kind="gap outside beams", model=GEMMA, datasets=[TRIVIA], questions=N)

@@ -73,10 +73,3 @@ def test_rows_are_those_of_a_beam_search_at_most() -> None:
         on_the_way = {tokens[:end] for tokens in found.tokens for end in range(len(tokens))}
         assert on_the_way <= found.asked
         assert found.rows <= 5 * (model.steps - 1)
-
-
-def test_company_changes_no_draw() -> None:
-    model = trigram(3)
-    together = model.decoded(Stochastic(5), MANY[:5])
-    for question in MANY[:5]:
-        assert model.decoded(Stochastic(5), [question])[question] == together[question]

@@ -82,14 +82,12 @@ def test_an_exhibit_s_module_builds_it_and_not_the_others() -> None:
     assert "method_tables" not in code
 
 
-def test_unknown_label_is_told_the_nearest() -> None:
-    with pytest.raises(BeamUQError, match="did you mean 'prr_curves'"):
-        list_of_exhibits.exhibit("PRR_curve", STUDY)
-
-
-def test_label_of_another_study_s_model_is_unknown() -> None:
-    with pytest.raises(BeamUQError, match="no such exhibit"):
-        list_of_exhibits.exhibit("qa_gemma4b", STUDY)
+@pytest.mark.parametrize(
+    ("label", "told"), [("PRR_curve", "did you mean 'prr_curves'"), ("qa_gemma4b", "no such exhibit")]
+)
+def test_an_unknown_label_or_one_of_another_study_s_model_is_refused(label: str, told: str) -> None:
+    with pytest.raises(BeamUQError, match=told):
+        list_of_exhibits.exhibit(label, STUDY)
 
 
 @pytest.mark.parametrize("name", list_of_exhibits.labels(STUDY))

@@ -39,7 +39,7 @@ def test_samples_at_temperature_one_weigh_exactly_the_same() -> None:
     assert (w == candidate_weights.uniform(ALL)).all()
 
 
-def test_importance_weights_use_the_law_of_the_draw() -> None:
+def test_importance_weights_use_the_distribution_of_the_draw() -> None:
     # p/p_T: 0.2/0.4, 0.3/0.3, 0.5/0.2 = 0.5, 1, 2.5 of 4
     w = candidate_weights.importance(np.log([[0.2, 0.3, 0.5]]), np.log([[0.4, 0.3, 0.2]]), ALL)
     np.testing.assert_allclose(w, [[0.125, 0.25, 0.625]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beamuq.methods import dissimilarity_cocoa
+from beamuq.methods import candidate_weights, dissimilarity_cocoa
 
 
 def test_dissimilarity_of_samples_is_a_mean_and_of_beams_a_weighted_one() -> None:
@@ -28,8 +28,6 @@ def test_degree_matrix_averages_all_ordered_pairs_with_the_diagonal() -> None:
 def test_the_beam_estimator_is_the_dissimilarity_itself_when_the_beams_are_everything() -> None:
     rng = np.random.default_rng(0)
     p, similarity = rng.dirichlet(np.ones(8), size=20), rng.random((20, 8))
-    from beamuq.methods import candidate_weights
-
     w = candidate_weights.restricted_mass(np.log(p), np.ones(p.shape, dtype=bool))
     exact = (p * (1 - similarity)).sum(axis=1)
     np.testing.assert_allclose(dissimilarity_cocoa.dissimilarity(similarity, w), exact)

@@ -23,6 +23,7 @@ from beamuq.methods.dissimilarity_estimators import (
 )
 from beamuq.methods.log_space_sums import Array, Index
 from listed_model import trigram
+from synthetic import random_distributions
 
 P = np.array([0.4, 0.25, 0.2, 0.1, 0.05])
 D = np.array([0.0, 0.3, 1.0, 0.55, 0.9])
@@ -163,15 +164,6 @@ def test_what_is_not_valid_names_what_it_needs() -> None:
     assert lacks("uniform", "sample T=1.0") is None
     assert "T = 1" in str(lacks("uniform", "sample T=0.7"))
     assert "draws" in str(lacks("stratified", "above p=0.01"))
-
-
-def random_distributions(count: int = 100_000, outcomes: int = 8) -> tuple[Array, Array]:
-    """Probabilities, falling, flat and steep, and dissimilarities: [count, outcomes] each."""
-    rng = np.random.default_rng(0)
-    p = rng.gamma(rng.choice([0.1, 0.5, 2.0], (count, 1)), size=(count, outcomes)) + 1e-12
-    p = -np.sort(-p / p.sum(axis=1, keepdims=True))
-    d = np.where(rng.random((count, 1)) < 0.5, rng.random(p.shape), rng.integers(0, 2, p.shape))
-    return p, d
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 8])

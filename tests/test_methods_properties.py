@@ -11,18 +11,9 @@ import pytest
 import synthetic
 from beamuq.methods import METHODS, Answer, Evidence, Pairs, candidate_weights, compute
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs_from_tables import CellTables
 
 ORDERED = ("SemanticEntropy",)  # clustering compares with first members
 MERGEABLE = ("Dissimilarity", "CocoaMSP", "CocoaPPL", "SemanticEntropy", "DegreeMatrix")
-
-
-def evidence(strategy: str, N: int = 30) -> Evidence:
-    tables = synthetic.cell(N)
-    cell = CellTables(
-        tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
-    )
-    return cell.evidence(strategy, "greedy")
 
 
 def taken(e: Evidence, order: list[int], w: Array | None = None) -> Evidence:
@@ -46,14 +37,14 @@ def taken(e: Evidence, order: list[int], w: Array | None = None) -> Evidence:
 @pytest.mark.parametrize("strategy", ["sample T=1.0", "beam M=10"])
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ORDERED])
 def test_permuting_the_candidates_changes_nothing(name: str, strategy: str) -> None:
-    e = evidence(strategy)
+    e = synthetic.evidence(strategy, 30)
     order = np.random.default_rng(0).permutation(10).tolist()
     np.testing.assert_allclose(compute(METHODS[name], taken(e, order)), compute(METHODS[name], e), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", MERGEABLE)
 def test_merging_beams_of_one_text_changes_nothing(name: str) -> None:
-    together = evidence("beam M=10")
+    together = synthetic.evidence("beam M=10", 30)
     expected = compute(METHODS[name], together)
     for n in range(len(expected)):
         one = Evidence(
@@ -135,7 +126,7 @@ def test_a_single_candidate_is_no_disagreement() -> None:
 
 
 def test_adding_padding_changes_nothing() -> None:
-    e = evidence("beam M=10")
+    e = synthetic.evidence("beam M=10", 30)
     wider = {
         name: np.pad(getattr(e, name), ((0, 0), (0, 2)), constant_values=fill)
         for name, fill in (("logprob", -np.inf), ("mask", False), ("weights", 0.0), ("texts", ""), ("token_sar", 0.0))

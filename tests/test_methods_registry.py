@@ -16,17 +16,12 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
 from beamuq.methods.method_inputs import UNKNOWN
-from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.needs_of_methods import ALWAYS_KNOWN, PARTS, READABLE, only_declared
 
 
 @pytest.fixture
 def evidence() -> Evidence:
-    tables = synthetic.cell(5)
-    cell = CellTables(
-        tables["questions"], tables["candidates"], tables["similarity"], tables["statistics"], sar_similarity="scorer"
-    )
-    return cell.evidence("sample T=1.0", "greedy")
+    return synthetic.evidence("sample T=1.0", 5)
 
 
 @pytest.fixture

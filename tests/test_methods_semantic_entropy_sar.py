@@ -17,17 +17,20 @@ def full(M: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return np.ones((1, M), dtype=bool)
 
 
-def test_a_candidate_is_compared_with_first_members_only() -> None:
-    # 0–1 and 1–2 mean the same, 0–2 do not: 2 starts a cluster of its own though it means what 1 means
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        # 0–1 and 1–2 mean the same, 0–2 do not: 2 starts a cluster of its own though it means what 1 means
+        (([0, 1, 1, 2], [1, 0, 2, 1]), [0, 0, 2]),
+        (([0, 2, 1, 2], [2, 0, 2, 1]), [0, 1, 0]),
+    ],
+)
+def test_a_candidate_joins_the_earliest_cluster_whose_first_member_fits(
+    pairs: tuple[list[int], list[int]], found: list[int]
+) -> None:
     same = np.zeros((1, 3, 3), dtype=bool)
-    same[0, [0, 1, 1, 2], [1, 0, 2, 1]] = True
-    np.testing.assert_array_equal(semantic_entropy_sar.semantic_clusters(same, full(3)), [[0, 0, 2]])
-
-
-def test_a_candidate_joins_the_earliest_cluster_that_fits() -> None:
-    same = np.zeros((1, 3, 3), dtype=bool)
-    same[0, [0, 2, 1, 2], [2, 0, 2, 1]] = True
-    np.testing.assert_array_equal(semantic_entropy_sar.semantic_clusters(same, full(3)), [[0, 1, 0]])
+    same[0, *pairs] = True
+    np.testing.assert_array_equal(semantic_entropy_sar.semantic_clusters(same, full(3)), [found])
 
 
 def test_padding_belongs_to_no_cluster() -> None:

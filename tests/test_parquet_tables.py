@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,19 +64,24 @@ def test_a_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
         parquet_tables.read(path, "prompts")
 
 
-@pytest.mark.parametrize("read", [lambda path: read_rows(path, pa.schema([("text", pa.string())])), rows_of])
-def test_a_users_file_whose_text_is_no_utf8_is_refused(read: object, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"text": no_text()}), path)
-    with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file \(.*fetch or copy it again"):
-        list(read(path))  # type: ignore[operator]
+NO_TEXT, NO_JSON = {"text": no_text()}, pa.table({"text": ["a"]}).replace_schema_metadata({"beamuq_source": "{"})
 
 
-def test_a_users_file_whose_footer_is_no_json_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "read"),
+    [
+        (pa.table(NO_TEXT), lambda path: list(read_rows(path, pa.schema([("text", pa.string())])))),
+        (pa.table(NO_TEXT), lambda path: list(rows_of(path))),
+        (NO_JSON, source_of),
+    ],
+)
+def test_a_users_file_whose_text_or_footer_is_none_is_refused(
+    table: pa.Table, read: Callable[[Path], object], tmp_path: Path
+) -> None:
     path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"text": ["a"]}).replace_schema_metadata({"beamuq_source": "{"}), path)
+    pq.write_table(table, path)
     with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file \(.*fetch or copy it again"):
-        source_of(path)
+        read(path)
 
 
 @pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "tempfile.mkstemp", "os.fsync", "pathlib.Path.replace"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -91,18 +92,16 @@ def test_the_files_of_one_run_are_read_again(own: dict[str, Path]) -> None:
     check_one_run(map(parquet_tables.read_footer, own.values()))
 
 
-@pytest.mark.parametrize("kind", ["questions", "candidates", "similarity"])
-def test_another_runs_file_is_not_scored(kind: str, own: dict[str, Path], runs: Any) -> None:
-    swap(own, runs, kind)
-    with pytest.raises(BeamUQError, match=r"\.parquet: was made with .* (run: )?delete it and run again"):
-        score(own, 1)
+READ = {score: ("questions", "candidates", "similarity"), evaluate: ("questions", "scores", "quality")}
 
 
-@pytest.mark.parametrize("kind", ["questions", "scores", "quality"])
-def test_another_runs_file_is_not_evaluated(kind: str, own: dict[str, Path], runs: Any) -> None:
+@pytest.mark.parametrize(("step", "kind"), [(step, kind) for step, kinds in READ.items() for kind in kinds])
+def test_another_runs_file_is_neither_scored_nor_evaluated(
+    step: Callable[[Any, int], None], kind: str, own: dict[str, Path], runs: Any
+) -> None:
     swap(own, runs, kind)
     with pytest.raises(BeamUQError, match=r"\.parquet: was made with .* (run: )?delete it and run again"):
-        evaluate(own, 1)
+        step(own, 1)
 
 
 def test_scores_and_quality_of_other_candidates_name_each_other(own: dict[str, Path], runs: Any) -> None:

@@ -160,11 +160,6 @@ def test_a_misspelt_key_is_told_before_the_one_missing_for_it(tmp_path: Path) ->
     assert "did you mean 'seed'" in refused(tmp_path, changed(changed(DEMO, "seed", DROP), "sed", 1))
 
 
-def test_a_machine_key_of_the_first_version_is_refused_with_its_new_name() -> None:
-    with pytest.raises(BeamUQError, match=r"config\.yaml: memo_root: .*now called 'cache_root'"):
-        load_machine({"memo_root": "x"})
-
-
 @pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth", "small"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
@@ -181,13 +176,6 @@ def test_the_demo_runs_every_recipe_of_the_paper() -> None:
 def test_a_rejection_is_one_number_or_several(written: Any, read: list[float]) -> None:
     study = Study.model_validate(changed(DEMO, "evaluation", {"max_rejection": written}))
     assert study.evaluation.max_rejection == read
-
-
-def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "twice.yaml"
-    path.write_text("seed: 1\nseed: 2\n")
-    with pytest.raises(BeamUQError, match=r"twice\.yaml.*'seed' stands twice"):
-        load_study(path)
 
 
 HOSTILE_YAML = {
@@ -222,10 +210,14 @@ def test_hostile_yaml_is_told_in_one_short_line(name: str, tmp_path: Path) -> No
     assert len(str(error.value)) < 1300
 
 
-@pytest.mark.parametrize("content", [b"title: \xff", "title: x".encode("utf-16"), b"", b"- title", b"title: x\0"])
-def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
+NO_YAML = [b"title: \xff", "title: x".encode("utf-16"), b"title: x\0", b"a: !!python/object/apply:os.system ['true']"]
+TOLD = dict.fromkeys(NO_YAML, "not valid YAML") | dict.fromkeys([b"", b"- title"], "must be a mapping")
+
+
+@pytest.mark.parametrize(("content", "told"), (TOLD | {b"seed: 1\nseed: 2": ".*'seed' stands twice"}).items())
+def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: bytes, told: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(content)
-    with pytest.raises(BeamUQError, match=r"mine\.yaml: (not valid YAML|must be a mapping)"):
+    with pytest.raises(BeamUQError, match=rf"mine\.yaml: {told}"):
         load_study(tmp_path / "mine.yaml")
 
 
@@ -237,21 +229,17 @@ def test_a_mapping_may_merge_another_into_itself(tmp_path: Path) -> None:
     assert load_study(tmp_path / "mine.yaml").evaluation.confidence == 0.9
 
 
-def test_yaml_tags_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "tag.yaml"
-    path.write_text("title: !!python/object/apply:os.system ['true']\n")
-    with pytest.raises(BeamUQError, match=r"tag\.yaml: not valid YAML"):
-        load_study(path)
-
-
 def test_an_unknown_study_suggests_a_near_one() -> None:
     with pytest.raises(BeamUQError, match="did you mean 'demo'"):
         study_path("dmo")
 
 
-def test_an_unknown_machine_key_is_refused() -> None:
-    with pytest.raises(BeamUQError, match=r"config\.yaml: devise: .*did you mean 'device'"):
-        load_machine({"devise": "cpu"})
+@pytest.mark.parametrize(
+    ("key", "told"), [("devise", "did you mean 'device'"), ("memo_root", "now called 'cache_root'")]
+)
+def test_a_machine_key_that_is_unknown_or_of_the_first_version_is_refused(key: str, told: str) -> None:
+    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*{told}"):
+        load_machine({key: "x"})
 
 
 @pytest.mark.parametrize("key", ["models_root", "datasets_root"])

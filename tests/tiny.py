@@ -119,15 +119,20 @@ def toy_model(vocabulary: int = 6, *, seed: int = 1, scale: float = 0.5) -> PreT
     return LlamaForCausalLM(config).eval()
 
 
-def tiny_tokenizer(vocabulary: int = 320) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of so many tokens, trained on the corpus, and one for a full stop with a newline."""
+def byte_level(corpus: list[str], vocabulary: int, special: list[str]) -> Tokenizer:
+    """A byte-level BPE of so many tokens, trained on a corpus."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer
+
+
+def tiny_tokenizer(vocabulary: int = 320) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of so many tokens, trained on the corpus, and one for a full stop with a newline."""
+    tokenizer = byte_level(CORPUS * 4, vocabulary, SPECIAL)
     tokenizer.add_tokens([".\n"])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import processors
 from transformers import (
     BertConfig,
     BertModel,
@@ -21,6 +21,8 @@ from transformers import (
     RobertaForSequenceClassification,
     RobertaModel,
 )
+
+from tiny import byte_level
 
 CORPUS = ["Paris is the capital of France.", "the Seine", "a dog and a cat", "William Shakespeare", "yes", "no", "1945"]
 LENGTH = 48
@@ -120,13 +122,7 @@ def roberta_tokenizer() -> PreTrainedTokenizerFast:
 
 def tokenizer_of(first: str, last: str, pad: str, pair: str) -> PreTrainedTokenizerFast:
     """A byte-level BPE with the given specials; ``pair`` is the template behind the first one."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[pad, first, last], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer = byte_level(CORPUS, 300, [pad, first, last])
     marks = [(mark, tokenizer.token_to_id(mark)) for mark in (first, last)]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first}:0 $A:0 {last}:0", pair=f"{first}:0 {pair}", special_tokens=marks
