@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.plan.study_on_machine import Plan
+from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.study_config import Recipe
 from run_job import run_job
 
@@ -34,10 +36,10 @@ KEY = ["answer_source", "method", "variant", "setting"]
 MADE = synthetic.cell(5, STRATEGIES)
 
 
-def scored(**settings: Any) -> pd.DataFrame:
+def scored(made: Mapping[str, pa.Table] = MADE, /, **settings: Any) -> pd.DataFrame:
     chosen = ScoringSettings.model_validate({"answer_source": ["greedy"], "main": MAIN} | settings)
     cell = CellTables(
-        *(MADE[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
+        *(made[kind] for kind in ("questions", "candidates", "similarity", "statistics")),
         main_beam=chosen.main.beam,
         sar_similarity=chosen.sar_similarity,
     )
@@ -55,6 +57,19 @@ def keys(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 def values(frame: pd.DataFrame, method: str, variant: str, setting: str = "") -> list[float]:
     rows = frame[(frame["method"] == method) & (frame["variant"] == variant) & (frame["setting"] == setting)]
     return rows["value"].tolist()
+
+
+def test_methods_that_read_only_the_produced_answer_need_no_other_pairs() -> None:
+    strategies = [name for name in STRATEGIES if name != "greedy"]
+    needed = set(needed_pairs(MADE["candidates"], ("greedy",), "beam M=10", strategies))
+    whole = MADE["similarity"]
+    pairs = zip(*(whole.column(name).to_pylist() for name in ("id", "premise", "hypothesis")), strict=True)
+    few = MADE | {"similarity": whole.filter(pa.array([pair in needed for pair in pairs]))}
+    assert len(few["similarity"]) < len(whole)
+    asked = {"methods": ["Prob", "Dissimilarity", "CocoaMSP"], "estimators": ["uniform sample T=1.0"]}
+    pd.testing.assert_frame_equal(scored(few, **asked), scored(**asked))
+    with pytest.raises(BeamUQError, match="lacks the pair"):
+        scored(few, methods=["Dissimilarity", "DegreeMatrix"])
 
 
 def test_the_main_line_has_every_method_in_every_form_once() -> None:

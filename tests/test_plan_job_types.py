@@ -142,6 +142,24 @@ def test_a_similarity_job_says_which_strategies_need_few_pairs_only_where_any_do
     assert read_job(SimilarityJob, text).settings == settings
 
 
+def test_a_recipe_of_estimators_compares_with_the_answer_alone_and_takes_a_table_that_holds_more(
+    plan: Plan, tmp_path: Path
+) -> None:
+    """So a file of before is neither refused nor made again."""
+    jobs = replace(plan.jobs, paths=replace(plan.paths, name=str(tmp_path)))
+    where = SimpleNamespace(**WHERE | {"recipe": "truth"})
+    job = jobs.similarity(where)  # type: ignore[arg-type]
+    assert job.settings.only_with_answer == tuple(plan.grid.study.recipes["truth"].strategies())
+    before = plan.grid.only_for_estimators("truth")
+    assert 0 < len(before) < len(job.settings.only_with_answer)
+    for kept in (job.settings.only_with_answer, before):
+        settings = job.settings.model_copy(update={"only_with_answer": kept}).model_dump(mode="json")
+        cell = {name: getattr(where, name) for name in ("model", "dataset", "recipe", "scorer")}
+        table = parquet_tables.SCHEMAS["similarity"].empty_table()
+        parquet_tables.write(job.similarity, "similarity", table, cell=cell, provenance={"settings": settings})
+        assert jobs.similarity(where).settings.only_with_answer == kept  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("change", "key", "value"),
     [

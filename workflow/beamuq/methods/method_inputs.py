@@ -35,6 +35,8 @@ class _ReadOnlyArrays:
 class Pairs(_ReadOnlyArrays):
     """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N, M+1].
 
+    Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N, 1, M+1].
+
     Node 0 is the produced answer; row = premise, column = hypothesis (D10, similarity). similarity in [0, 1];
     contradiction alike; same, symmetric: both mean the same (D12, Semantic Entropy; D18, no classes); identical: both
     are the same text, part of ``clusters`` and ``linked`` where it is known.

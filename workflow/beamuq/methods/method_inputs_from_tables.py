@@ -92,6 +92,7 @@ class CellTables:
         epsilon: float = 0.0,
         exact: bool = False,
         alpha: float = 0.9,
+        among: bool = True,
     ) -> Evidence:
         """The evidence of one strategy's candidates about one produced answer, for every question.
 
@@ -105,6 +106,8 @@ class CellTables:
             The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
         budget
             The first so many samples only; None: all. (A smaller beam search is another strategy.)
+        among
+            Whether candidates are compared with each other too, and not with the produced answer alone.
 
         Raises
         ------
@@ -115,7 +118,7 @@ class CellTables:
         mask = rows >= 0
         answers = self._answer_rows(answer_source)
         codes = np.concatenate([self._text[answers][:, None], np.where(mask, self._text[rows], -1)], axis=1)
-        pairs = self._pairs(codes)
+        pairs = self._pairs(codes) if among else self._to_produced(codes)
         return Evidence(
             answer=self._answer(answer_source, answers),
             logprob=np.where(mask, self._logprob[rows], -np.inf),
@@ -124,7 +127,7 @@ class CellTables:
             pairs=pairs,
             texts=self._texts[codes],
             token_sar=self._judgements.token_sar(strategy, self._candidates, rows),
-            sentence_similarity=self._sentence_similarity(codes, pairs),
+            sentence_similarity=self._sentence_similarity(codes, pairs) if among else UNKNOWN,
             alpha=alpha,
         )
 
@@ -224,6 +227,10 @@ class CellTables:
             same=UNKNOWN if same is UNKNOWN else same & same.transpose(0, 2, 1),
             identical=codes[:, :, None] == codes[:, None, :],
         )
+
+    def _to_produced(self, codes: Index) -> Pairs:
+        rows = self._similarity.rows_from(self.ids, codes[:, :1], codes)
+        return Pairs(similarity=np.where(rows >= 0, self._similarity.entail[rows], 0.0), mask=codes >= 0)
 
     def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array:
         if self._sar_similarity == "scorer":

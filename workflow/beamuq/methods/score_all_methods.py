@@ -79,6 +79,11 @@ class MethodScores(NamedTuple):
     values: Array
 
 
+def compare_candidates(methods: Iterable[str]) -> bool:
+    """Whether any of these methods may read more of the similarities than those to the produced answer."""
+    return any(name not in FACTORS and resolve(name).scope != "answer" for name in methods)
+
+
 def score_cell(cell: CellTables, settings: ScoringSettings) -> pa.Table:
     """Every score of a cell, as a table of ``scores``: questions in the cell's order within each method and setting.
 
@@ -103,10 +108,17 @@ def _each_setting(
     on_samples = [method for method in methods if method.scope != "answer"]
     on_both = [method for method in methods if method.scope == "candidates"]
     spectral = [method for method in on_both if method.name in SPECTRAL]
+    among = compare_candidates(settings.methods)
 
     def evidence(strategy: str, *, budget: int | None = None, exact: bool = False) -> Evidence:
         return cell.evidence(
-            strategy, answer_source, budget=budget, exact=exact, epsilon=settings.epsilon, alpha=settings.alpha
+            strategy,
+            answer_source,
+            budget=budget,
+            exact=exact,
+            epsilon=settings.epsilon,
+            alpha=settings.alpha,
+            among=among,
         )
 
     if main.sample:

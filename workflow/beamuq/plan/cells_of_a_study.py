@@ -10,6 +10,7 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.judged_answer import strategy_of
 from beamuq.methods.dissimilarity_estimators import check_kind, lacks
 from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.methods.score_all_methods import compare_candidates
 from beamuq.parquet_tables import Artifact
 from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
 from beamuq.study_config import Study
@@ -111,7 +112,17 @@ class Grid:
         return found
 
     def only_with_answer(self, recipe: str) -> tuple[str, ...]:
-        """Strategies of a recipe that estimators alone read: these need the pairs with the produced answer only."""
+        """Strategies of a recipe whose candidates are compared with the produced answer alone.
+
+        All of them, where no method compares candidates with each other; else those that only estimators read.
+        """
+        names = self.study.recipes[recipe].strategies()
+        if compare_candidates(self.study.scoring[recipe].methods):
+            return self.only_for_estimators(recipe)
+        return tuple(names)
+
+    def only_for_estimators(self, recipe: str) -> tuple[str, ...]:
+        """Strategies of a recipe that no method reads."""
         if self.study.scoring[recipe].every_strategy:
             return ()
         return tuple(name for name in self.study.recipes[recipe].strategies() if kind_of(name) in FOR_ESTIMATORS)

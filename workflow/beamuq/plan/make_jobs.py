@@ -180,7 +180,7 @@ class Jobs:
                 source=scorer.source,
                 answer_source=self.grid.produced_answers(cell.recipe),
                 beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
-                only_with_answer=self.grid.only_with_answer(cell.recipe),
+                only_with_answer=self._only_with_answer(cell, wildcards.scorer),
                 format=FORMATS["similarity"],
             ),
             device=self.device,
@@ -191,6 +191,15 @@ class Jobs:
             rerun_on=_plugin_files([scorer.kind]),
             **self.paths.outputs("similarity", wildcards),
         )
+
+    def _only_with_answer(self, cell: GridCell, scorer: str) -> tuple[str, ...]:
+        """What the cell's methods need; a table of before, that holds more pairs, is asked for as it is."""
+        more = self.grid.only_for_estimators(cell.recipe)
+        path = self.paths.table(cell.table("similarity", scorer=scorer))
+        with contextlib.suppress(BeamUQError, OSError):
+            if tuple(read_footer(path).provenance.get("settings", {}).get("only_with_answer", ())) == more:
+                return more
+        return self.grid.only_with_answer(cell.recipe)
 
     def quality(self, wildcards: SnakemakeWildcards) -> types.QualityJob:
         cell, quality = self._cell(wildcards), self.quality_called(wildcards.metric)
