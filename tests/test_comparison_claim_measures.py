@@ -1078,6 +1078,7 @@ def test_our_claims_are_asked_of_the_cells_that_score_them_and_of_no_others() ->
     row = asked.set_index("id").loc["five-unnormalised-beams"]
     assert (row["of"], row["answer"]) == (OWN, "yes"), row["found"]
     assert f"on {FLOWERS}, n = 40" in row["found"]
+    assert f"{len(own.datasets)} of the paper's 6 datasets" in row["found"]
 
 
 def test_what_estimators_of_a_claim_a_recipe_scores() -> None:

@@ -90,6 +90,21 @@ def test_padded_nodes_attend_like_unpadded_ones_and_skip_questions_without_rows(
         assert (attended([padded], cache, len(own), window) - alone).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize("window", [None, 1, 5, 14])
+def test_a_row_reads_no_more_than_half_of_many_keys_and_attends_alike(window: int | None) -> None:
+    """Question 1 has forty nodes behind its twelve tokens, of which few are on a path; question 0 has two."""
+    lengths = np.array([10, 12])
+    own = np.array([0, 1, 1])
+    visible = np.array([[10, 11], [14, 40], [30, 51]])
+    shape = own, lengths[own] + 1, lengths, visible
+    spans = node_spans(*shape)
+    assert [span.keys for span in spans] == [12, 16]
+    whole = [Span(s.question, s.first, s.last, 52, s.positions, s.prompts, visible[s.rows]) for s in spans]
+    cache = TreeCache(lengths, 60, True)
+    difference = attended(spans, cache, len(own), window) - attended(whole, cache, len(own), window)
+    assert difference.abs().max() < 1e-5
+
+
 def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = tiny_model("llama")
     prompts = [Prompt(str(i), (40, i + 8)) for i in range(32)]

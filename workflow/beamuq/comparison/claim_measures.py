@@ -792,7 +792,8 @@ class EstimatorsVersus(Measure):
             least = f"above {-of.margin:g}" if of.margin else "above 0"
             texts.append(f"{of.better} minus {of.worse}, {least} claimed: {', '.join(parts)}")
         sign: Part = "yes" if all(shown) else "no" if any(opposite) else "undecided"
-        text = f"{'; '.join(texts)}; one-sided {1 - level:.0%} bounds, {sum(shown)} of {len(shown)} shown"
+        asked = f"{len(datasets)} of the paper's {len(evidence.rules.paper.datasets)} datasets"
+        text = f"{'; '.join(texts)}; {asked}; one-sided {1 - level:.0%} bounds, {sum(shown)} of {len(shown)} shown"
         return ClaimVerdict(sign, "-", "-", text, opposite=any(opposite))
 
     @staticmethod

@@ -90,7 +90,8 @@ class Span:
     """Rows ``first`` … ``last`` - 1 of a pass, all of one question, that see some of the first ``keys`` keys.
 
     ``positions`` (rows,) are the rows' positions in their text. A row sees its ``prompts`` (rows,) first keys and those
-    of its own path, ``visible`` (rows, depth).
+    of its own path, ``visible`` (rows, depth). Where only few of the question's keys are seen by any row, ``places``
+    says where those ``keys`` lie, and ``visible`` counts in them.
     """
 
     question: int
@@ -100,6 +101,7 @@ class Span:
     positions: Ints
     prompts: Ints
     visible: Ints
+    places: torch.Tensor | None = None
     _masks: dict[tuple[Reach | None, bool], tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
 
     @classmethod
@@ -119,7 +121,7 @@ class Span:
     def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
         low, mask = self._mask(scoring.reach, query, causal_by_name=scoring.plain)
-        key, value = (buffer[self.question, low : self.keys].transpose(0, 1)[None] for buffer in (keys, values))
+        key, value = (self._seen(buffer[self.question], low).transpose(0, 1)[None] for buffer in (keys, values))
         if mask is not None and not scoring.plain:
             return scoring.attend(query[:, :, self.rows], key, value, mask)[0].transpose(0, 1)
         result = functional.scaled_dot_product_attention(
@@ -132,6 +134,12 @@ class Span:
             enable_gqa=key.shape[1] != query.shape[1],
         )
         return result[0].transpose(0, 1)
+
+    def _seen(self, buffer: torch.Tensor, low: int) -> torch.Tensor:
+        """The keys or values of the question, in its ``buffer``, from ``low`` on."""
+        if self.places is None:
+            return buffer[low : self.keys]
+        return buffer.index_select(0, self.places[low:].to(buffer.device))
 
     def _mask(
         self, reach: Reach | None, like: torch.Tensor, *, causal_by_name: bool
@@ -345,21 +353,25 @@ def pads(device: torch.device) -> bool:
 
 
 def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -> list[Span]:
-    """A span a question, of rows sorted by question, at ``positions``, that see their ``visible`` nodes."""
+    """A span a question, of rows sorted by question, at ``positions``, that see their ``visible`` nodes.
+
+    Most nodes of a large trie are on the path of no row: where no more than half of a question's keys are seen, these
+    alone are read.
+    """
     found, firsts = np.unique(questions, return_index=True)
-    lasts = [*firsts[1:].tolist(), len(questions)]
-    return [
-        Span(
-            question,
-            first,
-            last,
-            int(visible[first:last].max()) + 1,
-            positions[first:last],
-            np.full(last - first, lengths[question]),
-            visible[first:last],
-        )
-        for question, first, last in zip(found.tolist(), firsts.tolist(), lasts, strict=True)
-    ]
+    spans = []
+    for question, first, last in zip(
+        found.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(questions)], strict=True
+    ):
+        own, prompt, places = visible[first:last], int(lengths[question]), None
+        keys = int(own.max()) + 1
+        nodes, rank = np.unique(own, return_inverse=True)
+        if 2 * (prompt + len(nodes)) <= keys:
+            own, keys = prompt + rank.reshape(own.shape), prompt + len(nodes)
+            places = torch.from_numpy(np.concatenate([np.arange(prompt), nodes]))
+        prompts = np.full(last - first, prompt)
+        spans.append(Span(question, first, last, keys, positions[first:last], prompts, own, places))
+    return spans
 
 
 class TreeCache:
@@ -408,11 +420,13 @@ class TreeCache:
         return self._keys[layer], self._values[layer]
 
     def _widen(self, capacity: int) -> None:
+        used = np.minimum(self.used, self.capacity).tolist()
         self.capacity = capacity
         for buffers in (self._keys, self._values):
             for layer, old in buffers.items():
                 buffers[layer] = self._buffer(old, old.shape[2:])
-                buffers[layer][:, : old.shape[1]] = old
+                for question, count in enumerate(used):  # no more, so that pages that nobody needs are not touched
+                    buffers[layer][question, :count] = old[question, :count]
 
     def _buffer(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         # Padded passes read places that were never written, masked: those must be finite. Span passes do not, and

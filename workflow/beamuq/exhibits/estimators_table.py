@@ -49,7 +49,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
         body: TableBody = []
         values: list[dict[str, Any]] = []
         told: list[str] = []
-        uncertain: list[str] = []
+        read: list[CellEstimates] = []
         sizes: dict[str, list[int]] = {}
         for model, of_model in exact_value.by_model(cells).items():
             datasets = [dataset for _, dataset in of_model]
@@ -57,7 +57,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
             for dataset in datasets:
                 cell = CellEstimates(study, inputs, model, dataset, recipe)
                 sizes.setdefault(dataset, []).append(cell.n)
-                uncertain += [f"{cell.uncertain} of {cell.n} questions of {study.datasets[dataset].title}"]
+                read.append(cell)
                 by_dataset[dataset] = {of: _measures(cell, of) for of in listed}
                 exact.append(cell.prr_of_U)
                 values += _values(model, dataset, by_dataset[dataset], cell.prr_of_U)
@@ -77,10 +77,8 @@ class EstimatorsTable(OfExactValue, TableExhibit):
         title = f"Estimators of U from M candidates, {name}"
         names = list(sizes)
         sentences = [
-            f"{title}; print has no such table. U is {METHOD} under the model's whole distribution, from every "
-            "outcome above a probability and draws outside them "
-            f"({exact_value.setting_of_exact_value(study, recipe)}); its standard error is above "
-            f"{number_format.decimal(exact_value.LARGE_ERROR, 2)} at {captions.listing(uncertain)}.",
+            f"{title}; print has no such table.",
+            exact_value.sentence_of_exact_value(study, recipe, read),
             best_marked_table.size_sentence(study, sizes),
             "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
             "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",

@@ -390,6 +390,7 @@ def sentence_of_exact_value(study: Study, recipe: str, cells: Sequence[CellEstim
     n, uncertain = sum(cell.n for cell in cells), sum(cell.uncertain for cell in cells)
     worst = max(float(cell.error.max()) for cell in cells)
     return (
-        f"U is {METHOD} under the model's whole distribution, from {setting_of_exact_value(study, recipe)}; its "
-        f"standard error is above {LARGE_ERROR:g} at {uncertain} of {n} questions (at most {worst:.3f})."
+        f"U is {METHOD} under the model's whole distribution, from every outcome above a probability and draws outside "
+        f"them ({setting_of_exact_value(study, recipe)}); its standard error is above {LARGE_ERROR:g} at {uncertain} "
+        f"of {n} questions (at most {worst:.3f})."
     )

@@ -45,13 +45,13 @@ class FairShareFigure(OfExactValue, FigureExhibit):
         recipe, cells = self.cells(study)
         M, most_probable = study.main.num_candidates, set_of_most_probable(study, recipe)
         rows: list[tuple[object, ...]] = []
-        told, uncertain, titles = [], [], {}
+        read, told, titles = [], [], {}
         for model, dataset in cells:
             cell = CellEstimates(study, inputs, model, dataset, recipe)
             met = conditions(cell, study.recipes[recipe].decoded(study.main.beam) or "", most_probable, M)
             name = f"{study.datasets[dataset].title}, {study.models[model].title}"
             titles[model, dataset] = f"{name}\nn = {cell.n}"
-            uncertain.append(f"{cell.uncertain} of {cell.n}")
+            read.append(cell)
             told.append(f"{name}: {', '.join(_percent(LOOKS[what].title, of) for what, of in met.items())}")
             mass = cell.found.mass(study.main.beam, M)
             for by, bins in (
@@ -68,10 +68,9 @@ class FairShareFigure(OfExactValue, FigureExhibit):
             f"{beam_mass_theorem.corrected_threshold(M):.3f} (which does for beams alone), and fair share (some B "
             f"of the most probable outcomes, 1 ≤ B < M, hold at least B/M: with M − B draws outside they are never "
             f"worse than M samples; from {most_probable}).",
-            "In fact: the squared error of normalised beams is below that expected of M samples. Both are against "
-            f"U, whose standard error is above {number_format.decimal(exact_value.LARGE_ERROR, 2)} at "
-            f"{captions.listing(uncertain)} questions; a single question's verdict is uncertain where the two "
-            "errors are alike.",
+            "In fact: the squared error of normalised beams is below that expected of M samples, both against U; a "
+            "single question's verdict is uncertain where the two errors are alike.",
+            exact_value.sentence_of_exact_value(study, recipe, read),
             "Left: by length of the greedy answer in generated tokens with the terminator; right: by the mass that "
             f"the beams cover; about equally many questions a bin, {BINS} bins where no value fills more than one.",
             f"Over all: {'; '.join(told)}.",
