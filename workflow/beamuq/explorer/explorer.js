@@ -1,5 +1,5 @@
 "use strict";
-/* Data (explorer_page.py): columns with one entry a question. Whatever a question or a model says is set as text, never as HTML. */
+/* Data: explorer_page.py says what each list holds. Whatever a question or a model says is set as text, never as HTML. */
 (async () => {
 const find = (id) => document.getElementById(id);
 const fill = (node, attributes, children) => {
@@ -9,21 +9,30 @@ const fill = (node, attributes, children) => {
   node.append(...children.filter((child) => child !== null));
   return node;
 };
-const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const draw = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-const text = (words, most = Infinity) => words === "" ? make("span", { class: "soft" }, "(empty)")
-  : make("span", { class: "text", dir: "auto" }, words.length > most ? words.slice(0, most) + "…" : words);
-const number = (value, digits = 3) => value === null ? "–" : Math.abs(value) >= 1e-3 || value === 0 ? String(+value.toPrecision(digits)) : value.toExponential(1);
+/* An element: its name and class, such as "td.number", its attributes and listeners, what is in it. */
+const make = (kind, attributes = {}, ...children) => {
+  const [tag, ...classes] = kind.split(".");
+  return fill(document.createElement(tag), classes.length ? { class: classes.join(" "), ...attributes } : attributes, children);
+};
+const draw = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const text = (words, most = Infinity) => words === "" ? make("span.soft", {}, "(empty)")
+  : make("span.text", { dir: "auto" }, words.length > most ? words.slice(0, most) + "…" : words);
+const number = (value, digits = 3) => value === null ? "–"
+  : Math.abs(value) >= 1e-3 || value === 0 ? String(+value.toPrecision(digits)) : value.toExponential(1);
 const percent = (share) => share === null ? "–" : Math.round(100 * share) + " %";
 const signed = (share) => share === null ? "–" : (share > 0 ? "+" : share < 0 ? "−" : "") + Math.round(100 * Math.abs(share));
-const known = (values) => values.filter((value) => value !== null);
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+const ANSWER = 0, SAMPLES = 1, BEAMS = 2; // of sets: each [texts, last nodes, log p, cut, clusters]
+const NAMES = ["answer", "samples", "beams"], LETTERS = "asb";
 const FORMS = { "": "", multinomial: " · samples", beamsearch: " · beams" };
-const NAMES = ["answer", "samples", "beams"];
 
 async function unpack() {
   const bytes = Uint8Array.from(atob(find("data").textContent), (character) => character.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
+
+/* ---- numbers ---- */
 
 /* Where each value stands among all: the share of the others that are lower, equal ones by half. */
 function places(values) {
@@ -31,15 +40,15 @@ function places(values) {
   const found = values.map(() => null);
   for (let start = 0, end; start < order.length; start = end) {
     for (end = start + 1; end < order.length && values[order[end]] === values[order[start]];) end++;
-    for (const i of order.slice(start, end)) found[i] = order.length < 2 ? 0.5 : (start + (end - start - 1) / 2) / (order.length - 1);
+    const place = order.length < 2 ? 0.5 : (start + (end - start - 1) / 2) / (order.length - 1);
+    for (const i of order.slice(start, end)) found[i] = place;
   }
   return found;
 }
 
-/* Mean quality of the n most certain answers, n = 0 … N (equal scores by expectation), as the package has it (D13). */
+/* Mean quality of the n most certain answers, n = 0 … N, equal scores by their expectation (D13, metrics). */
 function retained(values, quality) {
-  const order = [...values.keys()].sort((a, b) => values[a] - values[b]);
-  const sums = [0];
+  const order = [...values.keys()].sort((a, b) => values[a] - values[b]), sums = [0];
   for (let start = 0, end; start < order.length; start = end) {
     let sum = 0;
     for (end = start; end < order.length && values[order[end]] === values[order[start]]; end++) sum += quality[order[end]];
@@ -52,73 +61,97 @@ function prr(curve, oracle, rejection) {
   const area = (of) => of.slice(N - k + 1).reduce((sum, mean) => sum + mean, 0) / k;
   return k < 2 || area(oracle) === oracle[N] ? null : (area(curve) - oracle[N]) / (area(oracle) - oracle[N]);
 }
+const probability = (set, k) => set[2][k] === null || set[2][k] === undefined ? null : Math.exp(set[2][k] / 1e4);
 
 let data;
 try { data = await unpack(); } catch (error) {
-  find("count").textContent = "This browser cannot unpack the page: it needs Chromium or Edge 111, Firefox 113, Safari 16.4 or later (" + error + ").";
+  find("count").textContent = `This browser cannot unpack the page: it needs Chromium or Edge 111, Firefox 113 or Safari 16.4 (${error}).`;
   return;
 }
-let cell, order = [], at = -1, shown = 0, sort = { key: "asked", down: false };
+let cell, order = [], at = -1, shown = 0, sort = { key: "asked", down: false }; // at, shown: in the order
 
 /* What the table and the slices need of a cell, computed once. */
 function prepare(of) {
   if (of.right) return;
   of.right = of.rated.map((value) => value === null ? null : value > of.threshold);
-  of.mass = of.sets.map(([, , beams]) => beams[2].length && !beams[2].includes(null) ? Math.min(1, beams[2].reduce((sum, logp) => sum + Math.exp(logp / 1e4), 0)) : null);
+  of.mass = of.sets.map((sets) => {
+    const ps = sets[BEAMS][2].map((_, k) => probability(sets[BEAMS], k));
+    return ps.length && !ps.includes(null) ? Math.min(1, ps.reduce((sum, p) => sum + p, 0)) : null;
+  });
   of.tokens = of.sets.map(([answer], i) => answer[1][0] < 0 ? null : of.trees[i][0][answer[1][0]]);
+  of.answers = of.sets.map(([answer], i) => of.texts[i][answer[0][0]]);
   of.place = of.values.map(places);
   of.good = places(of.rated.map((value) => value === null ? null : -value));
-  of.forms = (title) => ["multinomial", "beamsearch"].map((form) => of.methods.findIndex((method) => method[0] === title && method[1] === form));
-  of.answers = of.sets.map(([answer], i) => of.texts[i][answer[0][0]]);
+  of.forms = (title) => ["multinomial", "beamsearch"].map((form) => of.methods.findIndex((m) => m[0] === title && m[1] === form));
   const paired = of.methods.map(([title]) => title).filter((title) => !of.forms(title).includes(-1));
   of.paired = paired.includes("Dissimilarity") ? "Dissimilarity" : paired[0];
+  of.hay = of.ids.map((id, i) => [id, of.questions[i], ...of.references[i], ...of.texts[i]].join("\n").toLowerCase());
 }
 const method = () => +find("method").value;
-const pairOf = () => { const own = cell.methods[method()]?.[0]; return own && !cell.forms(own).includes(-1) ? own : cell.paired; };
 const value = (i) => cell.values[method()]?.[i] ?? null;
 const place = (i) => cell.place[method()]?.[i] ?? null;
+/* How far a method's place of an answer is from the place that its quality would give it. */
 const off = (i) => place(i) === null || cell.good[i] === null ? null : place(i) - cell.good[i];
-const gap = (i) => {
-  if (!pairOf()) return null;
-  const [samples, beams] = cell.forms(pairOf()).map((m) => cell.place[m][i]);
+/* Place over beams minus place over samples, by the method chosen if it has both forms. */
+function gap(i) {
+  const own = cell.methods[method()]?.[0], title = own && !cell.forms(own).includes(-1) ? own : cell.paired;
+  if (!title) return null;
+  const [samples, beams] = cell.forms(title).map((m) => cell.place[m][i]);
   return samples === null || beams === null ? null : beams - samples;
-};
+}
+
+/* ---- the table ---- */
+
 const COLUMNS = [
-  { key: "right", head: "", title: "right or wrong", width: "1.7rem", of: (i) => cell.right[i] === null ? null : +cell.right[i], show: (i) => verdict(i, false) },
+  { key: "right", head: "", title: "right or wrong", width: "1.7rem", of: (i) => cell.right[i] === null ? null : +cell.right[i],
+    show: (i) => verdict(i, false) },
   { key: "question", head: "Question", width: "auto", of: (i) => cell.questions[i], show: (i) => text(cell.questions[i], 160) },
   { key: "answer", head: "Answer", width: "23%", of: (i) => cell.answers[i], show: (i) => text(cell.answers[i], 120) },
-  { key: "mass", head: "Mass", title: "covered mass: the beams' summed probability", width: "3.7rem", of: (i) => cell.mass[i], show: (i) => number(cell.mass[i], 2) },
-  { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "4.3rem", of: (i) => cell.tokens[i], show: (i) => cell.tokens[i] ?? "–" },
-  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "3.9rem", of: value, show: (i) => number(value(i)) },
-  { key: "off", head: "Off by", title: "place by uncertainty minus place by quality, in percent: + too uncertain, − too certain", width: "3.1rem", of: off, show: (i) => signed(off(i)) },
-  { key: "gap", head: "Beams − samples", title: "place by the method over beams minus its place over samples, in percent", width: "5rem", of: gap, show: (i) => signed(gap(i)) },
+  { key: "mass", head: "Mass", title: "covered mass: the beams' summed probability", width: "3.7rem", of: (i) => cell.mass[i],
+    show: (i) => cell.mass[i]?.toFixed(3) ?? "–" },
+  { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "4.3rem", of: (i) => cell.tokens[i],
+    show: (i) => cell.tokens[i] ?? "–" },
+  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "3.9rem", of: value,
+    show: (i) => number(value(i)) },
+  { key: "off", head: "Off by", width: "3.1rem", of: off, show: (i) => signed(off(i)),
+    title: "place by uncertainty minus place by quality, in percent: + too uncertain, − too certain" },
+  { key: "gap", head: "Beams − samples", width: "5.5rem", of: gap, show: (i) => signed(gap(i)),
+    title: "place by the method over beams minus its place over samples, in percent" },
 ];
+const TEXTS = ["right", "question", "answer"];
 const ORDERS = [
   ["as asked", "asked", false], ["most uncertain first", "value", true], ["most certain first", "value", false],
   ["too certain: bad answers ranked sure", "off", false], ["too uncertain: good answers ranked unsure", "off", true],
   ["beams and samples disagree most", "apart", true], ["least covered mass", "mass", false], ["longest answer", "length", true],
 ];
-const KEYS = Object.fromEntries([...COLUMNS.map((column) => [column.key, column.of]), ["asked", (i) => i], ["apart", (i) => gap(i) === null ? null : Math.abs(gap(i))]]);
+const KEYS = Object.fromEntries(COLUMNS.map((column) => [column.key, column.of]));
+KEYS.asked = (i) => i;
+KEYS.apart = (i) => gap(i) === null ? null : Math.abs(gap(i));
 
 function verdict(i, words) {
-  if (cell.right[i] === null) return make("span", { class: "soft", "aria-label": "not judged" }, "–");
+  if (cell.right[i] === null) return make("span.soft", { "aria-label": "not judged" }, "–");
   const told = cell.right[i] ? "right" : "wrong";
-  return make("span", { class: told, "aria-label": told }, (cell.right[i] ? "✓" : "✗") + (words ? " " + told : ""));
+  return make("span." + told, { "aria-label": told }, (cell.right[i] ? "✓" : "✗") + (words ? " " + told : ""));
 }
-const choices = (id, options, chosen) => find(id).replaceChildren(...options.map(([label, key]) => make("option", { value: key, selected: key === chosen }, label)));
+const choices = (id, options, chosen) =>
+  find(id).replaceChildren(...options.map(([label, key]) => make("option", { value: key, selected: key === chosen }, label)));
 
 /* Thirds of the questions by a number, as a slice's options: equal numbers stay together. */
 function thirds(values) {
-  const sorted = known(values).sort((a, b) => a - b);
-  const cuts = sorted.length ? [sorted[Math.floor(sorted.length / 3)], sorted[Math.floor((2 * sorted.length) / 3)]] : [];
-  const ends = [-Infinity, ...new Set(cuts), Infinity], options = [["all", ""]];
-  for (let k = 0; k + 1 < ends.length && sorted.length; k++) {
-    const inside = sorted.filter((v) => v >= ends[k] && v < ends[k + 1]);
-    if (inside.length) options.push([`${number(inside[0], 2)} – ${number(inside[inside.length - 1], 2)} (${inside.length})`, ends[k] + " " + ends[k + 1]]);
+  const sorted = values.filter((value) => value !== null).sort((a, b) => a - b), options = [["all", ""]];
+  const cuts = [1, 2].map((third) => sorted[Math.floor((third * sorted.length) / 3)]);
+  const ends = [-Infinity, ...new Set(cuts), Infinity];
+  for (let k = 0; k + 1 < ends.length; k++) {
+    const inside = sorted.filter((value) => value >= ends[k] && value < ends[k + 1]);
+    const range = inside.length && `${number(inside[0], 2)} – ${number(inside[inside.length - 1], 2)} (${inside.length})`;
+    if (range) options.push([range, ends[k] + " " + ends[k + 1]]);
   }
   return options;
 }
-const within = (id, number) => find(id).value === "" || (number !== null && number >= +find(id).value.split(" ")[0] && number < +find(id).value.split(" ")[1]);
+function within(id, number) {
+  const [low, high] = find(id).value.split(" ").map(Number);
+  return find(id).value === "" || (number !== null && number >= low && number < high);
+}
 
 function openCell(index) {
   const before = cell?.methods[method()]?.join();
@@ -127,274 +160,336 @@ function openCell(index) {
   find("cell").value = index;
   choices("mass", thirds(cell.mass), "");
   choices("length", thirds(cell.tokens), "");
-  const wanted = [before, "Dissimilarity,beamsearch"].map((name) => cell.methods.findIndex((m) => m.join() === name)).find((m) => m >= 0) ?? 0;
-  choices("method", cell.methods.length ? cell.methods.map(([title, form], m) => [title + FORMS[form], m]) : [["none", 0]], wanted);
+  const likely = [before, "Dissimilarity,beamsearch"].map((name) => cell.methods.findIndex((m) => m.join() === name));
+  const options = cell.methods.map(([title, form], m) => [title + FORMS[form], m]);
+  choices("method", options.length ? options : [["none", 0]], likely.find((m) => m >= 0) ?? 0);
   find("notes").replaceChildren(...[...data.notes, ...cell.notes].map((note) => make("p", {}, note)));
 }
 
-/* The questions that pass every slice, in the order chosen; the one open stays open while it passes. */
-function list(keep) {
-  const wanted = keep ?? order[at], words = find("search").value.toLowerCase().split(/\s+/).filter(Boolean), right = find("right").value;
-  cell.hay ??= cell.ids.map((id, i) => [id, cell.questions[i], ...cell.references[i], ...cell.texts[i]].join("\n").toLowerCase());
-  const of = KEYS[sort.key], sign = sort.down ? -1 : 1;
-  order = [...cell.ids.keys()].filter((i) => (right === "" || (cell.right[i] !== null && +cell.right[i] === +right)) &&
-    within("mass", cell.mass[i]) && within("length", cell.tokens[i]) && words.every((word) => cell.hay[i].includes(word)));
-  const keys = cell.ids.map((_, i) => of(i));
-  order.sort((a, b) => (keys[a] === null) - (keys[b] === null) || sign * (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0) || a - b);
-  find("heads").replaceChildren(...COLUMNS.map((column) => make("th", {
-    scope: "col", style: `width:${column.width}`, class: ["question", "answer", "right"].includes(column.key) ? "" : "number", "data-tip": column.title,
-    "aria-sort": sort.key === column.key ? (sort.down ? "descending" : "ascending") : null,
-  }, make("button", { type: "button", "aria-label": "sort by " + (column.title ?? column.head), onclick: () => sortBy(column.key) },
-    column.head + (sort.key === column.key ? (sort.down ? " ▼" : " ▲") : column.head ? "" : "↕")))));
+/* The questions that pass every slice, in the order chosen; `keep` is opened if it is among them, else the first. */
+function list(keep = order[at]) {
+  const words = find("search").value.toLowerCase().split(/\s+/).filter(Boolean), right = find("right").value;
+  order = [...cell.ids.keys()].filter((i) => (right === "" || (cell.right[i] !== null && +cell.right[i] === +right))
+    && within("mass", cell.mass[i]) && within("length", cell.tokens[i]) && words.every((word) => cell.hay[i].includes(word)));
+  const keys = cell.ids.map((_, i) => KEYS[sort.key](i)), sign = sort.down ? -1 : 1;
+  const compared = (a, b) => keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0;
+  order.sort((a, b) => (keys[a] === null) - (keys[b] === null) || sign * compared(a, b) || a - b);
+  find("heads").replaceChildren(...COLUMNS.map(head));
   find("rows").replaceChildren();
   shown = 0;
   extend(60);
-  find("scroll").scrollTop = 0;
   at = -1;
-  const position = Math.max(0, order.indexOf(wanted));
-  if (order.length) pick(position); else { count(); find("question").replaceChildren(make("p", { class: "soft" }, "No question is like that.")); }
+  if (order.length) return pick(Math.max(0, order.indexOf(keep)));
+  count();
+  find("question").replaceChildren(make("p.soft", {}, "No question is like that."));
+}
+function head(column) {
+  const sorted = sort.key === column.key, arrow = sorted ? (sort.down ? " ▼" : " ▲") : column.head ? "" : "↕";
+  const button = { type: "button", "aria-label": "sort by " + (column.title ?? column.head), onclick: () => sortBy(column.key) };
+  return make(TEXTS.includes(column.key) ? "th" : "th.number", { scope: "col", style: `width:${column.width}`,
+    "data-tip": column.title, "aria-sort": sorted ? (sort.down ? "descending" : "ascending") : null },
+  make("button", button, column.head + arrow));
 }
 function sortBy(key, down = sort.key === key ? !sort.down : !["question", "answer", "mass"].includes(key)) {
   sort = { key, down };
   find("order").value = ORDERS.findIndex(([, of, way]) => of === key && way === down);
-  list();
+  list(-1);
 }
+/* Rows are made as they come into view. */
 function extend(to) {
   const rows = [];
   for (; shown < Math.min(to, order.length); shown++) {
     const i = order[shown], position = shown;
-    rows.push(make("tr", { onclick: () => pick(position) }, ...COLUMNS.map((column) =>
-      make("td", { class: ["question", "answer", "right"].includes(column.key) ? null : "number" }, column.show(i)))));
+    const cells = COLUMNS.map((column) => make(TEXTS.includes(column.key) ? "td" : "td.number", {}, column.show(i)));
+    rows.push(make("tr", { onclick: () => pick(position) }, ...cells));
   }
   find("rows").append(...rows);
 }
-const count = () => { find("count").textContent = `${order.length} of ${cell.ids.length} questions` + (at >= 0 ? `; open: number ${at + 1}` : ""); };
-
+function count() {
+  const open = at >= 0 ? `; open: number ${at + 1}` : "";
+  find("count").textContent = `${order.length} of ${plural(cell.ids.length, "question")}${open}`;
+}
 function pick(position) {
   if (!order.length) return;
   find("rows").children[at]?.removeAttribute("aria-current");
   at = Math.max(0, Math.min(order.length - 1, position));
   extend(at + 30);
-  const row = find("rows").children[at];
+  const row = find("rows").children[at], box = find("scroll"), top = row.offsetTop - find("heads").offsetHeight;
   row.setAttribute("aria-current", "true");
-  const box = find("scroll"), head = find("heads").offsetHeight;
-  if (row.offsetTop - head < box.scrollTop) box.scrollTop = row.offsetTop - head;
-  else if (row.offsetTop + row.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = row.offsetTop + row.offsetHeight - box.clientHeight;
+  box.scrollTop = Math.max(Math.min(box.scrollTop, top), row.offsetTop + row.offsetHeight - box.clientHeight);
   count();
-  const hash = link(order[at]);
-  if (location.hash !== hash) location.replace(hash);
+  if (location.hash !== link(order[at])) location.replace(link(order[at]));
   question(order[at]);
 }
 const link = (i) => "#" + (data.cells.length > 1 ? cell.name + "/" : "") + encodeURIComponent(cell.ids[i]);
+
+/* Open the question that the address names, by its id alone or behind its cell's name. */
 function follow() {
   let wanted = location.hash.slice(1);
   try { wanted = decodeURIComponent(wanted); } catch { /* as it stands */ }
-  const now = Math.max(0, data.cells.indexOf(cell));
-  for (const index of [now, ...data.cells.keys()])
-    for (const id of [wanted, wanted.startsWith(data.cells[index].name + "/") ? wanted.slice(data.cells[index].name.length + 1) : null]) {
-      const i = id === null ? -1 : data.cells[index].ids.indexOf(id);
-      if (i < 0) continue;
-      if (cell === data.cells[index] && order[at] === i) return;
-      if (cell !== data.cells[index]) openCell(index);
-      if (cell && order.indexOf(i) < 0) for (const tool of ["search", "right", "mass", "length"]) find(tool).value = "";
-      return list(i);
-    }
+  for (const of of new Set([cell ?? data.cells[0], ...data.cells])) {
+    const i = Math.max(of.ids.indexOf(wanted), wanted.startsWith(of.name + "/") ? of.ids.indexOf(wanted.slice(of.name.length + 1)) : -1);
+    if (i < 0) continue;
+    if (cell === of && order[at] === i) return;
+    if (cell !== of) openCell(data.cells.indexOf(of));
+    for (const tool of order.includes(i) ? [] : ["search", "right", "mass", "length"]) find(tool).value = "";
+    return list(i);
+  }
   if (!cell) { openCell(0); list(); }
 }
 
 /* ---- one question ---- */
+
 function question(i) {
-  const [answer] = cell.sets[i], facts = [
-    ["Answer", [text(cell.answers[i]), answer[3][0] ? make("span", { class: "soft" }, " (cut)") : null]],
-    ["References", cell.references[i].length ? cell.references[i].slice(0, 12).flatMap((each, k) => [k ? " · " : null, text(each)])
-      .concat(cell.references[i].length > 12 ? ` and ${cell.references[i].length - 12} more` : null) : ["not known"]],
-    ["Judged", [verdict(i, true), cell.rated[i] === null ? null : ` (${cell.quality} ${number(cell.rated[i])}; right above ${cell.threshold})`]],
-    ["Answer's p", [number(probability(answer, 0)), cell.tokens[i] === null ? "" : `, ${cell.tokens[i]} tokens`, cell.sources.answer ? ` (${cell.sources.answer})` : ""]],
-    ["Covered mass", [number(cell.mass[i])]],
-    ["Link", [make("a", { href: link(i) }, text(cell.ids[i], 80))]],
+  const [answer] = cell.sets[i], references = cell.references[i], tokens = cell.tokens[i], prompt = cell.prefix + cell.prompts[i];
+  const listed = references.slice(0, 12).flatMap((each, k) => [k ? " · " : null, text(each)]);
+  const more = references.length > 12 ? ` and ${references.length - 12} more` : references.length ? null : "not known";
+  const judged = cell.rated[i] === null ? null : ` (${cell.quality} ${number(cell.rated[i])}; right above ${cell.threshold})`;
+  const facts = [
+    ["Answer", text(cell.answers[i]), answer[3][0] ? make("span.soft", {}, " (cut)") : null],
+    ["References", ...listed, more],
+    ["Judged", verdict(i, true), judged],
+    ["Answer's p", number(probability(answer, 0)), tokens && `, ${plural(tokens, "token")}`, cell.sources.answer && ` (${cell.sources.answer})`],
+    ["Covered mass", number(cell.mass[i])],
+    ["Link", make("a", { href: link(i) }, text(cell.ids[i], 80))],
   ];
   find("question").replaceChildren(
-    make("h2", { class: "text", dir: "auto" }, cell.questions[i] || cell.ids[i]),
-    make("dl", {}, ...facts.flatMap(([name, parts]) => [make("dt", {}, name), make("dd", {}, ...parts.filter((part) => part !== null))])),
-    cell.prompts[i] || cell.prefix ? make("details", {}, make("summary", {}, "Prompt"), make("pre", { class: "text", dir: "auto", tabindex: "0" }, cell.prefix + cell.prompts[i])) : "",
+    make("h2.text", { dir: "auto" }, cell.questions[i] || cell.ids[i]),
+    make("dl", {}, ...facts.flatMap(([name, ...parts]) => [make("dt", {}, name), make("dd", {}, ...parts)])),
+    prompt ? make("details", {}, make("summary", {}, "Prompt"), make("pre.text", { dir: "auto", tabindex: "0" }, prompt)) : "",
     make("h3", {}, "Beams beside samples"),
-    make("div", { class: "two" }, candidates(i, 2), candidates(i, 1)),
+    make("div.two", {}, candidates(i, BEAMS), candidates(i, SAMPLES)),
     ...icicle(i), ...matrices(i), ...scores(i));
   find("question").scrollTop = 0;
 }
-const probability = (set, k) => set[2][k] === null || set[2][k] === undefined ? null : Math.exp(set[2][k] / 1e4);
 
-/* A set's distinct texts with how often each came up and the summed p of its distinct outcomes. */
+/* A set's distinct texts, with how often each came up and the summed p of its distinct outcomes. */
 function grouped(i, which) {
-  const [texts, ends] = cell.sets[i][which], found = new Map();
-  texts.forEach((t, k) => {
-    const group = found.get(t) ?? { text: t, count: 0, p: 0, outcomes: new Set(), cluster: cell.sets[i][which][4][k] };
-    const outcome = ends[k] < 0 ? (which === 2 ? k : t) : ends[k], p = probability(cell.sets[i][which], k);
+  const set = cell.sets[i][which], found = new Map();
+  set[0].forEach((t, k) => {
+    const group = found.get(t) ?? { text: t, count: 0, p: 0, outcomes: new Set(), cluster: set[4][k] };
+    const outcome = set[1][k] >= 0 ? set[1][k] : which === BEAMS ? "beam " + k : "text", p = probability(set, k);
     if (!group.outcomes.has(outcome)) group.p = p === null || group.p === null ? null : group.p + p;
     group.outcomes.add(outcome);
     group.count++;
+    group.share = which === BEAMS ? group.p : group.count / set[0].length;
     found.set(t, group);
   });
-  const groups = [...found.values()];
-  return which === 2 ? groups.sort((a, b) => b.p - a.p) : groups.sort((a, b) => b.count - a.count);
+  return [...found.values()].sort((a, b) => b.share - a.share);
 }
 function candidates(i, which) {
-  const groups = grouped(i, which), size = cell.sets[i][which][0].length, other = new Set(cell.sets[i][3 - which][0]), mine = NAMES[which];
-  const most = Math.max(...groups.map((group) => which === 2 ? group.p : group.count / size), 1e-9);
-  const told = which === 2 ? "beams" : "samples";
-  return make("table", {}, make("caption", { class: mine }, size ? `${size} ${told} (${cell.sources[mine]}), ${groups.length} texts` : `no ${told}`),
-    make("thead", {}, make("tr", {}, ...(size ? [["p", "4.2rem"], [which === 2 ? "beams" : "drawn", "4.2rem"], ["text", "auto"]] : []).map(([head, width], k) =>
-      make("th", { scope: "col", style: `width:${width}`, class: k < 2 ? "number" : "" }, head)))),
-    make("tbody", {}, ...groups.map((group) => make("tr", { class: group.text === cell.sets[i][0][0][0] ? "answer" : null },
-      make("td", { class: "number" }, number(group.p)),
-      make("td", { class: "number" }, which === 2 ? String(group.count) : `${group.count} of ${size}`,
-        make("span", { class: "bar " + mine, style: `width:${100 * Math.max(0, (which === 2 ? group.p : group.count / size) / most)}%` })),
-      make("td", { "data-tip": other.has(group.text) ? "also among the " + NAMES[3 - which] : null }, text(cell.texts[i][group.text]), other.has(group.text) ? make("span", { class: NAMES[3 - which], "aria-label": "also among the " + NAMES[3 - which] }, " ●") : null)))));
+  const groups = grouped(i, which), size = cell.sets[i][which][0].length, name = NAMES[which], other = NAMES[3 - which];
+  if (!size) return make("p.soft", {}, `no ${name}`);
+  const shared = new Set(cell.sets[i][3 - which][0]), [answer] = cell.sets[i][ANSWER][0], most = Math.max(...groups.map((group) => group.share), 1e-9);
+  const heads = [["p", "4.2rem"], [which === BEAMS ? "beams" : "drawn", "4.2rem"], ["text", "auto"]];
+  const rows = groups.map((group) => make("tr", { class: group.text === answer ? "answer" : null },
+    make("td.number", {}, number(group.p)),
+    make("td.number", {}, which === BEAMS ? String(group.count) : `${group.count} of ${size}`,
+      make("span.bar." + name, { style: `width:${(100 * Math.max(0, group.share)) / most}%` })),
+    make("td", {}, text(cell.texts[i][group.text]),
+      shared.has(group.text) ? make("span." + other, { "aria-label": "also among the " + other, "data-tip": "also among the " + other }, " ●") : null)));
+  return make("table", {}, make("caption." + name, {}, `${size} ${name} (${cell.sources[name]}), ${plural(groups.length, "text")}`),
+    make("thead", {}, make("tr", {}, ...heads.map(([label, width], k) =>
+      make(k < 2 ? "th.number" : "th", { scope: "col", style: `width:${width}` }, label)))),
+    make("tbody", {}, ...rows));
 }
 
-/* The trie of all candidates: a token's width is the probability of its prefix, grey what nobody looked at. */
-function icicle(i) {
-  const [depths, tokens, costs] = cell.trees[i];
-  if (!depths.length) return [];
-  const nodes = [{ depth: 0, p: 1, step: 1, words: "", token: "all answers", children: [], by: new Set(["a"]) }], last = [0];
+/* The trie of all candidates as nodes: p of the prefix, step given the one before, weight explored below, by whom. */
+function trie(i) {
+  const [depths, tokens, costs] = cell.trees[i], last = [0];
+  const nodes = [{ depth: 0, p: 1, step: 1, words: "", token: "all answers", children: [], by: new Set("a") }];
   depths.forEach((depth, k) => {
     const parent = nodes[last[depth - 1]], step = Math.exp(-costs[k] / 1e3), token = data.tokens[tokens[k]];
-    last[depth] = nodes.push({ parent, depth, step, p: parent.p * step, token, words: parent.words + token, children: [], by: new Set() }) - 1;
-    parent.children.push(nodes[last[depth]]);
+    const node = { parent, depth, step, token, p: parent.p * step, words: parent.words + token, children: [], by: new Set() };
+    last[depth] = nodes.push(node) - 1;
+    parent.children.push(node);
   });
-  cell.sets[i].forEach((set, which) => set[1].forEach((end) => { for (let node = nodes[end + 1]; node; node = node.parent) node.by.add("asb"[which]); }));
-  for (const node of [...nodes].reverse()) node.weight = node.children.length ? node.children.reduce((sum, child) => sum + child.weight, 0) : node.p;
-  const box = make("div", { class: "icicle", role: "group", "aria-label": `Tree of ${nodes.length - 1} tokens of the candidates; explored: ${percent(nodes[0].weight)} of the probability` });
-  const stretch = make("input", { type: "checkbox", onchange: () => show(zoomed) });
-  stretch.checked = nodes[0].weight < 0.5;
-  let zoomed = nodes[0];
-  const glyph = (token) => token.replace(/\n/g, "⏎").replace(/\t/g, "⇥").trim() || "␣";
-  function show(base) {
-    zoomed = base;
+  cell.sets[i].forEach((set, which) => set[1].forEach((end) => {
+    for (let node = nodes[end + 1]; node; node = node.parent) node.by.add(LETTERS[which]);
+  }));
+  const sum = (parts) => parts.reduce((total, part) => total + part, 0);
+  for (const node of [...nodes].reverse()) {
+    node.weight = node.children.length ? sum(node.children.map((child) => child.weight)) : node.p;
+    node.rest = node.children.length ? Math.max(0, node.p - sum(node.children.map((child) => child.p))) : 0;
+  }
+  return nodes;
+}
+/* The trie as an icicle: a token is as wide as its prefix is probable, grey is what nobody looked at. */
+function icicle(i) {
+  const nodes = trie(i), [root] = nodes, LINE = 21;
+  if (nodes.length < 2) return [];
+  let base = root;
+  const stretch = make("input", { type: "checkbox", onchange: () => show() });
+  stretch.checked = root.weight < 0.5;
+  const box = make("div.icicle", { role: "group",
+    "aria-label": `Tree of ${nodes.length - 1} tokens of the candidates; explored: ${percent(root.weight)} of the probability` });
+  const glyph = (token) => /^<.*>$/.test(token) ? "■" : token.replace(/\n/g, "⏎").replace(/\t/g, "⇥").trim() || "␣";
+  const told = (node) => !node.depth ? `all answers, p = 1; explored ${number(root.weight)}`
+    : `“${node.token.replace(/\n/g, "⏎")}” p = ${number(node.step)} after “${node.parent.words}”; with it p = ${number(node.p)}`;
+  const place = (left, width, depth) => `left:${100 * left}%;width:${100 * width}%;top:${LINE * depth}px`;
+  function show() {
     const size = (node) => stretch.checked ? node.weight / base.weight : node.p / base.p, parts = [];
     let deepest = base.depth;
-    const put = (kind, token, tip, node, left, width, level) => parts.push(make(node ? "button" : "div", {
-      class: kind, "data-tip": tip, "aria-label": node ? tip : null, type: node ? "button" : null, tabindex: node ? "-1" : null,
-      style: `left:${100 * left}%;width:${100 * width}%;top:${21 * level}px`, onclick: node ? () => show(node === zoomed ? node.parent ?? node : node) : () => {} }, width > 0.012 ? token : ""));
+    const put = (node, kind, tip, left, width, to) => parts.push(make("button", { class: kind, type: "button", tabindex: "-1",
+      "data-tip": tip, "aria-label": tip, style: place(left, width, node.depth), onclick: () => { base = to; show(); } },
+    width > 0.012 ? glyph(node.token) : ""));
     const lay = (node, left, width) => {
       if (width < 0.0008) return;
-      deepest = Math.max(deepest, node.depth + (stretch.checked || !node.children.length ? 0 : 1));
-      const kind = (node.by.has("b") ? "b" : "") + (node.by.has("s") ? "s" : "") || "a";
-      put(kind + (node.by.has("a") && node.depth ? " path" : ""), glyph(node.token),
-        node.depth ? `“${node.token.replace(/\n/g, "⏎")}” p = ${number(node.step)} after “${node.words.slice(0, -node.token.length || undefined)}”; prefix p = ${number(node.p)}` : `all answers, p = 1; explored ${number(nodes[0].weight)}`,
-        node, left, width, node.depth);
+      const kind = ["b", "s"].filter((letter) => node.by.has(letter)).join("") || "a";
+      put(node, kind + (node.by.has("a") && node.depth ? " path" : ""), told(node), left, width, node === base ? node.parent ?? node : node);
+      deepest = Math.max(deepest, node.depth);
       let x = left;
-      for (const child of node.children) { const own = Math.min(size(child), left + width - x); lay(child, x, own); x += own; }
-      if (node.children.length && left + width - x > 0.002) put("rest", "", `not explored: p = ${number(Math.max(0, node.p - node.children.reduce((sum, child) => sum + child.p, 0)))} after “${node.words}”`, null, x, left + width - x, node.depth + 1);
+      for (const child of node.children) {
+        const own = Math.min(size(child), left + width - x);
+        lay(child, x, own);
+        x += own;
+      }
+      if (!node.children.length || left + width - x < 0.002) return;
+      deepest = Math.max(deepest, node.depth + 1);
+      const tip = `not explored: p = ${number(node.rest)} after “${node.words}”`;
+      parts.push(make("div.rest", { "data-tip": tip, style: place(x, left + width - x, node.depth + 1) }));
     };
-    for (let node = base.parent; node; node = node.parent) put("a", glyph(node.token), `back to “${node.words || "all answers"}”`, node, 0, 1, node.depth);
+    for (let node = base.parent; node; node = node.parent) put(node, "a", `back to “${node.words || "all answers"}”`, 0, 1, node);
     lay(base, 0, 1);
-    box.style.height = 21 * (deepest + 1) + 2 + "px";
+    box.style.height = LINE * (deepest + 1) + 2 + "px";
     box.replaceChildren(...parts);
   }
-  show(nodes[0]);
-  const key = [["b", "beams"], ["s", "samples"], ["bs", "both"], ["path", "answer"], ["rest", "not explored"]].flatMap(([kind, told]) => [make("span", { class: kind }), told]);
+  show();
+  const key = [["b", "beams"], ["s", "samples"], ["bs", "both"], ["path", "answer"], ["rest", "not explored"]];
   return [make("h3", {}, "Tree of the candidates"),
-    make("p", { class: "key soft" }, "Width is probability; click a token to enlarge it, again to go back.", ...key),
-    make("label", {}, stretch, ` stretch what was explored (${number(nodes[0].weight, 2)} of the probability) to the full width`), box];
+    make("p.key.soft", {}, "Width is probability; click a token to enlarge it, again to go back.",
+      ...key.map(([kind, words]) => make("span", {}, make("i." + kind), words))),
+    make("label", {}, stretch, ` stretch what was explored (${number(root.weight, 2)} of the probability) to the full width`), box];
 }
 
 /* Similarity of the answer and a set's texts, ordered by cluster. */
 function matrices(i) {
   if (!cell.pairs[i]) return [];
-  const n = Math.min(cell.texts[i].length, 40), drawn = [2, 1].filter((which) => cell.sets[i][which][0].length).map((which) => matrix(i, which, n));
-  const left = cell.texts[i].length > n ? ` The first ${n} of ${cell.texts[i].length} texts.` : "";
-  return [make("h3", {}, "Similarity and clusters"), make("p", { class: "soft" }, `(s(a, b) + s(b, a)) / 2 by ${cell.similarity}: light 0, dark 1 (in dark mode: bright). Letters are clusters of one meaning; ★ is the answer.${left}`), make("div", { class: "two" }, ...drawn)];
+  const n = Math.min(cell.texts[i].length, 40), left = cell.texts[i].length > n ? ` The first ${n} of ${cell.texts[i].length} texts.` : "";
+  const drawn = [BEAMS, SAMPLES].filter((which) => cell.sets[i][which][0].length).map((which) => matrix(i, which, n));
+  return [make("h3", {}, "Similarity and clusters"), make("p.soft", {}, `(s(a, b) + s(b, a)) / 2 by ${cell.similarity}: the fuller `
+    + `the colour, the nearer to 1. Letters are clusters of one meaning, ★ is the answer.${left}`), make("div.two", {}, ...drawn)];
 }
 function matrix(i, which, n) {
-  const answer = cell.sets[i][0][0][0], groups = grouped(i, which).filter((group) => group.text < n), sizes = new Map();
-  for (const group of groups) sizes.set(group.cluster, (sizes.get(group.cluster) ?? 0) + (which === 2 ? group.p ?? 0 : group.count));
-  const ranks = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a)), judged = groups.some((group) => group.cluster !== undefined);
-  const letter = (cluster) => cluster === undefined ? "" : ranks.indexOf(cluster) < 26 ? String.fromCharCode(65 + ranks.indexOf(cluster)) : String(ranks.indexOf(cluster));
-  const rows = groups.map((group) => ({ ...group, letter: judged ? letter(group.cluster) : "" })).sort((a, b) => ranks.indexOf(a.cluster) - ranks.indexOf(b.cluster));
-  if (!rows.some((row) => row.text === answer) && answer < n) rows.unshift({ text: answer, letter: "", cluster: -1 });
-  const w = (a, b) => { const [x, y] = a < b ? [a, b] : [b, a]; const code = cell.pairs[i].charCodeAt(x * n - (x * (x - 1)) / 2 + y - x) - 40; return code < 0 ? null : code / 100; };
-  const told = judged ? `${ranks.length} cluster${ranks.length === 1 ? "" : "s"}: ` + ranks.slice(0, 26).map((cluster) => `${letter(cluster)}, ${rows.filter((row) => row.cluster === cluster).map((row) => cell.texts[i][row.text] || "(empty)").join(" / ")}`).join("; ") : "no clusters known";
-  const grid = make("div", { class: "heat", role: "img", "aria-label": `Similarity of ${rows.length} texts of the ${NAMES[which]}; ${told}`.slice(0, 900), style: `grid-template-columns:minmax(4rem,9rem) 1.5rem repeat(${rows.length},minmax(5px,22px))` });
+  const words = (t) => cell.texts[i][t] || "(empty)", answer = cell.sets[i][ANSWER][0][0], sizes = new Map();
+  const rows = grouped(i, which).filter((group) => group.text < n);
+  for (const group of rows) sizes.set(group.cluster, (sizes.get(group.cluster) ?? 0) + (group.share ?? 0));
+  const ranks = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a)), judged = rows.some((group) => group.cluster !== undefined);
+  const letter = (cluster) => {
+    const rank = judged ? ranks.indexOf(cluster) : -1;
+    return rank < 0 ? "" : rank < 26 ? String.fromCharCode(65 + rank) : String(rank + 1);
+  };
+  rows.sort((a, b) => ranks.indexOf(a.cluster) - ranks.indexOf(b.cluster));
+  if (!rows.some((row) => row.text === answer) && answer < n) rows.unshift({ text: answer, cluster: -1 });
+  const similarity = (a, b) => {
+    const [x, y] = a < b ? [a, b] : [b, a], code = cell.pairs[i].charCodeAt(x * n - (x * (x - 1)) / 2 + y - x) - 40;
+    return code < 0 ? null : code / 100;
+  };
+  const told = judged ? plural(ranks.length, "cluster") : "no clusters known";
+  const members = ranks.map((cluster) => `${letter(cluster)} ` + rows.filter((row) => row.cluster === cluster).map((row) => words(row.text)).join(" / "));
+  const grid = make("div.heat", { role: "img", style: `grid-template-columns:minmax(4rem,9rem) 1.5rem repeat(${rows.length},minmax(5px,22px))`,
+    "aria-label": `Similarity of ${rows.length} texts of the ${NAMES[which]}; ${told}: ${members.join("; ")}`.slice(0, 900) });
+  const edge = (k, kind) => k && rows[k].cluster !== rows[k - 1].cluster ? kind : "";
   rows.forEach((row, r) => {
-    const first = r && row.cluster !== rows[r - 1].cluster ? " cut" : "";
-    grid.append(make("b", { class: first, "data-tip": cell.texts[i][row.text] || "(empty)" }, cell.texts[i][row.text] || "(empty)"), make("b", { class: first }, row.letter + (row.text === answer ? "★" : "")));
+    grid.append(make("b", { class: edge(r, "cut"), "data-tip": words(row.text) }, words(row.text)),
+      make("b", { class: edge(r, "cut") }, letter(row.cluster) + (row.text === answer ? "★" : "")));
     rows.forEach((column, c) => {
-      const s = w(row.text, column.text), side = c && column.cluster !== rows[c - 1].cluster ? " side" : "";
-      grid.append(make("i", { class: (s === null ? "none" : "") + first + side, style: s === null ? null : `--w:${100 * s}`, "data-tip": `${cell.texts[i][row.text] || "(empty)"} — ${cell.texts[i][column.text] || "(empty)"}: ${s === null ? "not compared" : s.toFixed(2)}` }));
+      const s = similarity(row.text, column.text), tip = `${words(row.text)} — ${words(column.text)}: ${s === null ? "not compared" : s.toFixed(2)}`;
+      grid.append(make("i", { class: `${s === null ? "none" : ""} ${edge(r, "cut")} ${edge(c, "side")}`, style: s === null ? null : `--w:${100 * s}`, "data-tip": tip }));
     });
   });
-  return make("div", {}, make("p", { class: NAMES[which] }, make("b", {}, `${NAMES[which]}: `), judged ? `${ranks.length} cluster${ranks.length === 1 ? "" : "s"}` : "no clusters known"), grid);
+  return make("div", {}, make("p." + NAMES[which], {}, make("b", {}, `${NAMES[which]}: `), told), grid);
 }
 
-/* Every method's value and place, and where this question is rejected on the method's curve. */
+/* Every method's value and place; a click chooses the method. */
 function scores(i) {
-  if (!cell.methods.length) return [make("p", { class: "soft" }, "No scores yet.")];
-  const titles = [...new Set(cell.methods.map(([title]) => title))];
-  const cells = (m, kind) => m < 0 ? [make("td"), make("td")] : [
-    make("td", { class: "number " + kind, "data-m": m }, number(cell.values[m][i])),
-    make("td", { class: kind, "data-m": m, "data-tip": cell.place[m][i] === null ? null : `more uncertain than ${percent(cell.place[m][i])} of the other questions` },
-      cell.place[m][i] === null ? "–" : make("div", { class: "place", role: "img", "aria-label": `more uncertain than ${percent(cell.place[m][i])}`, style: `--at:${cell.place[m][i]}` }))];
-  const rows = titles.map((title) => {
+  if (!cell.methods.length) return [make("p.soft", {}, "No scores yet.")];
+  const pair = (m, kind) => {
+    if (m < 0) return [make("td"), make("td")];
+    const told = cell.place[m][i] === null ? null : `more uncertain than ${percent(cell.place[m][i])} of the other questions`;
+    const bar = told ? make("div.place", { role: "img", "aria-label": told, style: `--at:${cell.place[m][i]}` }) : "–";
+    return [make("td.number", { class: "number " + kind, "data-m": m }, number(cell.values[m][i])), make("td", { class: kind, "data-m": m, "data-tip": told }, bar)];
+  };
+  const rows = [...new Set(cell.methods.map(([title]) => title))].map((title) => {
     const single = cell.methods.findIndex((m) => m[0] === title && m[1] === ""), [samples, beams] = cell.forms(title);
-    return make("tr", { "aria-current": cell.methods[method()][0] === title ? "true" : null, onclick: (event) => {
-      const chosen = event.target.closest("[data-m]")?.dataset.m ?? [beams, samples, single].find((m) => m >= 0);
-      find("method").value = chosen; list(); } },
-      make("th", { scope: "row" }, title), ...(single >= 0 ? cells(single, "") : cells(samples, "samples")), ...cells(beams, "beams"));
+    const choose = (event) => {
+      find("method").value = event.target.closest("[data-m]")?.dataset.m ?? [beams, samples, single].find((m) => m >= 0);
+      list();
+    };
+    return make("tr", { "aria-current": cell.methods[method()][0] === title ? "true" : null, onclick: choose },
+      make("th", { scope: "row" }, title), ...(single >= 0 ? pair(single, "") : pair(samples, "samples")), ...pair(beams, "beams"));
   });
   const heads = [["method", 1, ""], ["answer or samples", 2, "samples"], ["beams", 2, "beams"]];
   return [make("h3", {}, "Methods: value, and place among all questions (left: most certain, right: most uncertain)"),
-    make("table", { id: "methods" }, make("thead", {}, make("tr", {}, ...heads.map(([head, span, kind]) => make("th", { scope: "col", colspan: span, class: kind }, head)))), make("tbody", {}, ...rows)),
+    make("table", { id: "methods" }, make("thead", {}, make("tr", {}, ...heads.map(([words, span, kind]) =>
+      make("th", { scope: "col", colspan: span, class: kind }, words)))), make("tbody", {}, ...rows)),
     ...rejection(i)];
 }
+
+/* The prediction–rejection curve of the method chosen, in both its forms, and where on it this answer is rejected. */
 function rejection(i) {
-  const [title, form] = cell.methods[method()], pair = form && cell.methods.filter((m) => m[0] === title).length > 1;
-  const chosen = pair ? cell.forms(title) : [method()];
+  const [title, form] = cell.methods[method()], both = cell.forms(title);
+  const chosen = form && !both.includes(-1) ? both : [method()];
   const judged = [...cell.ids.keys()].filter((k) => cell.rated[k] !== null && chosen.every((m) => cell.values[m][k] !== null));
-  if (judged.length < 2) return [make("p", { class: "soft" }, "No rejection curve: quality is known of fewer than two questions.")];
-  const quality = judged.map((k) => cell.rated[k]), oracle = retained(quality.map((q) => -q), quality), N = judged.length, mean = oracle[N];
-  const curves = chosen.map((m) => ({ m, mean: retained(judged.map((k) => cell.values[m][k]), quality), kind: { multinomial: "samples", beamsearch: "beams" }[cell.methods[m][1]] ?? "soft" }));
-  const all = [...oracle.slice(1), ...curves.flatMap((curve) => curve.mean.slice(1))], low = Math.min(...all), high = Math.max(...all, low + 1e-9);
+  if (judged.length < 2) return [make("p.soft", {}, "No rejection curve: quality is known of fewer than two questions.")];
+  const N = judged.length, quality = judged.map((k) => cell.rated[k]), oracle = retained(quality.map((q) => -q), quality);
+  const curves = chosen.map((m) => retained(judged.map((k) => cell.values[m][k]), quality));
+  const all = [oracle, ...curves].flatMap((curve) => curve.slice(1)), low = Math.min(...all), high = Math.max(...all, low + 1e-9);
   const x = (n) => 40 + 380 * (1 - n / N), y = (q) => 200 - 185 * ((q - low) / (high - low));
-  const path = (curve) => "M" + [...Array(N).keys()].map((k) => `${x(N - k).toFixed(1)} ${y(curve[N - k]).toFixed(1)}`).join("L");
-  const line = (q, dash, told) => draw("g", {}, draw("path", { d: `M40 ${y(q)}H420`, class: "axis", "stroke-dasharray": dash }), told ? draw("text", { x: 424, y: y(q) + 4 }, told) : "");
-  const cut = x(N * (1 - cell.rejection)), parts = [], told = [];
-  for (const curve of curves) {
-    const here = judged.indexOf(i), n = here < 0 ? 0 : Math.round(1 + (cell.place[curve.m][i] ?? 0) * (N - 1)), found = prr(curve.mean, oracle, cell.rejection);
-    parts.push(draw("g", { class: curve.kind }, draw("path", { d: path(curve.mean), class: "curve", "stroke-dasharray": curve.kind === "samples" ? "6 4" : null }),
-      n ? draw(curve.kind === "samples" ? "rect" : "circle", curve.kind === "samples" ? { x: x(n) - 5, y: y(curve.mean[n]) - 5, width: 10, height: 10, fill: "currentColor" } : { cx: x(n), cy: y(curve.mean[n]), r: 6, fill: "currentColor" }) : ""));
-    told.push(make("span", { class: curve.kind === "soft" ? null : curve.kind }, `${curve.kind === "samples" ? "■ - - samples" : curve.kind === "beams" ? "● — beams" : "● —"}: PRR ${found === null ? "undefined" : number(found)}${n ? `, this answer goes when ${percent(1 - n / N)} are rejected` : ""}. `));
-  }
-  const label = `Prediction–rejection curve of ${title}`;
-  return [make("h3", {}, label), make("p", {}, ...told), draw("svg", { viewBox: "0 0 500 240", role: "img", "aria-label": label + ": " + told.map((node) => node.textContent).join(" ") },
-    draw("path", { d: "M40 10V200H420", class: "axis" }), line(mean, "2 4", "random"), draw("path", { d: path(oracle), class: "axis" }), draw("text", { x: 424, y: y(oracle[1]) + 9 }, "oracle"),
-    draw("path", { d: `M${cut} 10V200`, class: "axis", "stroke-dasharray": "1 3" }), ...parts,
-    ...[0, 0.5, 1].map((share) => draw("text", { x: 40 + 380 * share, y: 215, "text-anchor": "middle" }, percent(share))),
-    ...[low, high].map((q) => draw("text", { x: 36, y: y(q) + 4, "text-anchor": "end" }, number(q, 2))),
-    draw("text", { x: 230, y: 233, "text-anchor": "middle" }, "rejected share; upwards: mean quality of what is kept"))];
+  const path = (curve) => "M" + judged.map((_, k) => `${x(N - k).toFixed(1)} ${y(curve[N - k]).toFixed(1)}`).join("L");
+  const words = (left, top, told, anchor = "start") => draw("text", { x: left, y: top, "text-anchor": anchor }, told);
+  const axis = (d, dash = null) => draw("path", { d, class: "axis", "stroke-dasharray": dash });
+  const label = `Prediction–rejection curve of ${title}`, parts = [], told = [];
+  chosen.forEach((m, k) => {
+    const samples = cell.methods[m][1] === "multinomial", kind = { multinomial: "samples", beamsearch: "beams" }[cell.methods[m][1]] ?? "";
+    const n = judged.includes(i) ? Math.round(1 + cell.place[m][i] * (N - 1)) : 0, top = y(curves[k][n]);
+    const square = { x: x(n) - 5, y: top - 5, width: 10, height: 10, fill: "currentColor" }, disc = { cx: x(n), cy: top, r: 6, fill: "currentColor" };
+    parts.push(draw("g", { class: kind }, draw("path", { d: path(curves[k]), class: "curve", "stroke-dasharray": samples ? "6 4" : null }),
+      n ? samples ? draw("rect", square) : draw("circle", disc) : ""));
+    const found = prr(curves[k], oracle, cell.rejection), gone = n ? `, this answer goes when ${percent(1 - n / N)} are rejected` : "";
+    told.push(make("span", { class: kind }, `${samples ? "■ - - " : "● — "}${kind}: PRR ${found === null ? "undefined" : number(found)}${gone}. `));
+  });
+  return [make("h3", {}, label), make("p", {}, ...told),
+    draw("svg", { viewBox: "0 0 500 240", role: "img", "aria-label": label + ": " + told.map((node) => node.textContent).join(" ") },
+      axis("M40 10V200H420"), axis(path(oracle)), axis(`M40 ${y(oracle[N])}H420`, "2 4"), axis(`M${x(N * (1 - cell.rejection))} 10V200`, "1 3"),
+      words(424, y(oracle[1]) + 9, "oracle"), words(424, y(oracle[N]) + 4, "random"), ...parts,
+      ...[0, 0.5, 1].map((share) => words(40 + 380 * share, 215, percent(share), "middle")),
+      ...[low, high].map((q) => words(36, y(q) + 4, number(q, 2), "end")),
+      words(230, 233, "rejected share; upwards: mean quality of what is kept", "middle"))];
 }
 
 /* ---- hands ---- */
+
 choices("cell", data.cells.map((of, index) => [of.title, index]), 0);
 find("cell").closest("label").hidden = data.cells.length < 2;
 choices("order", [...ORDERS.map(([label], index) => [label, index]), ["by a column", -1]], 0);
-find("cell").addEventListener("change", () => { const id = cell.ids[order[at]]; openCell(+find("cell").value); list(cell.ids.indexOf(id)); });
+find("cell").addEventListener("change", () => {
+  const id = cell.ids[order[at]];
+  openCell(+find("cell").value);
+  list(cell.ids.indexOf(id));
+});
 for (const id of ["right", "mass", "length", "method"]) find(id).addEventListener("change", () => list());
 find("search").addEventListener("input", () => list());
-find("order").addEventListener("change", () => { const [, key, down] = ORDERS[find("order").value] ?? [null, sort.key, sort.down]; sortBy(key, down); });
+find("order").addEventListener("change", () => {
+  const [, key, down] = ORDERS[find("order").value] ?? [null, sort.key, sort.down];
+  sortBy(key, down);
+});
 find("tools").addEventListener("submit", (event) => event.preventDefault());
-find("scroll").addEventListener("scroll", () => { if (find("scroll").scrollTop + 2 * find("scroll").clientHeight > find("scroll").scrollHeight) extend(shown + 60); });
+find("scroll").addEventListener("scroll", () => {
+  const box = find("scroll");
+  if (box.scrollTop + 2 * box.clientHeight > box.scrollHeight) extend(shown + 60);
+});
 addEventListener("hashchange", follow);
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "PRE") return;
   const typing = ["INPUT", "SELECT"].includes(event.target.tagName) && event.target.type !== "checkbox";
-  if (typing && !(event.target.id === "search" && ["ArrowDown", "ArrowUp", "Enter", "Escape"].includes(event.key))) { if (event.key === "Escape") find("scroll").focus(); return; }
-  if (event.target.tagName === "PRE") return;
+  const leaves = event.target.id === "search" && ["ArrowDown", "ArrowUp", "Enter"].includes(event.key);
   const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
-  if (step) pick(at < 0 ? 0 : at + step);
+  if (event.key === "Escape") find("scroll").focus();
+  else if (typing && !leaves) return;
+  else if (step) pick(at < 0 ? 0 : at + step);
   else if (event.key === "/") { find("search").focus(); find("search").select(); }
-  else if (event.key === "Enter" && (typing || event.target.id === "scroll" || event.target === document.body)) find("question").focus();
-  else if (event.key === "Escape") find("scroll").focus();
+  else if (event.key === "Enter" && [find("search"), find("scroll"), document.body].includes(event.target)) find("question").focus();
   else return;
   event.preventDefault();
 });
@@ -403,9 +498,10 @@ addEventListener("pointermove", (event) => {
   tip.hidden = !told;
   if (!told) return;
   tip.textContent = told.length > 600 ? told.slice(0, 600) + "…" : told;
+  const below = event.clientY + 18, above = event.clientY - tip.offsetHeight - 10;
   tip.style.left = Math.max(0, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
-  tip.style.top = (event.clientY + 22 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18) + "px";
+  tip.style.top = (below + tip.offsetHeight > innerHeight ? above : below) + "px";
 });
 follow();
-document.body.dataset.ready = String(Math.round(performance.now()));
+document.body.dataset.ready = "yes";
 })();
