@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import beamuq
 from beamuq.api.score_candidates import score
-from beamuq.cli import COMMANDS, main
+from beamuq.cli import COMMANDS, command_parser, completion, main
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 ROW = {"id": "a|b", "answer": {"text": "Rome", "logprob": -0.5}, "samples": ["Rome", "Milan"]}
@@ -215,7 +216,40 @@ def test_each_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as caught:
         main([name, "--help"])
     assert caught.value.code == 0
-    assert COMMANDS[name].purpose in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"{COMMANDS[name].purpose} {COMMANDS[name].more}" in told
+    assert "(default: None)" not in told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_each_command_can_be_read(name: str) -> None:
+    for example in COMMANDS[name].examples:
+        assert command_parser().parse_args([name, *shlex.split(example)]).command == name
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("beamuq ", ["ask", "score", "calibrate", "decide", "explore", "--help", "--version"]),
+        ("beamuq sc", ["score"]),
+        ("beamuq ask --st", ["--style"]),
+        ("beamuq ask --style ", ["auto", "base", "instruct"]),
+        ("beamuq score --format c", ["csv"]),
+        ("beamuq score rows.jsonl --same", []),
+        ("beamuq score ", []),  # names of files, by the shell
+        ("beamuq ask --calibration --", []),
+        ("beamuq decide new.jsonl --c", ["--calibration"]),
+    ],
+)
+def test_the_shell_completes(line: str, expected: list[str]) -> None:
+    words = line.split(" ")
+    script = (
+        f"{completion()}COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _beamuq"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f'{script}; printf "%s\\n" "${{COMPREPLY[@]}}"'], text=True, capture_output=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (expected, "")
 
 
 def test_the_package_offers_both_functions_and_loads_no_torch() -> None:

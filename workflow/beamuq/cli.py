@@ -11,10 +11,12 @@ import gc
 import inspect
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from beamuq import __version__
 from beamuq.api.ask_model import STYLES, ask
 from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.api.explore_results import explore
@@ -30,9 +32,11 @@ SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: what it is for, its options, and what is done with them."""
+    """A subcommand: what it is for, what else its ``--help`` says, its options, and what is done with them."""
 
     purpose: str
+    more: str
+    examples: tuple[str, ...]
     add_options: Callable[[argparse.ArgumentParser], None]
     perform: Callable[[argparse.Namespace], None]
 
@@ -46,31 +50,91 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exit_with_one_line(lambda: COMMANDS[options.command].perform(options))
 
 
+class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Descriptions as they are written, and each default that says something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        unsaid = action.default is None or action.default is False or action.default == ""
+        return action.help if unsaid else super()._get_help_string(action)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that repeats no wrong value of a million characters."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=_Help, **settings)
 
     def error(self, message: str) -> NoReturn:
         super().error(str(BeamUQError(message)))
 
 
+class _Completion(argparse.Action):
+    """Print :func:`completion` and end."""
+
+    def __call__(self, *_: Any) -> None:
+        print(completion(), end="")
+        raise SystemExit(0)
+
+
 def command_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = _Parser(prog="beamuq", description="Uncertainty of answers of language models.")
+    epilog = (
+        "beamuq COMMAND --help says more, with examples. In Python each command is a function: beamuq.ask(...), ...\n"
+        "From candidates to decisions: score, then calibrate on answers known to be right or wrong, then decide."
+    )
+    parser = _Parser(prog="beamuq", description="How sure a language model is of its answer.", epilog=epilog)
+    parser.add_argument("--version", action="version", version=f"beamuq {__version__}")
+    parser.add_argument(
+        "--completion", action=_Completion, nargs=0, help="print a script that completes in bash and zsh"
+    )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        command.add_options(subparsers.add_parser(name, help=command.purpose, description=command.purpose))
+        examples = "".join(f"\n  beamuq {name} {each}" for each in command.examples)
+        told = f"{command.purpose}\n\n{textwrap.fill(command.more, 79)}"
+        each = subparsers.add_parser(name, help=command.purpose, description=told, epilog=f"examples:{examples}")
+        command.add_options(each)
     return parser
 
 
 def options_of(name: str) -> argparse.ArgumentParser:
-    """A parser of one subcommand's options, for the reference."""
+    """A parser of one subcommand's options, for the reference and the completion."""
     parser = argparse.ArgumentParser(prog=f"beamuq {name}")
     COMMANDS[name].add_options(parser)
     return parser
 
 
+def completion() -> str:
+    """A script for bash and zsh that completes commands, options, their choices and, elsewhere, names of files."""
+    cases = []
+    for name in COMMANDS:
+        options = [each for each in options_of(name)._actions if each.option_strings and each.help != argparse.SUPPRESS]
+        for each in options:
+            if each.nargs != 0:
+                choices = " ".join(map(str, each.choices or ()))
+                cases.append(f'    "{name} {each.option_strings[-1]}") words="{choices}" ;;')
+        flags = " ".join(each.option_strings[-1] for each in options)
+        cases.append(f'    "{name} "*) [[ $word == -* ]] && words="{flags}" ;;')
+    return "\n".join(
+        (
+            "[[ -n ${ZSH_VERSION-} ]] && autoload -U +X compinit bashcompinit && compinit && bashcompinit",
+            "_beamuq() {",
+            '  local word="${COMP_WORDS[COMP_CWORD]}" words=""',
+            '  case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}" in',
+            f'    "$word beamuq") words="{" ".join(COMMANDS)} --help --version" ;;',
+            *cases,
+            "  esac",
+            '  COMPREPLY=($(compgen -W "$words" -- "$word"))',
+            "}",
+            "complete -o default -F _beamuq beamuq",
+            "",
+        )
+    )
+
+
 def _add_options(
-    parser: argparse.ArgumentParser, function: Callable[..., Any], options: dict[str, tuple[str | Sequence[str], str]]
+    parser: argparse._ActionsContainer,
+    function: Callable[..., Any],
+    options: dict[str, tuple[str | Sequence[str], str]],
 ) -> None:
     """Options for parameters of ``function``, with their defaults; by name the metavar or choices, and the help."""
     parameters = inspect.signature(function).parameters
@@ -120,7 +184,6 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
         {
             "width": ("M", "beams"),
             "max_new_tokens": ("N", "an answer that has not ended by then is cut"),
-            **SHARED_OPTIONS,
         },
     )
     parser.add_argument(
@@ -133,6 +196,7 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
     _add_force(parser)
     parser.add_argument("--verbose", action="store_true", help="every beam, and the never-worse estimate")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    _add_options(parser.add_argument_group(SHARED), ask, SHARED_OPTIONS)
 
 
 def _ask(options: argparse.Namespace) -> None:
@@ -161,7 +225,6 @@ def _add_score_options(parser: argparse.ArgumentParser) -> None:
                 "S",
                 "from which similarity on two texts mean the same, for a similarity without classes",
             ),
-            **SHARED_OPTIONS,
         },
     )
     parser.add_argument(
@@ -170,6 +233,7 @@ def _add_score_options(parser: argparse.ArgumentParser) -> None:
         help="a row a score, with its interval, range and reason, as csv and jsonl have anyhow",
     )
     _add_output(parser)
+    _add_options(parser.add_argument_group(SHARED), score, SHARED_OPTIONS)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -261,6 +325,7 @@ def _explore(options: argparse.Namespace) -> None:
     print(explore(**_keywords(options, explore)))
 
 
+SHARED = "similarity, weights and machine"
 SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
     "similarity": ("NAME", SIMILARITIES),
     "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
@@ -270,9 +335,58 @@ SHARED_OPTIONS: dict[str, tuple[str | Sequence[str], str]] = {
     "threads": ("N", "of torch on a CPU"),
 }
 COMMANDS = {
-    "ask": Command("Ask a model a question and see how sure it is.", _add_ask_options, _ask),
-    "score": Command("Score a file of anyone's candidates, or of servers' responses.", _add_score_options, _score),
-    "calibrate": Command("Learn from answers known to be right or wrong.", _add_calibrate_options, _calibrate),
-    "decide": Command("Show or withhold answers, by a calibration.", _add_decide_options, _decide),
-    "explore": Command("Go through the questions of a study in a browser.", _add_explore_options, _explore),
+    "ask": Command(
+        "Ask a model a question and see how sure it is.",
+        "Shown are its answer, the texts that it might say with their probabilities, the interval that certainly "
+        "holds Dissimilarity under its whole distribution, and eight scores; higher = more uncertain. Without "
+        "--model it is the demo's small model, which is fetched once.",
+        (
+            '"Who wrote Hamlet?"',
+            '"Who wrote Hamlet?" --model hub:ORG/NAME --verbose',
+            '"Who wrote Hamlet?" --calibration my-model.calibration.json',
+        ),
+        _add_ask_options,
+        _ask,
+    ),
+    "score": Command(
+        "Score anyone's candidates: what a model answered, and what else it might have said.",
+        "A row of the file is a question with its answer and samples, beams or both; with log-probabilities, as "
+        "far as they are known. Every method that the rows allow gives a score; what has none is told with the "
+        "reason.",
+        (
+            "rows.jsonl",
+            "rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical",
+            "responses-of-a-server.jsonl --output scored.jsonl",
+        ),
+        _add_score_options,
+        _score,
+    ),
+    "calibrate": Command(
+        "Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.",
+        "The file is what score writes of rows with correct (0 or 1) or quality, and with group where questions "
+        "belong together. With --confidence, at most a share --risk of the answers shown by the threshold is "
+        "wrong.",
+        (
+            "scored.jsonl --method CocoaPPL --risk 0.10 --confidence 0.95 --output my-model.calibration.json",
+            "scored.csv --method Dissimilarity --form beamsearch --quality-threshold 0.5 --output made.json",
+        ),
+        _add_calibrate_options,
+        _calibrate,
+    ),
+    "decide": Command(
+        "Show or withhold answers, by a calibration.",
+        "The file is what score writes. A model, prompt, method, similarity or version that is not the "
+        "calibration's is refused; scores that are not distributed as the calibration's are warned of.",
+        ("new.jsonl --calibration my-model.calibration.json",),
+        _add_decide_options,
+        _decide,
+    ),
+    "explore": Command(
+        "Go through the questions of a study in a browser.",
+        "It writes one HTML file that needs nothing else and no network: a table of questions to search and sort, "
+        "and of each question the answer, beams and samples, similarities and scores.",
+        ("results/demo", "rows.jsonl --output explorer.html"),
+        _add_explore_options,
+        _explore,
+    ),
 }
