@@ -28,6 +28,8 @@ METHODS = (
 )
 RESAMPLES = 200
 SIZE = {"main": 24, "widths": 24, "strategies": 20, "merged": 24, "truth": 24}
+EMPTY = 1
+"""Empty answers of each cell, of each answer source."""
 OF_U = "above p=0.002 draws=100 lattices=10"
 
 CONTENT: dict[str, Any] = {
@@ -256,7 +258,8 @@ class Results:
         for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
             low, high = np.quantile(values, [0.025, 0.975])
             spread = {"low": float(low), "high": float(high), "std": float(np.std(values, ddof=1))}
-            rows.append(row | spread | {"n": SIZE[need.recipe], "note": ""})
+            n = SIZE[need.recipe] - (row["subset"] == "answered") * EMPTY
+            rows.append(row | spread | {"n": n, "note": ""})
         return rows
 
     def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
@@ -270,13 +273,14 @@ class Results:
             {
                 "answer_source": answer_source,
                 "quality": quality.metric,
-                "subset": "all",
+                "subset": subset,
                 "metric": metric,
                 "method": method,
                 "variant": variant,
                 "setting": setting,
-                "value": _value(need, *further, answer_source, metric, method, variant, setting),
+                "value": _value(need, *further, *of_subset, answer_source, metric, method, variant, setting),
             }
+            for subset, of_subset in (("all", []), ("answered", ["answered"]))
             for quality in self.study.qualities(need.dataset)[: None if need.recipe == "main" else 1]
             for further in [[] if quality is self.study.main_quality else [quality.metric]]
             for answer_source, method, variant, setting in self._keys(need)

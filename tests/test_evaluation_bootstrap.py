@@ -186,6 +186,49 @@ def test_rejections_that_are_nearly_equal_are_rows_of_their_own(tmp_path: Path) 
     assert {row["metric"] for row in found} == {"PRR", "PRR@0.123456789", "PRR@0.1234567891", "PRR@0.25"}
 
 
+def with_empty_answers(folder: Path, empty: set[str]) -> dict[str, Path]:
+    """Files whose greedy answers to some questions have no text."""
+    inputs = files(folder)
+    table = synthetic.cell(N, ("greedy", "beam M=10"), per_group=3)["candidates"]
+    rows = [row | ({"text": ""} if row["id"] in empty else {"text": "x"}) for row in table.to_pylist()]
+    cell = {"model": "m", "dataset": "d", "recipe": "main"}
+    parquet_tables.write(folder / "candidates", "candidates", rows, cell=cell)
+    return inputs | {"candidates": folder / "candidates"}
+
+
+def of_subset(rows: list[dict[str, Any]], subset: str) -> list[dict[str, Any]]:
+    return [row | {"subset": ""} for row in rows if row["subset"] == subset]
+
+
+def test_answered_questions_are_measured_as_if_they_alone_had_been_asked(tmp_path: Path) -> None:
+    empty = {"q0002", "q0003", "q0011"}
+    every = run(tmp_path, inputs := with_empty_answers(tmp_path, empty))
+    answered = {}
+    for kind in ("scores", "quality", "questions"):
+        table = parquet_tables.read(inputs[kind], kind).table
+        answered[kind] = table.filter(pa.array([key not in empty for key in table.column("id").to_pylist()]))
+    alone = run(tmp_path / "alone", files(tmp_path / "alone", **answered))
+    whole = run(tmp_path / "whole", files(tmp_path / "whole"))
+    for found, of_answered, of_all in zip(every, alone, whole, strict=True):
+        assert of_subset(found, "answered") == of_subset(of_answered, "all")
+        assert of_subset(found, "all") == of_subset(of_all, "all")
+        assert not of_subset(of_all, "answered")  # without candidates nobody knows
+
+
+def test_where_no_answer_is_empty_the_answered_questions_need_no_replicates_of_their_own(tmp_path: Path) -> None:
+    measured, replicates = run(tmp_path, with_empty_answers(tmp_path, set()))
+    assert of_subset(measured, "answered") == of_subset(measured, "all")
+    assert {row["subset"] for row in replicates} == {"all"}
+
+
+def test_without_any_answer_the_answered_questions_are_undefined(tmp_path: Path) -> None:
+    measured, replicates = run(tmp_path, with_empty_answers(tmp_path, {f"q{n:04d}" for n in range(N)}))
+    found = of_subset(measured, "answered")
+    assert len(found) == len(of_subset(measured, "all"))
+    assert {(row["value"], row["n"], row["note"]) for row in found} == {(None, 0, "undefined: every answer is empty")}
+    assert np.isnan([row["values"] for row in of_subset(replicates, "answered")]).all()
+
+
 def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     inputs = files(tmp_path)
     run(tmp_path, inputs)

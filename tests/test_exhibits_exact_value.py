@@ -227,7 +227,8 @@ def test_the_table_of_estimators_has_every_one_at_every_size_and_its_difference_
 def _stored(results: exhibits_study.Results, variant: str, setting: str) -> float:
     (file,) = results.paths([Artifact("evaluation", "triviaqa", exhibits_study.BASE, "truth", "cosine")])
     frame = parquet_tables.read(file, "evaluation").table.to_pandas()
-    chosen = (frame["answer_source"] == "greedy") & (frame["metric"] == "PRR") & (frame["method"] == "Dissimilarity")
+    frame = frame[(frame["answer_source"] == "greedy") & (frame["subset"] == "all")]
+    chosen = (frame["metric"] == "PRR") & (frame["method"] == "Dissimilarity")
     (value,) = frame[chosen & (frame["variant"] == variant) & (frame["setting"] == setting)]["value"]
     return float(value)
 

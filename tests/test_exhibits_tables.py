@@ -21,7 +21,7 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
+from beamuq.exhibits import empty_answers, html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes
 from beamuq.exhibits.exhibit_types import (
     CSV_COLUMNS,
@@ -81,7 +81,7 @@ def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[
     assert not built[name].values.duplicated(list(CSV_COLUMNS[:7])).any()
 
 
-@pytest.mark.parametrize("name", [name for name in RANKED if name != "qa_mean_prr_1"])
+@pytest.mark.parametrize("name", [name for name in RANKED if name not in ("qa_mean_prr_1", "qa_mean_prr_answered")])
 def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, BuiltTable]) -> None:
     """The synthetic study's models take the places of the paper's."""
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
@@ -113,7 +113,9 @@ def test_latex_and_html_show_the_cells_of_the_markdown(name: str, built: dict[st
 
 
 SOURCES = {  # the scorer, recipe, answers and metric that each table is of
-    **dict.fromkeys(["qa_mean_prr", "qa_tiny", "qa_tinychat"], ("cosine", "main", "greedy", "PRR")),
+    **dict.fromkeys(
+        ["qa_mean_prr", "qa_mean_prr_answered", "qa_tiny", "qa_tinychat"], ("cosine", "main", "greedy", "PRR")
+    ),
     "qa_mean_prr_1": ("cosine", "main", "greedy", "PRR@1"),
     "topbeam_scoring": ("cosine", "main", "top_beam", "PRR"),
     "abl_rocauc": ("cosine", "main", "greedy", "ROC-AUC"),
@@ -135,8 +137,10 @@ def test_every_row_is_the_measurement_that_it_names(
     def stored(kind: str, model: str, dataset: str) -> dict[tuple[str, ...], dict[str, Any]]:
         (path,) = results.paths([Artifact(kind, dataset, model, recipe, scorer)])
         columns = ("answer_source", "metric", "method", "variant", "setting")
-        rows = [row for row in parquet_tables.read(path, kind).table.to_pylist() if row["quality"] == "answer_f1"]
-        return {tuple(row[c] for c in columns): row for row in rows}
+        rows = parquet_tables.read(path, kind).table.to_pylist()
+        subset = "answered" if name == "qa_mean_prr_answered" else "all"
+        chosen = [row for row in rows if (row["quality"], row["subset"]) == ("answer_f1", subset)]
+        return {tuple(row[c] for c in columns): row for row in chosen}
 
     for row in built[name].values.to_dict("records"):
         method, setting = row["method"], row["setting"].replace("multinomial", "sample")
@@ -264,7 +268,7 @@ def test_caption_says_demo_proxies_n_and_what_marks_are(name: str, built: dict[s
         similarity = "ROUGE-L" if name == "abl_crossencoder" else "MiniLM embedding cosine"
         assert f"similarity: {similarity}, proxy for" in caption
         assert "quality: max(token F1, containment), proxy for AlignScore" in caption
-        assert re.search(r"n = (24|20) questions a dataset", caption)
+        assert re.search(r"n = (24|23|20) questions a dataset", caption)
     if name.startswith(("qa_", "topbeam", "abl_rocauc")):
         assert "± is the standard deviation over 200 bootstrap resamples of the questions" in caption
         assert "whole stories for CoQA" in caption
@@ -345,7 +349,7 @@ def test_endings_has_the_paired_difference_of_prr(halved: tuple[exhibits_study.R
                 frame = parquet_tables.read(file, "evaluation").table.to_pandas()
                 chosen = frame[(frame["method"] == method) & (frame["metric"] == "PRR") & (frame["setting"] == "")]
                 chosen = chosen[(chosen["answer_source"] == "greedy") & (chosen["variant"] != "multinomial")]
-                chosen = chosen[chosen["quality"] == STUDY.main_quality.metric]
+                chosen = chosen[(chosen["quality"] == STUDY.main_quality.metric) & (chosen["subset"] == "all")]
                 (found[recipe],) = chosen["value"]
             assert row["value"] == pytest.approx(found["merged"] - found["main"])
             # the two recipes share their resamples, whose noise is the same here and cancels
@@ -498,7 +502,8 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
     outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
     run_job("table", {"name": "qa_tiny", "study": study} | outputs)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
-    built = build("qa_tiny", results)
+    files = list_of_exhibits.exhibit("qa_tiny", STUDY).artifacts(STUDY)
+    built = build("qa_tiny", results).saying(empty_answers.sentence(STUDY, results.inputs(files), files))
     assert outputs["csv"].read_text(encoding="utf-8") == built.csv()
     for kind, render in {
         "tex": latex_table.render,

@@ -104,7 +104,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "evaluation": _schema(
         answer_source=STRING,
         quality=STRING,
-        subset=STRING,  # "all", or a named subset
+        subset=STRING,  # "all"; "answered": of the questions whose produced answer is not empty
         metric=STRING,  # "PRR", "ROC-AUC", "PR-AUC"; "PRR@1": to a further rejection of evaluation.max_rejection
         method=STRING,
         variant=STRING,  # "multinomial", "beamsearch", or "" for a baseline

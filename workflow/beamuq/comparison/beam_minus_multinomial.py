@@ -78,6 +78,12 @@ def _test(
     if lacking or undefined:
         why = f"not run: {', '.join(lacking)}" if lacking else f"undefined in {', '.join(undefined)}"
         return row | {"resamples": 0, "n": 0, "note": why}
+    if empty := [cell for cell in here if cell.left_out()] if len(here) > 1 else []:
+        told = f"more than a fifth of the answers are empty: {', '.join(cell.artifact.dataset for cell in empty)}"
+        here = [cell for cell in here if cell not in empty]
+        if not here:
+            return row | {"resamples": 0, "n": 0, "note": told}
+        row["note"] = f"without {told}"
     found = paired(here, beam, sampled, results.study.evaluation.confidence)
     of_each = [float(np.mean([cell[key].value or 0.0 for cell in here])) for key in (beam, sampled)]
     sizes = {"n": sum(cell[beam].n for cell in here), "resamples": len(here[0].replicates(beam))}

@@ -216,7 +216,7 @@ class BeamGains(OfMain):
         datasets = self.datasets or list(evidence.rules.paper.datasets)
         found, spreads = [], []
         for model in models:
-            cells = [evidence.main(model, dataset) for dataset in datasets]
+            cells = evidence.mains(model, datasets, self.answer_source)
             for method in self.methods:
                 a, b = (Key(self.metric, method, variant, "", self.answer_source) for variant in (BEAM, SAMPLES))
                 found.append(evidence.difference(cells, a, b))
@@ -225,7 +225,7 @@ class BeamGains(OfMain):
         mean = float(np.mean([d.value or 0.0 for d in found]))
         # cells of the same questions share their resamples, so what methods and models have in common stays in
         std = float(np.nanstd(np.mean(spreads, axis=0), ddof=1))
-        asked = sum(evidence.main(models[0], dataset).questions for dataset in datasets)
+        asked, of_datasets = _questions(evidence, models[0], datasets, self.answer_source)
         text = (
             f"{round(rising * len(found))} of {len(found)} rise; {_rise_and_fall(tested)}; mean {mean:+.3f} ± {std:.3f}"
         )
@@ -235,7 +235,7 @@ class BeamGains(OfMain):
             size = within(mean, std, [printed, printed], evidence.rules.agreement.z)
             text += f", printed {printed:+.3f}"
         else:
-            text += f", {asked:,} questions of {len(datasets)} datasets"
+            text += f", {of_datasets}"
         if any(len({evidence.main(model, dataset).questions for model in models}) > 1 for dataset in datasets):
             text += "; ± takes cells of different questions for unrelated, though they share some, and may be too small"
         if self.expect == "none":
@@ -257,6 +257,18 @@ class BeamGains(OfMain):
             other = [by_key[k] for v in (SAMPLES, "") if (k := key._replace(variant=v)) in by_key]
             found.append(value - other[0])
         return float(np.mean(found))
+
+
+def _questions(
+    evidence: ClaimEvidence, model: str, datasets: Sequence[str], answer_source: str = "greedy"
+) -> tuple[int, str]:
+    """How many questions a mean over datasets rests on, and the words for it, with what it leaves out."""
+    cells = evidence.mains(model, datasets, answer_source)
+    asked, kept = sum(cell.questions for cell in cells), [cell.artifact.dataset for cell in cells]
+    text = f"{asked:,} questions of {len(cells)} datasets"
+    if empty := [dataset for dataset in datasets if dataset not in kept]:
+        text += f" (without {', '.join(empty)}, where more than a fifth of the answers are empty)"
+    return asked, text
 
 
 def _rise_and_fall(tested: TestedDifferences) -> str:
@@ -294,13 +306,12 @@ class Ranking(OfMain):
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         datasets = self.datasets or list(evidence.rules.paper.datasets)
         ranked = {
-            model: _ranking(evidence, [evidence.main(model, dataset) for dataset in datasets])
+            model: _ranking(evidence, evidence.mains(model, datasets))
             for model in self.models or evidence.rules.paper.models
         }
         # no test says how far a rank is one by chance: asked of a study, it leaves the answer open
         untested: Part = "-" if evidence.of_paper else "undecided"
-        asked = sum(evidence.main(next(iter(ranked)), dataset).questions for dataset in datasets)
-        n = "" if evidence.of_paper else f"; {asked:,} questions of {len(datasets)} datasets"
+        n = "" if evidence.of_paper else f"; {_questions(evidence, next(iter(ranked)), datasets)[1]}"
         why = "" if evidence.of_paper else f"; no test of ranks{n}"
         if self.place == "best two":
             beams = sum(variant == BEAM for forms in ranked.values() for _, variant in forms[:2])
@@ -317,7 +328,7 @@ class Ranking(OfMain):
             right.append(place == (1 if self.place == "best" else 2))
             text = f"{beam[0]} {place} of {len(forms)} in {model}"
             if self.place == "best":
-                cells = [evidence.main(model, dataset) for dataset in datasets]
+                cells = evidence.mains(model, datasets)
                 of_beams, of_others = ([Key("PRR", *form) for form in part] for part in (ahead, others))
                 leads.append(evidence.lead(cells, of_beams, of_others))
                 behind.append(evidence.lead(cells, of_others, of_beams))

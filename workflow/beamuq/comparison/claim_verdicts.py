@@ -149,6 +149,17 @@ class ClaimEvidence:
         """A cell of the main recipe."""
         return self.cell(model, dataset, self.study.main.recipe)
 
+    def mains(self, model: str, datasets: Sequence[str], answer_source: str = "greedy") -> list[MeasuredCell]:
+        """The main recipe's cells that are averaged: where more than a fifth of the answers are empty, one is left out.
+
+        Raises NotRunError as :meth:`cell`, if none is left, and for the paper's mean if any is left out.
+        """
+        cells = {dataset: self.main(model, dataset) for dataset in datasets}
+        empty = [dataset for dataset, cell in cells.items() if cell.left_out(answer_source)]
+        if empty and (self.of_paper or len(empty) == len(cells)):
+            raise NotRunError(f"more than a fifth of the answers of {model} are empty on {', '.join(empty)}")
+        return [cell for dataset, cell in cells.items() if dataset not in empty]
+
     def check(self, model: str, dataset: str, recipe: str, *keys: Key, scored: bool = True) -> None:
         """Raises NotRunError if the study has no such model or dataset, or they are not measured as in the paper.
 

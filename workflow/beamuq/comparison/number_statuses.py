@@ -184,6 +184,8 @@ def _measured(results: MeasuredResults, found: MeasuredPlace, formulation: str) 
     counts = [cell[key].n for cell in cells]
     if len(cells) == 1:
         return cells[0][key], counts
+    if empty := [cell.path for cell in cells if cell.left_out(key.answer_source)]:
+        return f"more than a fifth of the answers are empty in {', '.join(empty)}"
     titles = [artifact.dataset for artifact in found.files]
     return mean_over_datasets(cells, titles, key, results.study.evaluation.confidence), counts
 

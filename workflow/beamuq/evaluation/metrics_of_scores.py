@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,9 @@ from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import Array, Evaluator, prr_to, why_undefined
 
 Row = dict[str, Any]
+
+ALL, ANSWERED = "all", "answered"
+"""Subsets of a cell's questions: all of them; those whose produced answer is not empty."""
 
 
 class EvaluationSettings(BaseModel):
@@ -37,9 +41,17 @@ class EvaluationSettings(BaseModel):
 
 
 def evaluate(
-    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: EvaluationSettings, dataset: str
+    scores: pa.Table,
+    quality: pa.Table,
+    questions: pa.Table,
+    settings: EvaluationSettings,
+    dataset: str,
+    empty: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of ``evaluation`` and of ``replicates``, in the order of the scores.
+    """Rows of ``evaluation`` and of ``replicates``, in the order of the scores; of all questions, then of the answered.
+
+    ``empty``: by answer source the questions whose produced answer is empty; None: not known, so there are no rows of
+    the answered questions. Where none is empty these are the rows of all questions again, without replicates.
 
     The seed, ``dataset`` and the questions choose the resamples, so all scores and produced answers share them, within
     the cell and with other models and recipes on the same questions; a question's group is what is resampled.
@@ -53,23 +65,58 @@ def evaluate(
         values = _quality_of(ids, answer_source, quality)
         if unknown := [key for key in ids if key not in groups]:
             raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
-        of_ids = [groups[key] for key in ids]
-        name = draws_name(dataset, zip(ids, of_ids, strict=True))
-        drawn = resample_counts(of_ids, settings.resamples, settings.seed, name)
-        counts = np.concatenate([np.ones((len(ids), 1), dtype=np.int64), drawn], axis=1)
-        further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
-        limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
-        evaluators = {
-            at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
-        }
-        for key, uncertainty in parts:
-            for at, evaluator in evaluators.items():
-                for metric, found in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
-                    of = {"answer_source": answer_source, "quality": settings.quality, "subset": "all"}
-                    row = of | {"metric": metric + at} | key
-                    note = why_undefined(metric, values, limits[at], settings.threshold)
-                    measured.append(row | _summary(found, note, settings.confidence) | {"n": len(ids)})
-                    replicates.append(row | {"values": found[1:].astype(np.float32)})
+        asked = [(key, groups[key]) for key in ids]
+        of = {"answer_source": answer_source, "quality": settings.quality, "subset": ALL}
+        rows = _measure(asked, values, parts, settings, dataset, of)
+        measured += rows[0]
+        replicates += rows[1]
+        if empty is None:
+            continue
+        kept = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+        if kept.all():
+            measured += [row | {"subset": ANSWERED} for row in rows[0]]
+            continue
+        answered = [(key, scored[kept]) for key, scored in parts]
+        asked = [one for one, keep in zip(asked, kept, strict=True) if keep]
+        rows = _measure(asked, values[kept], answered, settings, dataset, of | {"subset": ANSWERED})
+        measured += rows[0]
+        replicates += rows[1]
+    return measured, replicates
+
+
+def _measure(
+    asked: Sequence[tuple[str, str]],
+    values: Array,
+    parts: Sequence[tuple[Row, Array]],
+    settings: EvaluationSettings,
+    dataset: str,
+    of: Row,
+) -> tuple[list[Row], list[Row]]:
+    """Rows that begin with ``of``, of the questions ``asked`` [N], each its id and group, with their quality [N]."""
+    groups = [group for _, group in asked]
+    further = settings.max_rejection[1:] if "PRR" in settings.metrics else ()
+    limits = {"": settings.max_rejection[0]} | {prr_to(limit).removeprefix("PRR"): limit for limit in further}
+    if not asked:
+        names = [metric + at for at in limits for metric in (["PRR"] if at else settings.metrics)]
+        rows = [of | {"metric": name} | key for key, _ in parts for name in names]
+        undefined = np.full(settings.resamples + 1, np.nan)
+        summary = _summary(undefined, "undefined: every answer is empty", settings.confidence) | {"n": 0}
+        drawn = {"values": undefined[1:].astype(np.float32)}
+        return [row | summary for row in rows], [row | drawn for row in rows]
+    resampled = resample_counts(groups, settings.resamples, settings.seed, draws_name(dataset, asked))
+    counts = np.concatenate([np.ones((len(asked), 1), dtype=np.int64), resampled], axis=1)
+    evaluators = {
+        at: Evaluator(values, counts, max_rejection=to, threshold=settings.threshold) for at, to in limits.items()
+    }
+    measured: list[Row] = []
+    replicates: list[Row] = []
+    for key, uncertainty in parts:
+        for at, evaluator in evaluators.items():
+            for metric, found in evaluator.measure(uncertainty, ["PRR"] if at else settings.metrics).items():
+                row = of | {"metric": metric + at} | key
+                note = why_undefined(metric, values, limits[at], settings.threshold)
+                measured.append(row | _summary(found, note, settings.confidence) | {"n": len(asked)})
+                replicates.append(row | {"values": found[1:].astype(np.float32)})
     return measured, replicates
 
 

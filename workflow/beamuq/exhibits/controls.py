@@ -56,7 +56,7 @@ class Controls(OfExactValue, TableExhibit):
         blocks: dict[exhibit_cells.Cell, dict[str, Row]] = {}
         for model, of_model in exact_value.by_model(cells).items():
             blocks |= {cell: _block(study, read[cell], recipe) for cell in of_model}
-            if len(of_model) > 1:
+            if len(of_model := exact_value.averaged(read, model)) > 1:
                 blocks[model, MEAN] = {
                     name: exact_value.means(study, of_model, [blocks[cell][name] for cell in of_model])
                     for name in blocks[of_model[0]]

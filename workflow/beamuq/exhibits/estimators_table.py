@@ -49,21 +49,22 @@ class EstimatorsTable(OfExactValue, TableExhibit):
         body: TableBody = []
         values: list[dict[str, Any]] = []
         told: list[str] = []
-        read: list[CellEstimates] = []
+        read: dict[exhibit_cells.Cell, CellEstimates] = {}
         sizes: dict[str, list[int]] = {}
         for model, of_model in exact_value.by_model(cells).items():
             datasets = [dataset for _, dataset in of_model]
-            by_dataset, exact = {}, []
+            by_dataset = {}
             for dataset in datasets:
-                cell = CellEstimates(study, inputs, model, dataset, recipe)
+                cell = read[model, dataset] = CellEstimates(study, inputs, model, dataset, recipe)
                 sizes.setdefault(dataset, []).append(cell.n)
-                read.append(cell)
                 by_dataset[dataset] = {of: _measures(cell, of) for of in listed}
-                exact.append(cell.prr_of_U)
                 values += _values(model, dataset, by_dataset[dataset], cell.prr_of_U)
-            titles = [study.datasets[dataset].title for dataset in datasets]
+            # a block has to show something: where no cell may be averaged, all are
+            kept = [dataset for _, dataset in exact_value.averaged(read, model)] or datasets
+            titles = [study.datasets[dataset].title for dataset in kept]
+            exact = [read[model, dataset].prr_of_U for dataset in kept]
             rows, of_u = (
-                _means(list(by_dataset.values()), titles, study),
+                _means([by_dataset[dataset] for dataset in kept], titles, study),
                 exact_value.mean_of(exact, titles, study.evaluation.confidence),
             )
             if len(datasets) > 1:
@@ -78,7 +79,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
         names = list(sizes)
         sentences = [
             f"{title}; print has no such table.",
-            exact_value.sentence_of_exact_value(study, recipe, read),
+            exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
             best_marked_table.size_sentence(study, sizes),
             "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
             "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",

@@ -343,6 +343,11 @@ def _ranks(values: Floats, counts: NDArray[np.int64]) -> Floats:
     return np.asarray((np.cumsum(copies, axis=0) - (copies - 1) / 2)[place], dtype=np.float64)
 
 
+def averaged(read: Mapping[exhibit_cells.Cell, CellEstimates], model: str) -> list[exhibit_cells.Cell]:
+    """A model's cells that a mean may have: those where at most a fifth of the answers are empty."""
+    return [cell for cell, of in read.items() if cell[0] == model and not of.measured.left_out()]
+
+
 def mean_of(cells: Sequence[Measured], titles: Sequence[str], confidence: float) -> Measured:
     """The mean over datasets, each resampled on its own; undefined where any is."""
     n = sum(cell.n for cell in cells)

@@ -204,6 +204,13 @@ class BuiltTable:
     grid: TableGrid
     interval_caption: str = ""
 
+    def saying(self, sentence: str) -> BuiltTable:
+        """The same table with a further sentence in its captions."""
+        caption, intervals = self.caption, self.interval_caption or self.caption
+        return replace(
+            self, caption=f"{caption} {sentence}".strip(), interval_caption=f"{intervals} {sentence}".strip()
+        )
+
     def with_intervals(self) -> BuiltTable:
         """The same table in the second style: its cells with intervals, and the caption that explains them."""
         body = tuple(

@@ -60,8 +60,10 @@ class GainByMass(OfExactValue, FigureExhibit):
                 gains.append([_gains(study, read[cell], recipe, each, variants) for each in bins])
                 panels[cell] = f"{study.datasets[cell[1]].title}, {study.models[model].title}"
                 rows += _rows(cell, bins, gains[-1])
-            if len(of_model) > 1 and all(len(of) == BINS for of in gains):
-                means = [exact_value.means(study, of_model, of_bin) for of_bin in zip(*gains, strict=True)]
+            kept = exact_value.averaged(read, model)
+            gains = [of for cell, of in zip(of_model, gains, strict=True) if cell in kept]
+            if len(gains) > 1 and all(len(of) == BINS for of in gains):
+                means = [exact_value.means(study, kept, of_bin) for of_bin in zip(*gains, strict=True)]
                 panels[model, MEAN] = f"Mean, {study.models[model].title}"
                 rows += _rows((model, MEAN), [None] * BINS, means)
         data = pd.DataFrame(rows, columns=COLUMNS)

@@ -7,6 +7,7 @@ marked as ``beyond_paper``.
 from __future__ import annotations
 
 from beamuq.errors import BeamUQError, hint
+from beamuq.evaluation.metrics_of_scores import ANSWERED
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions
 from beamuq.exhibits.ablation_tables import AblationTable
@@ -17,6 +18,7 @@ from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThresh
 from beamuq.exhibits.controls import Controls
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
 from beamuq.exhibits.draw_spread import DrawSpread
+from beamuq.exhibits.empty_answers_table import EmptyAnswersTable
 from beamuq.exhibits.estimators_table import EstimatorsTable
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.fair_share_figure import FairShareFigure
@@ -122,6 +124,14 @@ EXHIBITS: tuple[Exhibit, ...] = (
     WorkedExamples("webq-gemma4b", dataset="webquestions", count=2),
     WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
     # Beyond the paper
+    EmptyAnswersTable("empty_answers", beyond_paper=True),
+    MethodTable(
+        "qa_mean_prr_answered",
+        columns="models",
+        what="PRR (higher is better) of the questions whose greedy answer is not empty",
+        subset=ANSWERED,
+        beyond_paper=True,
+    ),
     MergedEndingsTable("endings", beyond_paper=True),
     WhyBeamsWin("why_beams_win", beyond_paper=True),
     EstimatorsTable("estimators", beyond_paper=True),

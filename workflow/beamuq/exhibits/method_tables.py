@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.metrics_of_scores import ALL
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells
 from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
-from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets, read_measurements
+from beamuq.exhibits.read_evaluation import MARK, Key, Measured, mean_over_datasets, read_measurements
 from beamuq.methods import registry
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -41,6 +42,8 @@ class MethodTable(TableExhibit):
         Under the study's cross-encoder (or its proxy) instead of the main scorer.
     sentences
         Behind the caption's first sentence.
+    subset
+        "all" questions, or the "answered" ones alone, of which no cell is left out of a mean.
     """
 
     columns: Literal["models", "datasets"] = "datasets"
@@ -52,6 +55,7 @@ class MethodTable(TableExhibit):
     answer_source: str = "greedy"
     cross_encoder: bool = False
     sentences: tuple[str, ...] = ()
+    subset: str = ALL
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of the main recipe, model by model."""
@@ -69,7 +73,8 @@ class MethodTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated; a mean's interval from the stored replicates."""
         scorer, cells = self._scorer_and_cells(study)
-        evaluations = read_measurements(study, inputs, self.artifacts(study))
+        evaluations = read_measurements(study, inputs, self.artifacts(study), subset=self.subset)
+        left_out = {cell for cell, of in evaluations.items() if of.left_out(self.answer_source)}
         datasets = next(iter(cells.values()))
         body = pair_body(self.methods) if self.methods else main_body(study)
         what = self._what(study, scorer, cells)
@@ -108,7 +113,7 @@ class MethodTable(TableExhibit):
             scorer=scorer,
             metric=self.metric,
             stub=("Method",),
-            columns=self._columns(study, cells),
+            columns=self._columns(study, cells, left_out),
             body=body,
             measure=measure,
         )
@@ -148,13 +153,23 @@ class MethodTable(TableExhibit):
             found.append(exhibit_cells.shown_instead(study, [self.model], list(cells)))
         return found
 
-    def _columns(self, study: Study, cells: dict[str, list[str]]) -> list[RankedColumn]:
+    def _columns(
+        self, study: Study, cells: dict[str, list[str]], left_out: Collection[exhibit_cells.Cell]
+    ) -> list[RankedColumn]:
         if self.columns == "models":
-            return [RankedColumn((study.models[m].title,), TablePlace(model=m, dataset=MEAN)) for m in cells]
+            marked = {model for model, _ in left_out}
+            return [
+                RankedColumn((study.models[m].title + MARK * (m in marked),), TablePlace(model=m, dataset=MEAN))
+                for m in cells
+            ]
         ((model, datasets),) = cells.items()
+        marked = {dataset for _, dataset in left_out}
         return [
             *(
-                RankedColumn((study.datasets[d].category, study.datasets[d].title), TablePlace(model=model, dataset=d))
+                RankedColumn(
+                    (study.datasets[d].category, study.datasets[d].title + MARK * (d in marked)),
+                    TablePlace(model=model, dataset=d),
+                )
                 for d in datasets
             ),
             RankedColumn(("", "Mean"), TablePlace(model=model, dataset=MEAN)),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
+from beamuq.evaluation.metrics_of_scores import ALL, ANSWERED
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
 from beamuq.parquet_tables import Artifact
@@ -18,6 +21,10 @@ from beamuq.strategy_names import from_print
 from beamuq.study_config import Study
 
 T = TypeVar("T")
+
+MOST_EMPTY = 0.2
+MARK = " †"
+LEFT_OUT = "†: more than a fifth of the answers are empty, and the cell is left out of means"
 
 
 class Key(NamedTuple):
@@ -51,10 +58,31 @@ class Measured:
         return {name: getattr(self, name) for name in ("value", "std", "low", "high", "n")}
 
 
+@dataclass(frozen=True)
+class Empty:
+    """How many of a cell's ``n`` produced answers are empty."""
+
+    empty: int
+    n: int
+
+    @property
+    def too_many(self) -> bool:
+        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        return self.empty > MOST_EMPTY * self.n
+
+
+def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
+    """By answer source; a file of a version that did not measure the answered questions apart tells of none."""
+    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
+    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
+    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
+
+
 class Measurements:
     """One evaluation file, and its replicates where they were asked for, by :class:`Key`.
 
-    ``quality``: the metric of the quality whose rows these are; "" for the study's main one.
+    ``quality``: the metric of the quality whose rows these are; "" for the study's main one. ``subset``: "all"
+    questions, or the "answered" ones, whose produced answer is not empty.
     """
 
     def __init__(
@@ -64,13 +92,15 @@ class Measurements:
         evaluation: Artifact,
         replicates: Artifact | None = None,
         quality: str = "",
+        subset: str = ALL,
     ) -> None:
         self.path = evaluation.path
+        self._empty, self._subset = empty_answers(inputs[evaluation].table), subset
         quality = quality or study.main_quality.metric
         self._rows: dict[Key, Measured] = {}
         self._replicates: dict[Key, NDArray[np.float32]] = {}
         for row in inputs[evaluation].table.to_pylist():
-            if row["subset"] == "all" and row["quality"] == quality:
+            if row["subset"] == subset and row["quality"] == quality:
                 key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                 self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
         self._paired = replicates is not None
@@ -79,13 +109,24 @@ class Measurements:
             values = table.column("values").combine_chunks()
             flat, offsets = values.values.to_numpy(), values.offsets.to_numpy()
             for position, row in enumerate(table.drop_columns(["values"]).to_pylist()):
-                if row["subset"] == "all" and row["quality"] == quality:
+                empty = self.empty(row["answer_source"])
+                same = empty is not None and not empty.empty  # then those of all stand for those of the answered
+                if row["subset"] == (ALL if same else subset) and row["quality"] == quality:
                     key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
     def __getitem__(self, key: Key) -> Measured:
         row = self._row(self._rows, key)
         return replace(row, replicates=self.replicates(key)) if self._paired else row
+
+    def empty(self, answer_source: str = "greedy") -> Empty | None:
+        """How many produced answers are empty; None where the file does not tell."""
+        return self._empty.get(answer_source)
+
+    def left_out(self, answer_source: str = "greedy") -> bool:
+        """Whether so many are that no mean may have the cell."""
+        of = self.empty(answer_source)
+        return self._subset == ALL and of is not None and of.too_many
 
     def replicates(self, key: Key) -> NDArray[np.float32]:
         """One value a resample, NaN where undefined."""
@@ -100,12 +141,13 @@ class Measurements:
 
 
 def read_measurements(
-    study: Study, inputs: Inputs, files: Sequence[Artifact], quality: str = ""
+    study: Study, inputs: Inputs, files: Sequence[Artifact], quality: str = "", subset: str = ALL
 ) -> dict[tuple[str, str], Measurements]:
     """Model and dataset → the cell's measurements, from its evaluation and the replicates that follow it."""
     pairs = zip(files[::2], files[1::2], strict=True)
     return {
-        (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality) for file, replicates in pairs
+        (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality, subset)
+        for file, replicates in pairs
     }
 
 
@@ -133,8 +175,14 @@ def stored_setting(study: Study, printed: str) -> str:
 def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key: Key, confidence: float) -> Measured:
     """Mean of the cells' values; its interval from their replicates, each dataset resampled alone (D13, intervals).
 
-    A value undefined in any cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
+    Cells with more than a fifth of empty answers are left out. A value undefined in any other cell leaves the mean
+    undefined: a mean over fewer datasets would not be comparable.
     """
+    kept = [not cell.left_out(key.answer_source) for cell in cells]
+    if not any(kept):
+        n = sum(cell[key].n for cell in cells)
+        return Measured(None, None, None, None, n, "in every cell more than a fifth of the answers are empty")
+    cells, titles = list(itertools.compress(cells, kept)), list(itertools.compress(titles, kept))
     rows = [cell[key] for cell in cells]
     n = sum(row.n for row in rows)
     for title, row in zip(titles, rows, strict=True):

@@ -53,7 +53,8 @@ class WhyBeamsWin(OfExactValue, FigureExhibit):
             cell: f"{study.datasets[cell[1]].title}\n{study.models[cell[0]].title}\nn = {of.n}"
             for cell, of in read.items()
         }
-        for model, of_model in exact_value.by_model(cells).items():
+        for model in exact_value.by_model(cells):
+            of_model = exact_value.averaged(read, model)
             if len(of_model) > 1:
                 of_each = [found[cell] for cell in of_model]
                 found[model, MEAN] = {

@@ -371,10 +371,13 @@ class ScoresJob(Job, Generic[Settings]):
 class EvaluationJob(Job, Generic[Settings]):
     """Scores and quality to PRR, ROC-AUC and PR-AUC, with bootstrap intervals and the replicates behind them.
 
-    ``further_qualities``: in the order of those of the settings.
+    ``further_qualities``: in the order of those of the settings. ``candidates``: for the texts of the produced answers,
+    of which those of ``beam``'s search have its name; without them the answered questions are not measured apart.
     """
 
     questions: Input
+    candidates: OptionalInput = None
+    beam: str | None = None
     scores: Input
     quality: Input
     further_qualities: Inputs = ()

@@ -325,6 +325,8 @@ class Jobs:
         }
         return types.EvaluationJob[EvaluationSettings](
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            candidates=self.paths.table(cell.table("candidates")),
+            beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
             scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
             quality=self.paths.table(measured),
             further_qualities=tuple(map(self.paths.table, beside)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import exhibit_inputs, exhibit_types, figure_style, list_of_exhibits
+from beamuq.exhibits import empty_answers, exhibit_inputs, exhibit_types, figure_style, list_of_exhibits
 from beamuq.plan.job_types import FigureJob, MachineOptions
 
 
@@ -11,7 +13,11 @@ def run(job: FigureJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     """Read what the figure needs, build it, draw it in every format."""
     study = exhibit_inputs.read_study(job.study)
     item = list_of_exhibits.exhibit(job.name, study)
-    built = item.build(study, exhibit_inputs.Inputs.read(job.study.parent, item.artifacts(study), study))
+    files = item.artifacts(study)
+    inputs = exhibit_inputs.Inputs.read(job.study.parent, files, study)
+    built = item.build(study, inputs)
     if not isinstance(built, exhibit_types.BuiltFigure):
         raise BeamUQError(f"--job: name: {job.name!r} is a table; ask for it under results/")
+    said = empty_answers.sentence(study, inputs, files)
+    built = replace(built, caption=f"{built.caption} {said}".rstrip())
     figure_style.save(built, **job.outputs())

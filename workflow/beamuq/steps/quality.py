@@ -53,6 +53,7 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         device=learned.device,
         folders=job.folders,
     )
+    made["empty"] = {name: [sum(not text for text in of.values()), len(of)] for name, of in texts.items()}
     if settings.metric == GOLD_LABEL:
         counts = {name: Counter({"answers": 0, "none": 0, "several": 0}) for name in texts}
         for (name, question), text in zip(answers, produced, strict=True):

@@ -1,0 +1,137 @@
+"""What exhibits say of empty produced answers, and which cells means leave out for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import exhibits_study
+from beamuq import parquet_tables
+from beamuq.exhibits import empty_answers, exhibit_cells, list_of_exhibits
+from beamuq.exhibits.exhibit_types import BuiltTable
+from beamuq.exhibits.read_evaluation import Empty
+from beamuq.parquet_tables import Artifact
+from exhibits_study import BASE, CHAT, EMPTY, SIZE
+
+STUDY = exhibits_study.study()
+HOTPOTQA = Artifact("evaluation", "hotpotqa", BASE, "main", "cosine")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
+    """The base model left six of 24 questions of HotpotQA without an answer, and one everywhere else."""
+    found = exhibits_study.Results(tmp_path_factory.mktemp("empty"), STUDY)
+
+    def six_empty(row: dict[str, Any]) -> dict[str, Any]:
+        return row | ({"n": 18} if (row["subset"], row["answer_source"]) == ("answered", "greedy") else {})
+
+    exhibits_study.rewrite(found, HOTPOTQA, six_empty)
+    return found
+
+
+@pytest.mark.parametrize(("empty", "too_many"), [(0, False), (4, False), (5, True), (24, True)])
+def test_more_than_a_fifth_is_too_many(empty: int, too_many: bool) -> None:
+    assert Empty(empty, 20 if empty == 4 else 24).too_many == too_many
+
+
+def column(built: BuiltTable, model: str, dataset: str) -> np.ndarray[Any, Any]:
+    values = built.values
+    return values[(values["model"] == model) & (values["dataset"] == dataset)]["value"].to_numpy(dtype=float)
+
+
+def test_a_mean_leaves_the_cell_out_and_marks_it(results: exhibits_study.Results) -> None:
+    built: BuiltTable = results.built("qa_tiny")
+    kept = [column(built, BASE, dataset) for dataset in exhibits_study.DATASETS if dataset != "hotpotqa"]
+    np.testing.assert_allclose(column(built, BASE, "mean"), np.mean(kept, axis=0))
+    assert [head for head in built.grid.header[-1] if "†" in head] == ["HotpotQA †"]
+    means: BuiltTable = results.built("qa_mean_prr")
+    np.testing.assert_allclose(column(means, BASE, "mean"), column(built, BASE, "mean"))
+    assert means.grid.header[-1] == ("Tiny 1B base †", "Tiny 1B instruct")
+    assert set(means.values["n"]) == {5 * SIZE["main"], 6 * SIZE["main"]}
+
+
+def test_of_other_answers_the_cell_stays_in_the_mean(results: exhibits_study.Results) -> None:
+    assert results.built("topbeam_scoring").grid.header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
+
+
+def test_a_mean_over_answered_questions_leaves_no_cell_out(results: exhibits_study.Results) -> None:
+    built: BuiltTable = results.built("qa_mean_prr_answered")
+    assert built.grid.header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
+    n = built.values.set_index("model")["n"]
+    assert set(n[BASE]) == {5 * (SIZE["main"] - EMPTY) + 18}
+    assert set(n[CHAT]) == {6 * (SIZE["main"] - EMPTY)}
+
+
+def test_the_table_has_both_numbers_of_every_cell(results: exhibits_study.Results) -> None:
+    built: BuiltTable = results.built("empty_answers")
+    values = built.values[(built.values["model"] == BASE) & (built.values["dataset"] == "hotpotqa")]
+    share = values[values["metric"] == "empty answers"]
+    assert share[["value", "n"]].to_numpy().tolist() == [[0.25, 24]]
+    rows = parquet_tables.read(results.folder / HOTPOTQA.path, "evaluation").table.to_pylist()
+    for subset in ("all", "answered"):
+        wanted = [
+            row["value"]
+            for row in rows
+            if (row["subset"], row["quality"], row["answer_source"], row["metric"], row["method"], row["variant"])
+            == (subset, "answer_f1", "greedy", "PRR", "Dissimilarity", "beamsearch")
+        ]
+        found = values.query(f"method == 'Dissimilarity' and variant == 'beamsearch' and setting == '{subset}'")
+        assert found["value"].tolist() == wanted
+    assert [row.cells[0].text for row in built.grid.body if row.titles[1] == "HotpotQA †"] == ["6 of 24"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("label", ["qa_tiny", "empty_answers", "quality_agreement"])
+def test_an_exhibit_of_evaluations_says_where_answers_are_empty(label: str, results: exhibits_study.Results) -> None:
+    said = sentence(results, label)
+    assert "Tiny 1B base on HotpotQA 6 of 24 †" in said
+    assert "Tiny 1B base on TriviaQA 1 of 24" in said
+    assert "more than a fifth of the answers are empty, and the cell is left out of means" in said
+
+
+def sentence(results: exhibits_study.Results, label: str, answer_source: str = "greedy") -> str:
+    files = list_of_exhibits.exhibit(label, STUDY).artifacts(STUDY)
+    return empty_answers.sentence(STUDY, results.inputs(files), files, answer_source)
+
+
+def test_candidates_are_counted_and_a_quality_tells_what_it_counted(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    model, dataset = exhibit_cells.one_cell(STUDY, BASE, "triviaqa")
+    files = exhibit_cells.candidate_artifacts(STUDY, model, dataset)
+    exhibits_study.rewrite(
+        results, files[0], lambda row: row | ({"text": ""} if row["id"] in ("triviaqa-003", "triviaqa-007") else {})
+    )
+    assert (
+        empty_answers.sentence(STUDY, results.inputs(files), files)
+        == "Empty greedy answers: Tiny 1B base on TriviaQA 2 of 24."
+    )
+    quality = exhibit_cells.score_artifacts(STUDY, model, dataset)[1]
+    (path,) = results.paths([quality])
+    assert "not recorded for Tiny 1B base on TriviaQA" in empty_answers.sentence(
+        STUDY, results.inputs([quality]), [quality]
+    )
+    table = parquet_tables.read(path, "quality").table
+    parquet_tables.write(path, "quality", table, cell=quality.cell, provenance={"empty": {"greedy": [0, 24]}})
+    assert empty_answers.sentence(STUDY, results.inputs([quality]), [quality]) == "Empty greedy answers: none."
+
+
+def test_an_exhibit_without_cells_says_nothing_of_answers(results: exhibits_study.Results) -> None:
+    assert sentence(results, "test_datasets") == ""
+
+
+@pytest.mark.parametrize("label", ["why_beams_win", "gain_by_mass", "controls", "estimators"])
+def test_means_of_exact_values_leave_the_cell_out(label: str, tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    cell = Artifact("evaluation", "coqa", BASE, "truth", "cosine")
+    exhibits_study.rewrite(results, cell, lambda row: row | ({"n": 3} if row["subset"] == "answered" else {}))
+    built: Any = results.built(label)
+    datasets = set((built.values if isinstance(built, BuiltTable) else built.data)["dataset"])
+    if label == "estimators":
+        frame = built.values.set_index(["metric", "method", "variant", "setting"])["value"]
+        of = built.values["dataset"]
+        mean, alone = frame[(of == "mean").to_numpy()], frame[(of == "triviaqa").to_numpy()]
+        assert mean["PRR"].tolist() == alone["PRR"].tolist()
+    else:
+        assert datasets == {"triviaqa", "coqa"}

@@ -1,0 +1,57 @@
+"""What every exhibit says of empty produced answers.
+
+A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beamuq.exhibits import captions
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.read_evaluation import LEFT_OUT, MARK, Empty, empty_answers
+from beamuq.judged_answer import strategy_of
+from beamuq.parquet_tables import Artifact, Loaded
+from beamuq.study_config import Study
+
+
+def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_source: str = "greedy") -> str:
+    """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
+    found: dict[tuple[str, str, str], Empty | None] = {}
+    for file in files:
+        if file.model and file.recipe:
+            cell = (file.model, file.dataset, file.recipe)
+            found[cell] = found.get(cell) or _of_file(study, inputs[file], answer_source)
+    if not found:
+        return ""
+    recipes = {recipe for *_, recipe in found}
+    some, unknown = [], []
+    for (model, dataset, recipe), of in found.items():
+        title = f"{study.models[model].title} on {study.datasets[dataset].title}"
+        title += f" in recipe {recipe}" if len(recipes) > 1 else ""
+        if of is None:
+            unknown.append(title)
+        elif of.empty:
+            some.append(f"{title} {of.empty} of {of.n}{MARK * of.too_many}")
+    told = [*some]
+    if len(some) + len(unknown) < len(found):
+        told.append("none in the other cells" if some or unknown else "none")
+    if unknown:
+        told.append(f"not recorded for {captions.listing(unknown)}")
+    mark = f" {LEFT_OUT}." if any(MARK in text for text in some) else ""
+    return f"Empty {answer_source.replace('_', '-')} answers: {'; '.join(told)}.{mark}"
+
+
+def _of_file(study: Study, loaded: Loaded, answer_source: str) -> Empty | None:
+    """Counted in an evaluation or candidates, or as a quality's footer says; None where a file does not tell."""
+    if loaded.kind == "evaluation":
+        return empty_answers(loaded.table).get(answer_source)
+    if loaded.kind == "quality":
+        told = loaded.provenance.get("empty", {}).get(answer_source)
+        return Empty(*told) if told else None
+    if loaded.kind == "candidates":
+        strategy = strategy_of(answer_source, study.main.beam)
+        table = loaded.table.select(["strategy", "rank", "text"]).to_pandas()
+        texts = table.loc[(table["strategy"] == strategy) & (table["rank"] == 0), "text"]
+        return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
+    return None
