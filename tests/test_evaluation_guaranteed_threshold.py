@@ -17,7 +17,7 @@ TRIALS = 1000
 GRID = (np.arange(20_000) + 0.5) / 20_000
 
 
-class Law:
+class Distribution:
     """Scores as a function of a uniform number, and the probability of an error given the score."""
 
     def __init__(self, score: Callable[[Array], Array], error: Callable[[Array], Array]) -> None:
@@ -46,25 +46,25 @@ def identity(u: Array) -> Array:
     return u
 
 
-LAWS = {
-    "smooth": Law(identity, lambda u: u),
-    "logistic": Law(identity, lambda u: 1 / (1 + np.exp((0.6 - u) / 0.05))),
-    "ties": Law(lambda u: np.ceil(u * 6), lambda s: s / 12),
-    "two values": Law(lambda u: (u > 0.5).astype(float), lambda s: np.where(s > 0, 0.3, 0.101)),
-    "skew": Law(lambda u: u**8, lambda s: 0.3 * s**0.125),
-    "few errors": Law(identity, lambda u: 0.11 * (u > 0.05)),
-    "constant just above": Law(identity, lambda u: np.full_like(u, 0.102)),
+DISTRIBUTIONS = {
+    "smooth": Distribution(identity, lambda u: u),
+    "logistic": Distribution(identity, lambda u: 1 / (1 + np.exp((0.6 - u) / 0.05))),
+    "ties": Distribution(lambda u: np.ceil(u * 6), lambda s: s / 12),
+    "two values": Distribution(lambda u: (u > 0.5).astype(float), lambda s: np.where(s > 0, 0.3, 0.101)),
+    "skew": Distribution(lambda u: u**8, lambda s: 0.3 * s**0.125),
+    "few errors": Distribution(identity, lambda u: 0.11 * (u > 0.05)),
+    "constant just above": Distribution(identity, lambda u: np.full_like(u, 0.102)),
 }
 
 
-def found(law: Law, n: int, trial: int, risk: float = 0.1, tried: int = 1) -> GuaranteedThreshold:
-    scores, wrong = law.draw(n, np.random.default_rng(trial))
+def found(distribution: Distribution, n: int, trial: int, risk: float = 0.1, tried: int = 1) -> GuaranteedThreshold:
+    scores, wrong = distribution.draw(n, np.random.default_rng(trial))
     names = list(map(str, range(n)))
     return guaranteed_threshold(scores, wrong, names, risk=risk, confidence=0.95, tried=tried, seed=trial)
 
 
-def exceeded(law: Law, n: int = 600) -> int:
-    return sum(law.risk(found(law, n, trial).value) > 0.1 for trial in range(TRIALS))
+def exceeded(distribution: Distribution, n: int = 600) -> int:
+    return sum(distribution.risk(found(distribution, n, trial).value) > 0.1 for trial in range(TRIALS))
 
 
 def holds(failures: int) -> bool:
@@ -72,9 +72,9 @@ def holds(failures: int) -> bool:
     return bool(binomtest(failures, TRIALS, 0.05, alternative="greater").pvalue > 1e-3)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_guaranteed_risk_is_exceeded_in_at_most_delta_of_the_calibrations(name: str) -> None:
-    assert holds(exceeded(LAWS[name]))
+    assert holds(exceeded(DISTRIBUTIONS[name]))
 
 
 def test_taking_the_largest_passing_threshold_would_break_the_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,33 +89,33 @@ def test_taking_the_largest_passing_threshold_would_break_the_guarantee(monkeypa
             return getattr(np, name)
 
     monkeypatch.setattr(module, "np", Largest())
-    assert not holds(exceeded(LAWS["constant just above"]))
+    assert not holds(exceeded(DISTRIBUTIONS["constant just above"]))
 
 
 def test_with_5000_answers_nine_tenths_of_what_could_be_shown_is_shown() -> None:
-    law = LAWS["logistic"]
-    shares = [law.share(found(law, 5000, trial).value) for trial in range(100)]
-    assert np.mean(shares) >= 0.9 * law.best_share(0.1)
+    distribution = DISTRIBUTIONS["logistic"]
+    shares = [distribution.share(found(distribution, 5000, trial).value) for trial in range(100)]
+    assert np.mean(shares) >= 0.9 * distribution.best_share(0.1)
 
 
 def test_several_tried_are_held_together() -> None:
     """The best of five scores of chance alone: each fails rarely enough that all hold together."""
-    law, failures = LAWS["constant just above"], 0
+    distribution, failures = DISTRIBUTIONS["constant just above"], 0
     for trial in range(TRIALS):
-        each = [found(law, 600, 5 * trial + score, tried=5).value for score in range(5)]
-        failures += any(law.risk(value) > 0.1 for value in each)
+        each = [found(distribution, 600, 5 * trial + score, tried=5).value for score in range(5)]
+        failures += any(distribution.risk(value) > 0.1 for value in each)
     assert holds(failures)
 
 
 def test_groups_of_equal_answers_count_once() -> None:
     """Four copies of an answer are no four answers; counted as such, the guarantee fails."""
-    law, failures = LAWS["constant just above"], {"groups": 0, "questions": 0}
+    distribution, failures = DISTRIBUTIONS["constant just above"], {"groups": 0, "questions": 0}
     for trial in range(TRIALS):
-        scores, wrong = law.draw(300, np.random.default_rng(trial))
+        scores, wrong = distribution.draw(300, np.random.default_rng(trial))
         scores, wrong, groups = np.repeat(scores, 4), np.repeat(wrong, 4), np.repeat(np.arange(300), 4).astype(str)
         for name, of in (("groups", groups), ("questions", np.arange(1200).astype(str))):
             asked = guaranteed_threshold(scores, wrong, list(of), risk=0.1, confidence=0.95, seed=trial)
-            failures[name] += law.risk(asked.value) > 0.1
+            failures[name] += distribution.risk(asked.value) > 0.1
     assert holds(failures["groups"])
     assert not holds(failures["questions"])
 
@@ -144,7 +144,7 @@ def test_the_upper_bound_is_clopper_pearsons() -> None:
 
 
 def test_what_passes_is_told_with_its_counts_and_bound() -> None:
-    asked = found(LAWS["logistic"], 2000, 1)
+    asked = found(DISTRIBUTIONS["logistic"], 2000, 1)
     assert asked.value is not None
     assert (asked.units, asked.tested, asked.least, asked.note) == (2000, 1600, 29, "")
     assert bdtr(asked.wrong, asked.shown, 0.1) <= 0.05
@@ -152,13 +152,13 @@ def test_what_passes_is_told_with_its_counts_and_bound() -> None:
 
 
 def test_no_threshold_passes_where_every_answer_is_wrong_half_the_time() -> None:
-    asked = found(Law(identity, lambda u: np.full_like(u, 0.5)), 1000, 1)
+    asked = found(Distribution(identity, lambda u: np.full_like(u, 0.5)), 1000, 1)
     assert asked.value is None
     assert f"{asked.wrong} are wrong; 29 shown answers" in asked.note
 
 
 def test_the_labels_of_the_part_that_gives_the_thresholds_change_nothing() -> None:
-    scores, wrong = LAWS["smooth"].draw(1000, np.random.default_rng(0))
+    scores, wrong = DISTRIBUTIONS["smooth"].draw(1000, np.random.default_rng(0))
     names = list(map(str, range(1000)))
     flipped = wrong.copy()
     unseen = module.split_units(names, 0)[0]
@@ -169,7 +169,7 @@ def test_the_labels_of_the_part_that_gives_the_thresholds_change_nothing() -> No
 
 
 def test_ties_are_shown_together() -> None:
-    scores, wrong = LAWS["ties"].draw(3000, np.random.default_rng(0))
+    scores, wrong = DISTRIBUTIONS["ties"].draw(3000, np.random.default_rng(0))
     names = list(map(str, range(3000)))
     asked = guaranteed_threshold(scores, wrong, names, risk=0.15, confidence=0.95)
     assert asked.value in {1.0, 2.0}

@@ -123,8 +123,8 @@ def test_p_true_is_what_a_forward_pass_of_the_prompt_alone_says(kind: str, style
         encode = chat_prompt_ids if style == "instruct" else plain_prompt_ids
         ids = encode(query.tokenizer, text)
         with torch.no_grad():
-            law = model(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
-        assert logprob == pytest.approx(float(law[query.true_token()]), abs=1e-4)
+            logprobs = model(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
+        assert logprob == pytest.approx(float(logprobs[query.true_token()]), abs=1e-4)
         assert logprob < 0
     assert np.ptp(found) > 1e-3  # the tiny weights do tell prompts apart
 
@@ -141,11 +141,11 @@ def test_p_true_does_not_depend_on_its_company() -> None:
 def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def law(_: object, prompts: list[decoding.Prompt], token_ids: list[int]) -> Any:
+    def alike(_: object, prompts: list[decoding.Prompt], token_ids: list[int]) -> Any:
         seen.extend(prompt.id for prompt in prompts)
         return np.full((len(prompts), len(token_ids)), -1.0)
 
-    monkeypatch.setattr(decoding, "next_token_logprobs", law)
+    monkeypatch.setattr(decoding, "next_token_logprobs", alike)
     model, query = ask()
     assert p_true_logprobs(model, query, ASKED) == [-1.0] * 4
     assert sorted(seen) == ["q1", "q2", "q3"]
