@@ -25,7 +25,6 @@ CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
 SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
 SCORES = "results/micro/scores/nli/tiny/triviaqa/main.parquet"
 EVALUATION = "results/micro/evaluation/nli/tiny/triviaqa/main.parquet"
-TABLE = "results/micro/tables/qa_tiny.csv"
 
 
 def build_models(folder: Path) -> Path:

@@ -78,14 +78,10 @@ class _Names(TorchFunctionMode):
 
 
 class PretendCard(TorchDispatchMode):
-    """The card while it is there.
-
-    ``uploads`` counts copies from the host; ``waits`` counts, by operation, how often the host waited for the card.
-    """
+    """The card while it is there; ``waits`` counts, by operation, how often the host waited for it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.uploads = 0
         self.waits: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -118,7 +114,6 @@ class PretendCard(TorchDispatchMode):
         return tree_map_only(torch.Tensor, lambda inner: _OnCard(inner, card), found) if on_card else found
 
     def _crossed(self, source: bool, target: bool) -> None:
-        self.uploads += target and not source
         self.waits["copy to the host"] += source and not target
 
     @torch.inference_mode()

@@ -129,7 +129,7 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
     assert not counted & {"questions", "prompts", "candidates", "statistics", "similarity", "quality"}
 
 
-def test_another_place_for_the_memo_reruns_nothing(extended: Extended, tmp_path: Path) -> None:
+def test_another_place_for_the_cache_reruns_nothing(extended: Extended, tmp_path: Path) -> None:
     assert not rules(extended.folder, "--dry-run", config=("study=study.yaml", f"cache_root={tmp_path}"))
 
 

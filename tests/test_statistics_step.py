@@ -171,9 +171,9 @@ def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: parquet_tabl
         assert (tmp_path / "out.parquet").read_bytes() == expected
 
 
-def test_the_stand_ins_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path) -> None:
-    stand_ins = {"ccp": {"kind": "embedding", "equivalence_threshold": 0.8}, "relevance": {"kind": "lexical"}}
-    found = run(made, tmp_path / "out.parquet", **stand_ins).table
+def test_the_proxies_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path) -> None:
+    proxies = {"ccp": {"kind": "embedding", "equivalence_threshold": 0.8}, "relevance": {"kind": "lexical"}}
+    found = run(made, tmp_path / "out.parquet", **proxies).table
     labels = {label for row in found.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
     assert labels <= {"entail", "contradict"}
     assert found.column("token_relevances").null_count == 0

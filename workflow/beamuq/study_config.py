@@ -574,24 +574,15 @@ def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
 
 
 def load_study(path: Path) -> Study:
-    """Read and check a study file.
-
-    Raises
-    ------
-    BeamUQError
-        One line: the file, the key, the value and the fix.
-    """
+    """Read and check a study file. Raises BeamUQError in one line: the file, the key, the value and the fix."""
     return validated(Study, read_mapping(path), path)
 
 
 def study_path(name: str) -> Path:
     """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no such file, its name would not do as a folder's in the commands of the rules, or the path to it
-        would not do in Snakemake.
+    Raises BeamUQError if there is no such file, its name would not do as a folder's in the commands of the rules, or
+    the path to it would not do in Snakemake.
     """
     own = "/" in name or name.endswith((".yaml", ".yml"))
     try:

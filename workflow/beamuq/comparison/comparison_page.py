@@ -175,61 +175,13 @@ def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **opti
 
 def _sections(found: Comparison, forest: str) -> list[PageSection]:
     """Every section behind the counts; where nothing is held against print, the study's own answers lead."""
-    sections, held = [], len(found.held) > 0
-    if len(found.nearer):
-        nearest = found.nearer[found.nearer["model"] == "all"]["nearer"].iloc[0]
-        sentence = (
-            "Mean distance of our means with the greedy answer to the main table (tab:qa_mean_prr) and to the one with "
-            f"the top beam as the answer (tab:topbeam_scoring): nearer the {nearest} table over all."
-        )
-        sections.append(_section("Which produced answer our greedy rows resemble", [sentence], found.nearer))
-    read = found.formulations
-    counted = read.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
-    decided = read[read["status"].isin(["agrees", "differs"])]
-    closest = decided.assign(distance=decided["difference"].abs()).groupby("formulation")["distance"].mean()
-    headline, cells = (
-        beam_minus_multinomial.tally(found.differences, family)
-        for family in (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
-    )
-    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
-    means = _once(_with_interval(means.drop(columns=["family", "dataset", "std", "resamples"])), ["model"])
-    entropy = _section(
-        "Semantic Entropy in its three forms",
-        [
-            "Print defines the sampled form in one way, the official code in another; every printed value is held "
-            "against all three."
-        ],
-        counted.assign(mean_distance=counted["formulation"].map(closest)),
-    )
-    claims_of_print = _section(
-        "Claims",
-        [
-            _claims(found),
-            "In this study: the same question asked of the study's own cells, whatever their settings. "
-            f"{_answers_told(found.printed_asked)}",
-        ],
-        _numbered_decisions(found.printed_claims, found.rules),
-    )
-    decided = found.printed_claims[~found.printed_claims["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
-    if not held and len(decided):
-        decided = _numbered_decisions(decided.drop(columns="in_this_study"), found.rules)
-        claims_of_print = _section("Claims decided as in print", [_claims(found)], decided)
-    sections += [
-        *([entropy] if held else _asked(found)),
-        _section(
-            "Beam minus multinomial, paired",
-            [_families(found), beam_minus_multinomial.resamples_sentence(found.differences, found.rules)],
-            pd.DataFrame([{"family": "means", **headline}, {"family": "cells", **cells}]),
-            svg=forest if len(found.differences) else "",
-        ),
-        _section("Means over datasets, beam minus multinomial", [], means),
+    held = len(found.held) > 0
+    return [
+        *_resembled(found),
+        *([_entropy(found)] if held else _asked(found)),
+        *_differences(found, forest),
         *_arms(found),
-        *([claims_of_print] if held or len(decided) else []),
-        *(
-            [_section("Claims of ours", [OWN_CLAIMS], _numbered_decisions(found.own_claims, found.rules))]
-            if held
-            else []
-        ),
+        *_claim_tables(found),
         _section(
             "Print against itself",
             ["Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."],
@@ -248,7 +200,62 @@ def _sections(found: Comparison, forest: str) -> list[PageSection]:
             folded=not held,
         ),
     ]
-    return sections
+
+
+def _resembled(found: Comparison) -> list[PageSection]:
+    """Which printed table our means lie nearer, where any could be held against both."""
+    if not len(found.nearer):
+        return []
+    nearest = found.nearer[found.nearer["model"] == "all"]["nearer"].iloc[0]
+    sentence = (
+        "Mean distance of our means with the greedy answer to the main table (tab:qa_mean_prr) and to the one with "
+        f"the top beam as the answer (tab:topbeam_scoring): nearer the {nearest} table over all."
+    )
+    return [_section("Which produced answer our greedy rows resemble", [sentence], found.nearer)]
+
+
+def _entropy(found: Comparison) -> PageSection:
+    read = found.formulations
+    counted = read.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
+    decided = read[read["status"].isin(["agrees", "differs"])]
+    closest = decided.assign(distance=decided["difference"].abs()).groupby("formulation")["distance"].mean()
+    sentence = (
+        "Print defines the sampled form in one way, the official code in another; every printed value is held against "
+        "all three."
+    )
+    shown = counted.assign(mean_distance=counted["formulation"].map(closest))
+    return _section("Semantic Entropy in its three forms", [sentence], shown)
+
+
+def _differences(found: Comparison, forest: str) -> list[PageSection]:
+    """Wins and losses with the forest plot, then the means."""
+    families = {"means": beam_minus_multinomial.HEADLINE, "cells": beam_minus_multinomial.CELLS}
+    tallies = [{"family": n} | beam_minus_multinomial.tally(found.differences, of) for n, of in families.items()]
+    told = [_families(found), beam_minus_multinomial.resamples_sentence(found.differences, found.rules)]
+    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
+    means = _once(_with_interval(means.drop(columns=["family", "dataset", "std", "resamples"])), ["model"])
+    drawn = forest if len(found.differences) else ""
+    return [
+        _section("Beam minus multinomial, paired", told, pd.DataFrame(tallies), svg=drawn),
+        _section("Means over datasets, beam minus multinomial", [], means),
+    ]
+
+
+def _claim_tables(found: Comparison) -> list[PageSection]:
+    """The claims held against print; where nothing is, those that could be decided all the same."""
+    printed = found.printed_claims
+    if not len(found.held):
+        decided = printed[~printed["status"].isin(["not run", number_statuses.NOT_COMPARABLE])]
+        shown = _numbered_decisions(decided.drop(columns="in_this_study"), found.rules)
+        return [_section("Claims decided as in print", [_claims(found)], shown)] if len(decided) else []
+    own = (
+        "In this study: the same question asked of the study's own cells, whatever their settings. "
+        f"{_answers_told(found.printed_asked)}"
+    )
+    return [
+        _section("Claims", [_claims(found), own], _numbered_decisions(printed, found.rules)),
+        _section("Claims of ours", [OWN_CLAIMS], _numbered_decisions(found.own_claims, found.rules)),
+    ]
 
 
 def _asked(found: Comparison) -> list[PageSection]:
@@ -444,4 +451,4 @@ def _markdown_table(section: PageSection) -> list[str]:
         for row in section.rows
     ]
     heads = [markdown_table.escape(head.text) for head in section.heads]
-    return ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows)]
+    return [markdown_table.line(row) for row in (heads, ["---"] * len(heads), *rows)]

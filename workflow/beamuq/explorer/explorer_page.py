@@ -75,10 +75,7 @@ class Cell:
 def page(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> str:
     """The page: it opens from a file, asks for nothing, and treats every text of a question as text.
 
-    Raises
-    ------
-    BeamUQError
-        If there is no question.
+    Raises BeamUQError if there is no question.
     """
     if not any(cell.questions for cell in cells):
         raise BeamUQError(f"{title}: no question to show; give a study with candidates, or a file with rows")

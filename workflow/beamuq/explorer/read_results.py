@@ -27,10 +27,8 @@ def read_cells(
 
     A cell without candidates is left out; without quality, similarity or scores it is shown without them.
 
-    Raises
-    ------
-    BeamUQError
-        If a file is unreadable, or files are not of one run and this study; or if no cell has candidates.
+    Raises BeamUQError if a file is unreadable, or files are not of one run and this study; or if no cell has
+    candidates.
     """
     grid = Grid(study)
     there = {cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()] for cell in chosen}

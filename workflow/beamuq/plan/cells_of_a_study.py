@@ -92,10 +92,7 @@ class Grid:
     def estimators_of(self, recipe: str, names: Sequence[str]) -> list[str]:
         """Estimators such as ``unnormalised beam``, each over every strategy of the recipe that it stands for.
 
-        Raises
-        ------
-        BeamUQError
-            If one is unknown, or the recipe decodes nothing that it can be had from.
+        Raises BeamUQError if one is unknown, or the recipe decodes nothing that it can be had from.
         """
         found: list[str] = []
         for name in names:

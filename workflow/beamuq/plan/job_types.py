@@ -107,10 +107,7 @@ class Job(StrictModel):
 def read_job(kind: type[AnyJob], text: str, option: str = "--job") -> AnyJob:
     """The job that a rule passed as text.
 
-    Raises
-    ------
-    BeamUQError
-        One line: the option, the key, its value and what is wrong with it.
+    Raises BeamUQError in one line: the option, the key, its value and what is wrong with it.
     """
     job: AnyJob = validated_json(kind, text, option)
     return job

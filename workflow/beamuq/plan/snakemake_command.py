@@ -83,10 +83,7 @@ def check_command(
 
     ``folders``: where Snakemake looks for profiles, the working directory and the Snakefile's.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the profile and the one that was probably meant, or the executor and the fix.
+    Raises BeamUQError naming the profile and the one that was probably meant, or the executor and the fix.
     """
     for name in values_of(argv, "--workflow-profile"):
         if name != "none" and not any(place.exists() for place in _places(name, folders)):
@@ -108,10 +105,7 @@ def check_config_files(argv: Sequence[str], environment: Mapping[str, str], fold
 
     Snakemake has read them already, and took the last; a date or a number that is none it tells with a traceback.
 
-    Raises
-    ------
-    BeamUQError
-        As :func:`~beamuq.config_errors.read_yaml`, or if one is no mapping.
+    Raises BeamUQError as :func:`~beamuq.config_errors.read_yaml`, or if one is no mapping.
     """
     named = ["config.yaml"]
     for position, word in enumerate(argv):
@@ -135,10 +129,7 @@ def check_folders(working: Path, project: Path, deploys: bool) -> None:
     It puts both between double quotes, unescaped, in a job for a cluster and in one with a very long command; where it
     ``deploys`` software (conda, containers), the working directory between single ones; and it formats the project's.
 
-    Raises
-    ------
-    BeamUQError
-        Naming the folder and the character.
+    Raises BeamUQError naming the folder and the character.
     """
     for folder in (working, project):
         name = json.dumps(str(folder), ensure_ascii=False)

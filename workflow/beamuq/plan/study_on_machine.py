@@ -42,10 +42,7 @@ class Plan:
     def load(cls, config: dict[str, Any]) -> Plan:
         """Check the machine's configuration and its study, whole, before anything runs.
 
-        Raises
-        ------
-        BeamUQError
-            One line: file, key, value, fix.
+        Raises BeamUQError in one line: file, key, value, fix.
         """
         machine = load_machine(config)
         path = study_path(machine.study)
@@ -200,10 +197,7 @@ class Plan:
         It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start,
         so that this folder itself may be called anything.
 
-        Raises
-        ------
-        BeamUQError
-            If a folder's name holds a colon, which PYTHONPATH has no way to write.
+        Raises BeamUQError if a folder's name holds a colon, which PYTHONPATH has no way to write.
         """
         exports = offline.exports(self.machine.offline)
         importable = [package, plugins.folder(self.path).resolve()]

@@ -11,6 +11,7 @@ from beamuq.cost.measured_jobs import LedgerRow, gaps, ledger_rows, measured_job
 from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits.markdown_table import line
 from beamuq.html_pages import DASH, PageSection, sections_page
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import LedgerJob, MachineOptions
@@ -68,4 +69,4 @@ def markdown(rows: Sequence[LedgerRow]) -> str:
     body = [names, ["---"] + ["---:"] * (len(names) - 1)]
     body += [[f"{value:,}" if isinstance(value, int) else value for value in row.values()] for row in rows]
     notes = "\n\n".join([NOTE, *gaps(rows)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in body) + f"\n\n{notes}\n"
+    return "\n".join(map(line, body)) + f"\n\n{notes}\n"
