@@ -115,9 +115,9 @@ GALLERY = {found[1]: found for found in sync_gallery.ENTRY.finditer(sync_gallery
 @pytest.mark.parametrize("label", GALLERY)
 def test_an_exhibit_of_the_gallery_is_no_older_than_the_code_that_draws_it(label: str) -> None:
     _, code, shown, text = GALLERY[label].groups()
-    exhibit = list_of_exhibits.exhibit(label, sync_gallery.demo())
+    exhibit = list_of_exhibits.exhibit(label, sync_gallery.demo()) if label != sync_gallery.EXPLORER.name else None
     assert code == sync_gallery.code_hash(exhibit), "the code changed; run make gallery"
-    assert shown == sync_gallery.shown_hash(exhibit, text), "the entry changed by hand; run make gallery"
+    assert shown == sync_gallery.shown_hash(label, text), "the entry changed by hand; run make gallery"
 
 
 def test_pictures_of_the_gallery_say_demo_and_are_small() -> None:

@@ -10,7 +10,10 @@ import ast
 import hashlib
 import io
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image, PngImagePlugin
@@ -22,7 +25,8 @@ from beamuq.study_config import ROOT, Study, load_study
 
 PAGE = ROOT / "docs" / "gallery.md"
 PICTURES = ROOT / "docs" / "gallery"
-COLOURS = 32
+EXPLORER = ROOT / "workflow" / "beamuq" / "explorer"
+COLOURS = 64
 OTHER_FORMATS = {"html_table.py", "latex_table.py", "latex_escape.py"}  # which the page does not show
 ENTRY = re.compile(r"^<!-- exhibit: (\S+) code=(\w+) shown=(\w+) -->\n(.*?)(?=^<!-- exhibit|^## |\Z)", re.M | re.S)
 TITLES = {False: "In the paper", True: "Beyond the paper"}
@@ -39,11 +43,13 @@ def demo() -> Study:
     return load_study(ROOT / "studies" / "demo.yaml")
 
 
-def code_hash(exhibit: Exhibit) -> str:
-    """A hash of the code that draws an exhibit, without comments and docstrings.
+def code_hash(exhibit: Exhibit | None) -> str:
+    """A hash of the code that draws an exhibit, without comments and docstrings; None: the explorer.
 
     That is its entry in the list of exhibits, its builder's module and what that imports of ``beamuq.exhibits``.
     """
+    if exhibit is None:
+        return _hash("\n".join(_statements(path) for path in sorted(EXPLORER.glob("*.*"))).encode())
     sources = [path for path in step_sources(exhibit.kind, exhibit.module) if path.parent.name == "exhibits"]
     texts = [_statements(path) for path in sources if path != LIST_OF_EXHIBITS and path.name not in OTHER_FORMATS]
     return _hash("\n".join([_entry(exhibit.label), *texts]).encode())
@@ -51,6 +57,8 @@ def code_hash(exhibit: Exhibit) -> str:
 
 def _statements(path: Path) -> str:
     source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return source
     told: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
@@ -72,26 +80,45 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def shown_hash(exhibit: Exhibit, text: str) -> str:
+def shown_hash(label: str, text: str) -> str:
     """A hash of what an entry shows: its text, and its picture if it has one."""
-    picture = PICTURES / f"{exhibit.label}.png"
-    return _hash(text.strip().encode() + (picture.read_bytes() if exhibit.kind == "figure" else b""))
+    picture = PICTURES / f"{label}.png"
+    return _hash(text.strip().encode() + (picture.read_bytes() if picture.is_file() else b""))
+
+
+def _explorer(folder: Path) -> str:
+    page = folder / "results" / "demo" / "explorer.html"
+    if not page.is_file() or not (browser := shutil.which("chromium")):
+        raise FileNotFoundError(0, "", f"{page}, or chromium for its picture")
+    with tempfile.TemporaryDirectory() as home:
+        picture = Path(home, "explorer.png")
+        command = [browser, "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={home}"]
+        command += ["--window-size=1200,840", f"--screenshot={picture}", page.resolve().as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        _few_colours(Image.open(picture), "[demo] A question of the demo in the explorer", PICTURES / picture.name)
+    return "![demo: a question of the demo in the explorer](gallery/explorer.png)"
 
 
 def _figure(exhibit: Exhibit, folder: Path) -> str:
     source = folder / "figures" / "demo" / f"{exhibit.label}.png"
     image = Image.open(source)
-    told = PngImagePlugin.PngInfo()
-    told.add_text("Title", image.info["Title"])
-    flat = Image.new("RGB", image.size, "white")
-    flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
-    written = io.BytesIO()
-    flat.quantize(COLOURS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True, pnginfo=told)
-    PICTURES.mkdir(exist_ok=True)
-    (PICTURES / source.name).write_bytes(written.getvalue())
+    _few_colours(image, image.info["Title"], PICTURES / source.name)
     title = image.info["Title"].replace("[", "").replace("]", "")
     caption = re.sub(r"([\\`*_\[\]<>|])", r"\\\1", source.with_suffix(".txt").read_text(encoding="utf-8").strip())
     return f"![{title}](gallery/{source.name})\n\n{_folded('Caption', caption)}"
+
+
+def _few_colours(image: Image.Image, title: str, target: Path) -> None:
+    told = PngImagePlugin.PngInfo()
+    told.add_text("Title", title)
+    flat = Image.new("RGB", image.size, "white")
+    flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
+    written = io.BytesIO()
+    flat.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        written, "PNG", optimize=True, pnginfo=told
+    )
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(written.getvalue())
 
 
 def _table(exhibit: Exhibit, folder: Path) -> str:
@@ -111,21 +138,30 @@ def main() -> None:
     missing, parts = [], [OPENING]
     exhibits = [list_of_exhibits.exhibit(label, study) for label in study.exhibits]
     exhibits.sort(key=lambda item: item.kind)  # figures first
-    for beyond, title in TITLES.items():
+    sections: dict[str, list[Exhibit | None]] = {
+        title: [item for item in exhibits if item.beyond_paper is beyond] for beyond, title in TITLES.items()
+    }
+    for title, items in (sections | {"Question by question": [None]}).items():
         parts.append(f"## {title}\n")
-        for exhibit in (item for item in exhibits if item.beyond_paper is beyond):
+        for exhibit in items:
+            label = exhibit.label if exhibit else EXPLORER.name
             try:
-                shown = (_figure if exhibit.kind == "figure" else _table)(exhibit, folder)
+                shown = _shown(exhibit, folder)
             except FileNotFoundError as error:
                 missing.append(str(error.filename))
-                parts += [before[exhibit.label]] if exhibit.label in before else []
+                parts += [before[label]] if label in before else []
                 continue
-            text = f"### {exhibit.label}\n\n{shown}\n"
-            hashes = f"code={code_hash(exhibit)} shown={shown_hash(exhibit, text)}"
-            parts.append(f"<!-- exhibit: {exhibit.label} {hashes} -->\n{text}")
+            text = f"### {label}\n\n{shown}\n"
+            parts.append(f"<!-- exhibit: {label} code={code_hash(exhibit)} shown={shown_hash(label, text)} -->\n{text}")
     PAGE.write_text("\n".join(part.strip() + "\n" for part in parts), encoding="utf-8")
     if missing:
         sys.exit(f"not there, so kept as it was or left out: {', '.join(missing)}; run make demo")
+
+
+def _shown(exhibit: Exhibit | None, folder: Path) -> str:
+    if exhibit is None:
+        return _explorer(folder)
+    return (_figure if exhibit.kind == "figure" else _table)(exhibit, folder)
 
 
 def _page() -> str:
