@@ -60,28 +60,31 @@ def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
         samples, beams = [some() for _ in range(size)], [some() for _ in range(size)]
         beams.sort(key=lambda beam: -beam["logprob"])
         texts = {each["text"] for each in (*samples, *beams)}
-        pairs = {pair: float(random.random()) for pair in itertools.product(sorted(texts), repeat=2)}
+        pairs = {
+            (a, b): (s, a == b or s > 0.8)
+            for a, b in itertools.product(sorted(texts), repeat=2)
+            for s in [float(random.random())]
+        }
         asked = " ".join(WORDS[w] for w in random.integers(0, 200, 14)) + "?"
         shots = "Question: what?\nAnswer: that\n\n" * 5
         questions.append(
             Question(
                 f"q-{k}",
                 asked,
-                [WORDS[k % 200]],
-                f"{shots}Question: {asked}\nAnswer:",
                 samples[0],
                 samples,
                 beams,
+                [WORDS[k % 200]],
+                f"{shots}Question: {asked}\nAnswer:",
                 pairs,
-                frozenset(pair for pair, s in pairs.items() if s > 0.8 or pair[0] == pair[1]),
                 float(random.integers(0, 5)) / 4,
             )
         )
     keys = [("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch")]
     keys += [(f"method {k}", form) for k in range(10) for form in ("multinomial", "beamsearch")]
     scores = pd.DataFrame(
-        [(q.id, *key, float(random.random())) for key in keys for q in questions],
-        columns=["id", "title", "form", "value"],
+        [(q.id, *key, "", float(random.random())) for key in keys for q in questions],
+        columns=["id", "method", "variant", "setting", "value"],
     )
     return Cell("model/data/main", "Model, Data", questions, scores, SOURCES, "toy", "toy quality")
 
@@ -127,28 +130,31 @@ def test_more_probable_tokens_stand_first() -> None:
 
 def test_the_matrix_is_the_mean_of_both_directions_and_says_what_was_not_compared() -> None:
     answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
-    pairs = {("a", "a"): 1.0, ("a", "b"): 0.5, ("b", "a"): 0.1}
-    question = Question("q", "?", [], "", answer, [other], [], pairs)
+    pairs = {("a", "a"): (1.0, None), ("a", "b"): (0.5, None), ("b", "a"): (0.1, None)}
+    question = Question("q", "?", answer, [other], [], pairs=pairs)
     cell = replace(synthetic(1), questions=[question])
     (packed,) = explorer_data("t", [], [cell])["cells"]
     assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [100, 30, -1]
 
 
-def test_clusters_are_those_of_semantic_entropy() -> None:
+def test_clusters_are_those_of_semantic_entropy_and_need_every_pair() -> None:
     alike = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")}  # c is not like a, d is so in one direction
     rows = [row([text, "\n"], [-1.0, 0.0]) for text in "abcda"]
-    question = Question("q", "?", [], "", rows[0], rows, [], {}, frozenset(alike))
-    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
-    assert packed["sets"][0][1][4] == [0, 0, 2, 3, 0]
+    compared = {pair: (0.5, pair in alike) for pair in itertools.product("abcd", repeat=2)}
+    for pairs, expected in ((compared, [0, 0, 2, 3, 0]), ({("a", "b"): (0.5, True)}, [])):
+        question = Question("q", "?", rows[0], rows, [], pairs=pairs)
+        (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
+        assert packed["sets"][0][1][4] == expected
 
 
 def test_what_is_not_known_is_null_and_never_a_number() -> None:
-    nothing = {"text": "x", "logprob": float("nan"), "token_ids": [], "token_texts": [], "token_logprobs": []}
-    question = Question("q", "?", [], "", nothing, [nothing], [])
-    scores = pd.DataFrame({"id": ["q"], "title": ["M"], "form": [""], "value": [float("nan")]})
-    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question], scores=scores)])["cells"]
-    assert packed["values"] == [[None]]
-    assert packed["rated"] == [None]
+    nothing = {"text": "x", "logprob": float("nan")}
+    question = Question("q", "?", nothing, [nothing], [])
+    other = replace(question, id="other")
+    scores = pd.DataFrame({"id": ["other"], "method": "M", "variant": "", "setting": "", "value": [0.5]})
+    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question, other], scores=scores)])["cells"]
+    assert packed["values"] == [[None, 0.5]]
+    assert packed["rated"] == [None, None]
     assert packed["sets"][0][1] == [[0], [-1], [None], [0], []]
 
 
@@ -274,7 +280,13 @@ def test_a_file_that_score_prints_is_shown_by_its_values(tmp_path: Path, capsys:
 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
-    [("none", None, "no such file"), ("empty", "", "study.json"), ("rows.jsonl", '{"id": 1}', "answer")],
+    [
+        ("none", None, "no such file"),
+        ("empty", "", "study.json"),
+        ("rows.jsonl", '{"id": 1}', "answer"),
+        ("rows.jsonl", '{"answer": "a", "samples": ["a"], "quality": "good"}', "quality"),
+        ("rows.jsonl", '{"id": "a", "method": "Prob", "value": "high"}', "value"),
+    ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | None, told: str, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -381,7 +393,9 @@ def test_slices_leave_what_they_say(opened: Page) -> None:
 @pytest.mark.browser
 def test_orders_are_those_of_the_numbers(opened: Page) -> None:
     cell = synthetic(12)
-    table = cell.scores.pivot(index="id", columns=["title", "form"], values="value").loc[[q.id for q in cell.questions]]
+    table = cell.scores.pivot(index="id", columns=["method", "variant"], values="value").loc[
+        [q.id for q in cell.questions]
+    ]
     beams, samples = (table["Dissimilarity", form].rank() for form in ("beamsearch", "multinomial"))
     quality = pd.Series([-(q.quality or 0.0) for q in cell.questions], table.index).rank()
     expected = {"1": -beams, "3": beams - quality, "5": -(beams - samples).abs()}
@@ -398,7 +412,7 @@ def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
     cell = synthetic(12)
     told = opened.evaluate("document.querySelector('#question svg').getAttribute('aria-label')")
     for form in ("multinomial", "beamsearch"):
-        values = cell.scores[(cell.scores["title"] == "Dissimilarity") & (cell.scores["form"] == form)]["value"]
+        values = cell.scores[(cell.scores["method"] == "Dissimilarity") & (cell.scores["variant"] == form)]["value"]
         quality = np.array([question.quality for question in cell.questions])
         (expected,) = measure("PRR", values.to_numpy(), quality)
         assert f"PRR {expected:.3g}" in told
@@ -432,7 +446,7 @@ def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
     questions = [
         replace(
             question, id=text or "empty", text=text, references=[text], prompt=text, answer=made[k], samples=made,
-            beams=made, similarity={}, same=None,
+            beams=made, pairs={},
         )
         for k, (text, question) in enumerate(zip(HOSTILE, cell.questions, strict=True))
     ]  # fmt: skip

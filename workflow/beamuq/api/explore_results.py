@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pydantic import ConfigDict
 
 from beamuq.api.calibrate_and_decide import ScoredRow
-from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, placed_rows, read_records
+from beamuq.api.candidate_records import QuestionRecord, placed_rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.score_candidates import score
-from beamuq.config_errors import validated
+from beamuq.api.server_responses import as_rows
+from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.captions import method_title, titled
+from beamuq.exhibits.captions import titled
 from beamuq.exhibits.exhibit_inputs import read_study
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
 from beamuq.explorer.read_results import read_cells
 from beamuq.parquet_tables import Artifact, read_footer, write_text
 from beamuq.plan.cells_of_a_study import Grid
@@ -105,102 +109,73 @@ def _of_study(results: Path, cell: dict[str, str] | None, questions: int) -> tup
     return titled(study, study.title), notes, cells
 
 
-@dataclass
-class _Remembering:
-    """A similarity that keeps what it said."""
+class _Beside(StrictModel):
+    """What a row may say beside what ``score`` reads of it."""
 
-    scorer: SimilarityScorer
-    said: dict[Pair, tuple[float, bool | None]] = field(default_factory=dict)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+
+    references: list[str] = []
+    prompt: str = ""
+    quality: float | None = None
+    correct: float | bool | None = None
+
+
+class _Remembering:
+    """A similarity that keeps what it said of each pair: s, and whether both mean the same if it has classes."""
+
+    def __init__(self, scorer: SimilarityScorer, threshold: float) -> None:
+        self.scorer, self.threshold = scorer, threshold
+        self.said: dict[Pair, tuple[float, bool | None]] = {}
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         found = self.scorer.score(pairs)
-        for k, pair in enumerate(pairs):
-            classes = found.neutral, found.contradict
-            s = float(found.entail[k])
-            self.said[pair] = (
-                s,
-                None if classes[0] is None or classes[1] is None else s > max(classes[0][k], classes[1][k]),
-            )
+        same = found.entail >= self.threshold
+        if found.neutral is not None and found.contradict is not None:
+            same = found.entail > np.maximum(found.neutral, found.contradict)
+        self.said |= zip(pairs, zip(map(float, found.entail), map(bool, same), strict=True), strict=True)
         return found
 
 
 def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> Cell:
     """The questions of a file that ``score`` takes, or the values of one that it printed."""
-    rows = [row for _, row in placed_rows(path)]
-    if rows and "method" in rows[0]:
-        return _of_printed(path, questions)
-    given, told = read_records(path), {str(row.get("id", k)): row for k, row in enumerate(rows, start=1)}
+    rows = list(as_rows(placed_rows(path)))
+    if rows and "method" in rows[0][1]:
+        return _of_printed(path, rows, questions)
     scorer = open_similarity(similarity)
-    remembering = _Remembering(scorer.scorer)
+    remembering = _Remembering(scorer.scorer, threshold)
     scores = score(path, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
     notes = [
-        f"No {', '.join(dict.fromkeys(rows['method']))} of {rows['id'].nunique()} questions: {reason!s}."
-        for reason, rows in scores.groupby("reason", sort=False)
-        if reason
+        f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
+        for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)
     ]
-    shown = [_question(item, told.get(item.id, {}), remembering.said, threshold) for item in given[:questions]]
-    if len(given) > questions:
-        notes.append(f"The first {questions} of {len(given)} questions; all of them: --questions {len(given)}.")
-    sources = {"answer": "", "samples": "given", "beams": "given"}
-    return Cell(path.name, path.name, shown, _values(scores), sources, scorer.name, "quality", notes=notes)
+    if len(rows) > questions:
+        notes.append(f"The first {questions} of {len(rows)} questions; all of them: --questions {len(rows)}.")
+    asked = zip(read_records(path)[:questions], rows, strict=False)
+    shown = [_question(item, validated(_Beside, dict(row), place), remembering.said) for item, (place, row) in asked]
+    sources = {"samples": "given", "beams": "given"}
+    return Cell(path.name, path.name, shown, scores, sources, scorer.name, notes=notes)
 
 
-def _question(
-    item: QuestionRecord, row: Mapping[str, Any], said: Mapping[Pair, tuple[float, bool | None]], threshold: float
-) -> Question:
-    def candidate(record: CandidateRecord) -> Row:
-        return {
-            "text": record.text.strip(),
-            "logprob": record.total,
-            "token_ids": [],
-            "token_texts": [],
-            "token_logprobs": [],
-        }
-
-    beams = sorted(map(candidate, item.beams), key=lambda beam: -(beam["logprob"] or 0.0))
-    answer, samples = candidate(item.answer), list(map(candidate, item.samples))
-    texts = {each["text"] for each in (answer, *samples, *beams)}
-    among = {pair: said[pair] for pair in ((a, b) for a in texts for b in texts) if pair in said}
-    same = frozenset(pair for pair, (s, judged) in among.items() if (s >= threshold if judged is None else judged))
-    quality = row.get("quality", row.get("correct"))
-    return Question(
-        item.id,
-        item.question or item.id,
-        [str(each) for each in row.get("references") or []],
-        str(row.get("prompt") or ""),
-        answer,
-        samples,
-        beams,
-        {pair: s for pair, (s, _) in among.items()},
-        same,
-        None if quality is None else float(quality),
-    )
+def _question(item: QuestionRecord, beside: _Beside, said: Mapping[Pair, tuple[float, bool | None]]) -> Question:
+    of = (item.answer, *item.samples, *item.beams)
+    answer, *others = ({"text": each.text.strip(), "logprob": each.total} for each in of)
+    samples, beams = others[: len(item.samples)], others[len(item.samples) :]
+    if None not in (logprobs := [beam.total for beam in item.beams]):
+        beams = [beams[k] for k in np.argsort(-np.array(logprobs, dtype=float), kind="stable")]
+    texts = {str(each["text"]) for each in (answer, *others)}
+    pairs = {pair: said[pair] for pair in product(texts, texts) if pair in said}
+    quality = beside.correct if beside.quality is None else beside.quality
+    shown = Question(item.id, item.question or item.id, answer, samples, beams, beside.references, beside.prompt, pairs)
+    return replace(shown, quality=None if quality is None else float(quality))
 
 
-def _of_printed(path: Path, questions: int) -> Cell:
-    rows: list[ScoredRow] = [validated(ScoredRow, dict(row), place) for place, row in placed_rows(path)]
-    frame = pd.DataFrame([row.model_dump() for row in rows])
-    ids = list(dict.fromkeys(frame["id"]))[:questions]
-    label = frame.assign(label=frame["quality"].fillna(frame["correct"])).dropna(subset="label")
-    rated = dict(zip(label["id"], label["label"], strict=True))
-    nothing: Row = {"text": "", "logprob": None, "token_ids": [], "token_texts": [], "token_logprobs": []}
-    shown = [Question(key, key, [], "", nothing, [], [], quality=rated.get(key)) for key in ids]
-    notes = ["What score printed holds no texts; give the file that it read to see these."]
+def _of_printed(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], questions: int) -> Cell:
+    """Values alone: what ``score`` prints has no texts."""
+    frame = pd.DataFrame([validated(ScoredRow, dict(row), place).model_dump() for place, row in rows])
+    frame["label"] = frame["quality"].fillna(frame["correct"]).astype(float)
+    rated = frame.groupby("id", sort=False)["label"].first()
+    nothing = {"text": "", "logprob": None}
+    shown = [Question(str(key), str(key), nothing, [], [], quality=of) for key, of in rated.head(questions).items()]
     return Cell(
-        path.name,
-        path.name,
-        shown,
-        _values(frame),
-        {"answer": "", "samples": "", "beams": ""},
-        quality="quality",
-        notes=notes,
+        path.name, path.name, shown, frame, notes=["What score printed holds no texts; the file that it read does."]
     )
-
-
-def _values(scores: pd.DataFrame) -> pd.DataFrame:
-    """What ``score`` gives, as the explorer takes it; a method without any value is left out."""
-    scores = scores[scores["value"].notna()]
-    titles = [
-        method_title(m) + (f" ({s})" if s else "") for m, s in zip(scores["method"], scores["setting"], strict=True)
-    ]
-    return pd.DataFrame({"id": scores["id"], "title": titles, "form": scores["variant"], "value": scores["value"]})

@@ -111,7 +111,7 @@ const COLUMNS = [
     show: (i) => cell.mass[i]?.toFixed(3) ?? "–" },
   { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "4.3rem", of: (i) => cell.tokens[i],
     show: (i) => cell.tokens[i] ?? "–" },
-  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "3.9rem", of: value,
+  { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "4.4rem", of: value,
     show: (i) => number(value(i)) },
   { key: "off", head: "Off by", width: "3.1rem", of: off, show: (i) => signed(off(i)),
     title: "place by uncertainty minus place by quality, in percent: + too uncertain, − too certain" },
@@ -447,7 +447,7 @@ function rejection(i) {
     parts.push(draw("g", { class: kind }, draw("path", { d: path(curves[k]), class: "curve", "stroke-dasharray": samples ? "6 4" : null }),
       n ? samples ? draw("rect", square) : draw("circle", disc) : ""));
     const found = prr(curves[k], oracle, cell.rejection), gone = n ? `, this answer goes when ${percent(1 - n / N)} are rejected` : "";
-    told.push(make("span", { class: kind }, `${samples ? "■ - - " : "● — "}${kind}: PRR ${found === null ? "undefined" : number(found)}${gone}. `));
+    told.push(make("span", { class: kind }, `${samples ? "■ - - " : "● — "}${kind ? kind + ": " : ""}PRR ${found === null ? "undefined" : number(found)}${gone}. `));
   });
   return [make("h3", {}, label), make("p", {}, ...told),
     draw("svg", { viewBox: "0 0 500 240", role: "img", "aria-label": label + ": " + told.map((node) => node.textContent).join(" ") },

@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ import numpy as np
 import pandas as pd
 
 from beamuq.errors import BeamUQError
+from beamuq.exhibits.captions import method_title
 from beamuq.html_pages import escape
+from beamuq.methods.registry import PRINTED_VARIANTS
 from beamuq.methods.semantic_entropy_sar import semantic_clusters
 
 FOLDER = Path(__file__).resolve().parent
@@ -34,21 +37,21 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Question:
-    """A question and what was asked and answered: rows of a candidates table, ``token_*`` empty where not known.
+    """A question and its answers: ``answer``, ``samples`` and ``beams`` are rows of a candidates table.
 
-    samples, beams: as drawn, and by descending log-probability (``logprob`` None: not known). similarity: of ordered
-    pairs of texts; same: those pairs that mean the same, None where nothing was judged. quality: None where not known.
+    samples, beams: as drawn, and by descending log-probability (``logprob`` None: not known; no ``token_*``: no tree).
+    pairs: of ordered pairs of texts their similarity, and whether both mean the same (None: nothing was judged).
+    quality: of the answer; None: not known.
     """
 
     id: str
     text: str
-    references: Sequence[str]
-    prompt: str
     answer: Row
     samples: Sequence[Row]
     beams: Sequence[Row]
-    similarity: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    same: frozenset[tuple[str, str]] | None = None
+    references: Sequence[str] = ()
+    prompt: str = ""
+    pairs: Mapping[tuple[str, str], tuple[float, bool | None]] = field(default_factory=dict)
     quality: float | None = None
 
 
@@ -56,17 +59,17 @@ class Question:
 class Cell:
     """Questions that are ranked together. ``name``: part of a link to one of them.
 
-    scores: columns id, title, form ("", "multinomial" or "beamsearch") and value, one row a question and method.
-    sources: what answer, samples and beams are. quality, threshold: the title, and above which an answer is right.
+    scores: as a table of scores, of one produced answer. sources: what answer, samples and beams are.
+    similarity, quality: what they are called; an answer is right above ``threshold``. notes: sentences on the cell.
     """
 
     name: str
     title: str
     questions: Sequence[Question]
     scores: pd.DataFrame
-    sources: Mapping[str, str]
+    sources: Mapping[str, str] = field(default_factory=dict)
     similarity: str = ""
-    quality: str = ""
+    quality: str = "quality"
     threshold: float = 0.5
     max_rejection: float = 0.5
     notes: Sequence[str] = ()
@@ -113,7 +116,7 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
         tree, ends = _tree([row for rows in groups.values() for row in rows], tokens)
         columns["texts"].append(texts)
         columns["trees"].append(tree)
-        columns["pairs"].append(_matrix(texts, question.similarity))
+        columns["pairs"].append(_matrix(texts, question.pairs))
         last = iter(ends)
         columns["sets"].append(
             [
@@ -122,18 +125,19 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
                     [next(last) for _ in rows],
                     [_scaled(row["logprob"], 1e4) for row in rows],
                     [int(not row.get("terminated", True)) for row in rows],
-                    _clusters([row["text"] for row in rows], question.same) if name != "answer" else [],
+                    _clusters([row["text"] for row in rows], question) if name != "answer" else [],
                 ]
                 for name, rows in groups.items()
             ]
         )
-    by_method = cell.scores.groupby(["title", "form"], sort=False)
-    values = {key: part.set_index("id")["value"].reindex(ids) for key, part in by_method}
+    known = cell.scores[cell.scores["value"].notna()]
+    by_method = known.groupby(["method", "variant", "setting"], sort=False)
+    values = {_form(*map(str, key)): part.set_index("id")["value"].reindex(ids) for key, part in by_method}
     return {
         "name": cell.name,
         "title": cell.title,
         "notes": list(cell.notes),
-        "sources": dict(cell.sources),
+        "sources": {name: cell.sources.get(name, "") for name in ("answer", "samples", "beams")},
         "similarity": cell.similarity,
         "quality": cell.quality,
         "threshold": cell.threshold,
@@ -145,9 +149,16 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
         "prompts": [question.prompt[len(prefix) :] for question in cell.questions],
         "rated": [_digits(question.quality) for question in cell.questions],
         **columns,
-        "methods": [list(map(str, key)) for key in values],
+        "methods": list(values),
         "values": [[_digits(value) for value in column] for column in values.values()],
     }
+
+
+def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
+    """What a method is called, and over what it is: the answer (""), samples or beams."""
+    form = variant if variant in PRINTED_VARIANTS else ""
+    further = " ".join(part for part in (variant if form != variant else "", setting) if part)
+    return method_title(method) + (f" ({further})" if further else ""), form
 
 
 def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]], list[int]]:
@@ -160,7 +171,8 @@ def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]],
     ends: list[int] = []
     for row in rows:
         node = 0
-        for key, text, logprob in zip(row["token_ids"], row["token_texts"], row["token_logprobs"], strict=True):
+        tokens_of = (row.get(name, ()) for name in ("token_ids", "token_texts", "token_logprobs"))
+        for key, text, logprob in zip(*tokens_of, strict=True):
             children = nodes[node]["children"]
             if key not in children:
                 children[key] = len(nodes)
@@ -177,24 +189,24 @@ def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]],
     return lists, [place[end] for end in ends]
 
 
-def _matrix(texts: Sequence[str], similarity: Mapping[tuple[str, str], float]) -> str:
+def _matrix(texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, bool | None]]) -> str:
     """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, a character a pair."""
-    if not similarity:
+    if not pairs:
         return ""
     shown, found = texts[:MOST_COMPARED], []
     for i, one in enumerate(shown):
         for other in shown[i:]:
-            both = similarity.get((one, other)), similarity.get((other, one))
-            known = [value for value in both if value is not None]
-            found.append(chr(ZERO + round(50 * sum(known))) if len(known) == 2 else UNKNOWN)
+            both = pairs.get((one, other)), pairs.get((other, one))
+            found.append(chr(ZERO + round(50 * (both[0][0] + both[1][0]))) if both[0] and both[1] else UNKNOWN)
     return "".join(found)
 
 
-def _clusters(texts: Sequence[str], same: frozenset[tuple[str, str]] | None) -> list[int]:
-    """The cluster of each candidate, as SemanticEntropy has it (D12, clusters); [] where nothing was judged."""
-    if same is None or not texts:
+def _clusters(texts: Sequence[str], question: Question) -> list[int]:
+    """The cluster of each candidate, as SemanticEntropy has it (D12, clusters); [] where not every pair was judged."""
+    judged = {pair: same for pair, (_, same) in question.pairs.items() if same is not None}
+    if not texts or not judged or any(pair not in judged for pair in permutations(set(texts), 2)):
         return []
-    alike = [[a == b or ((a, b) in same and (b, a) in same) for b in texts] for a in texts]
+    alike = [[a == b or (judged[a, b] and judged[b, a]) for b in texts] for a in texts]
     found: list[int] = semantic_clusters(np.array([alike]), np.ones((1, len(texts)), dtype=bool))[0].tolist()
     return found
 

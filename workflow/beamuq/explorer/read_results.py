@@ -13,7 +13,7 @@ from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row
 from beamuq.judged_answer import strategy_of
-from beamuq.parquet_tables import Artifact, Loaded
+from beamuq.parquet_tables import SCHEMAS, Artifact, Loaded
 from beamuq.plan.cells_of_a_study import Grid, GridCell
 from beamuq.study_config import Study
 
@@ -57,101 +57,83 @@ def _name(study: Study, cell: GridCell) -> str:
 
 
 def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], most: int) -> Cell:
-    recipe, main, threshold = study.recipes[cell.recipe], study.main, study.scorers[scorer].equivalence_threshold
+    recipe, main = study.recipes[cell.recipe], study.main
     source = Grid(study).produced_answers(cell.recipe)[0]
-    drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), None)
-    found = recipe.decoded(main.beam) or next(iter(recipe.searches()), None)
-    sources = {"answer": strategy_of(source, found), "samples": drawn or "", "beams": found or ""}
+    drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
+    found = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
+    sources = {"answer": strategy_of(source, found or None), "samples": drawn, "beams": found}
+    frames = {
+        kind: table.table.to_pandas() for kind, table in tables.items() if kind not in ("candidates", "similarity")
+    }
     candidates = tables["candidates"].table.select(CANDIDATE).to_pandas()
-    asked = tables["questions"].table.to_pandas().set_index("id")
-    ids = [key for key in asked.index if key in set(candidates["id"])]
+    decoded = set(candidates["id"])
+    asked = frames["questions"][frames["questions"]["id"].isin(decoded)].set_index("id")
+    ids = list(asked.index[:most])
     notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
-    if len(ids) > most:
-        path = f"results/…/{tables['candidates'].path.name}"
-        notes.append(
-            f"The first {most} of {len(ids)} questions; all of them: beamuq explore {path} --questions {len(ids)}."
-        )
+    if len(ids) < len(asked):
+        path = f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
+        told = f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+        notes.append(f"{told}; all of them: beamuq explore {path} --questions {len(asked)}.")
     notes += [f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables]
-    ids = ids[:most]
-    candidates = candidates[candidates["id"].isin(set(ids))]
-    rows = {name: _by_question(candidates, strategy, main.num_candidates, name) for name, strategy in sources.items()}
-    prompts = dict(zip(*tables["prompts"].table.select(["id", "prompt"]).to_pydict().values(), strict=True))
-    rated = _rated(tables, source)
-    similarity, same = _pairs(tables, set(ids), threshold)
+    candidates = candidates[candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)]
+    rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
+    prompts = frames["prompts"].set_index("id")["prompt"]
+    rated = _of_answer(frames, "quality", source).set_index("id")["value"]
+    pairs = _pairs(tables, set(ids), study.scorers[scorer].equivalence_threshold)
     questions = [
         Question(
-            id=key,
-            text=asked.loc[key, "question"],
-            references=list(asked.loc[key, "references"]),
-            prompt=prompts.get(key, ""),
-            answer=rows["answer"][key][0],
-            samples=rows["samples"].get(key, []),
-            beams=rows["beams"].get(key, []),
-            similarity=similarity.get(key, {}),
-            same=None if same is None else frozenset(same.get(key, ())),
-            quality=rated.get(key),
+            key,
+            asked.loc[key, "question"],
+            rows["answer"][key][0],
+            rows["samples"].get(key, []),
+            rows["beams"].get(key, []),
+            list(asked.loc[key, "references"]),
+            prompts.get(key, ""),
+            pairs.get(key, {}),
+            rated.get(key),
         )
         for key in ids
     ]
+    scores = _of_answer(frames, "scores", source)
     return Cell(
-        name=f"{cell.model}/{cell.dataset}/{cell.recipe}",
-        title=_name(study, cell),
-        questions=questions,
-        scores=_scores(tables, source),
-        sources=sources,
-        similarity=study.scorers[scorer].title,
-        quality=study.main_quality.title,
-        threshold=study.main_quality.threshold,
-        max_rejection=study.evaluation.max_rejection[0],
-        notes=notes,
+        f"{cell.model}/{cell.dataset}/{cell.recipe}",
+        _name(study, cell),
+        questions,
+        scores[scores["setting"] == ""] if (scores["setting"] == "").any() else scores,
+        sources,
+        study.scorers[scorer].title,
+        study.main_quality.title,
+        study.main_quality.threshold,
+        study.evaluation.max_rejection[0],
+        notes,
     )
 
 
-def _by_question(candidates: pd.DataFrame, strategy: str, most: int, name: str) -> dict[str, list[Row]]:
-    """The first candidates of a strategy by question: as drawn; of a search by descending p, as methods see them."""
-    rows = candidates[(candidates["strategy"] == strategy) & (candidates["rank"] < (1 if name == "answer" else most))]
-    rows = rows.sort_values("rank")
+def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str, list[Row]]:
+    """The candidates of a strategy by question: as drawn; of a search by descending p, as methods see them."""
+    rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
     if name == "beams":
         rows = rows.sort_values("logprob", ascending=False, kind="stable")
     found: dict[str, list[Row]] = {}
     for row in rows.to_dict("records"):
-        found.setdefault(row["id"], []).append({str(name): value for name, value in row.items()})
+        found.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
     return found
 
 
-def _rated(tables: dict[str, Loaded], source: str) -> dict[str, float]:
-    if "quality" not in tables:
-        return {}
-    frame = tables["quality"].table.to_pandas()
-    return dict(frame[frame["answer_source"] == source][["id", "value"]].itertuples(index=False, name=None))
+def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:
+    """The rows of one produced answer; none where the table is not there yet."""
+    if kind not in frames:
+        return pd.DataFrame(columns=SCHEMAS[kind].names)
+    return frames[kind][frames[kind]["answer_source"] == source]
 
 
-def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> tuple[Any, Any]:
-    """By question: the similarity of each ordered pair of texts, and the pairs that mean the same (D18, no classes)."""
-    similarity: dict[str, dict[tuple[str, str], float]] = {}
+def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> dict[str, Any]:
+    """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
+    found: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
     if "similarity" not in tables:
-        return similarity, None
-    same: dict[str, set[tuple[str, str]]] = {}
-    columns = tables["similarity"].table.to_pydict()
-    for key, premise, hypothesis, s, neutral, contradict in zip(*columns.values(), strict=True):
+        return found
+    for key, *pair, s, neutral, contradict in zip(*tables["similarity"].table.to_pydict().values(), strict=True):
         if key in ids:
-            pair = premise, hypothesis
-            similarity.setdefault(key, {})[pair] = s
-            if s > max(neutral, contradict) if threshold is None else s >= threshold:
-                same.setdefault(key, set()).add(pair)
-    return similarity, same
-
-
-def _scores(tables: dict[str, Loaded], source: str) -> pd.DataFrame:
-    """The main scores of the produced answer; of a cell that has none of them, all there are."""
-    if "scores" not in tables:
-        return pd.DataFrame(columns=["id", "title", "form", "value"])
-    frame = tables["scores"].table.to_pandas()
-    frame = frame[frame["answer_source"] == source]
-    main = frame[frame["setting"] == ""]
-    frame = main if len(main) else frame
-    titles = [captions.method_title(method) for method in frame["method"]]
-    titles = [
-        f"{title} ({setting})" if setting else title for title, setting in zip(titles, frame["setting"], strict=True)
-    ]
-    return pd.DataFrame({"id": frame["id"], "title": titles, "form": frame["variant"], "value": frame["value"]})
+            same = s > max(neutral, contradict) if threshold is None else s >= threshold
+            found.setdefault(key, {})[pair[0], pair[1]] = s, same
+    return found
