@@ -45,6 +45,7 @@ rule all:
         plan.tables,
         plan.figures,
         plan.evaluations,
+        plan.decisions,
         plan.pages,
 
 

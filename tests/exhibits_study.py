@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from beamuq import parquet_tables, strategy_names
+from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
@@ -267,6 +270,20 @@ class Results:
         for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
             rows.append({k: v for k, v in row.items() if k != "value"} | {"values": values})
         return rows
+
+    def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
+        quality = Artifact("quality", need.dataset, need.model, need.recipe, metric=self.study.main_quality.metric)
+        tables = {
+            kind: pa.Table.from_pylist(getattr(self, f"_{kind}")(of), schema=parquet_tables.SCHEMAS[kind])
+            for kind, of in (("scores", replace(need, kind="scores")), ("quality", quality))
+        }
+        questions = self._questions(Artifact("questions", need.dataset))[: SIZE[need.recipe]]
+        asked = pa.Table.from_pylist(questions, schema=parquet_tables.SCHEMAS["questions"])
+        of = self.study.decisions
+        settings = DecisionSettings(
+            quality=quality.metric, risks=tuple(of.risks), resamples=RESAMPLES, seed=self.study.seed
+        )
+        return decisions(tables["scores"], tables["quality"], asked, settings, need.dataset)[0]
 
     def _measured(self, need: Artifact) -> list[dict[str, Any]]:
         return [

@@ -126,6 +126,19 @@ SCHEMAS: dict[str, pa.Schema] = {
         setting=STRING,
         values=pa.list_(pa.float32()),  # one per resample; NaN where that resample leaves the metric undefined
     ),
+    "decisions": _schema(
+        method=STRING,
+        variant=STRING,
+        metric=STRING,  # "threshold", "least", "bound", "shown", "wrong"; "ece", …; "p in [0.1, 0.2)", "right in …"
+        risk=(FLOAT, "null"),  # α of the first five: at most this share of the shown answers is wrong
+        value=(FLOAT, "null"),  # null: no threshold has the guarantee, or undefined, and `note` says why
+        low=(FLOAT, "null"),
+        high=(FLOAT, "null"),
+        std=(FLOAT, "null"),
+        n=INT,  # threshold: questions or groups that calibrate, least: of them tested, bound: of these shown
+        note=STRING,
+        values=pa.list_(pa.float32()),  # one per resample of what has an interval, those of bins apart
+    ),
 }
 
 
@@ -143,6 +156,7 @@ NAMED_BY = {
     "scores": ("scorer", "model", "dataset", "recipe"),
     "evaluation": ("scorer", "model", "dataset", "recipe"),
     "replicates": ("scorer", "model", "dataset", "recipe"),
+    "decisions": ("scorer", "model", "dataset", "recipe"),
 }
 
 

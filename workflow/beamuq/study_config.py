@@ -417,6 +417,18 @@ class Evaluation(StrictModel):
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 
+class Decisions(StrictModel):
+    """When an answer is shown (D27, decisions)."""
+
+    risks: Annotated[
+        Distinct[Annotated[float, Field(gt=0, lt=1)]],
+        Field(min_length=1, description="largest shares of wrong answers among the shown ones, a threshold each"),
+    ] = [0.05, 0.10, 0.20]
+    confidence: Annotated[
+        float, Field(ge=0.5, lt=1, description="with which all thresholds of a cell hold together")
+    ] = 0.95
+
+
 class Study(StrictModel):
     """A complete study; never merged with another."""
 
@@ -446,6 +458,7 @@ class Study(StrictModel):
     scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
     answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
     evaluation: Evaluation = Evaluation()
+    decisions: Decisions = Decisions()
     exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
 
     @field_validator("quality")

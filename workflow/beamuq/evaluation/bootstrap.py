@@ -49,11 +49,25 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     draws depend on ``seed``, ``name`` and the set of groups alone, so that all scores of the same questions are paired.
     """
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
-    key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], "big")
-    draws = np.random.Generator(np.random.Philox(key=key)).integers(len(units), size=(resamples, len(units)))
+    draws = _generator(seed, name).integers(len(units), size=(resamples, len(units)))
     cells = draws + np.arange(resamples)[:, None] * len(units)
     counts = np.bincount(cells.ravel(), minlength=resamples * len(units)).reshape(resamples, len(units))
     return np.ascontiguousarray(counts.T)[unit].astype(np.int64)
+
+
+def one_half(groups: Sequence[str], seed: int, name: str) -> npt.NDArray[np.bool_]:
+    """Which of N questions are in the first half of all groups, [N]: whole groups, an odd one more than in the other.
+
+    As the draws of :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups alone.
+    """
+    units, unit = np.unique(np.asarray(groups), return_inverse=True)
+    place = _generator(seed, f"{name}/half").permutation(len(units))
+    return np.asarray((place < (len(units) + 1) // 2)[unit])
+
+
+def _generator(seed: int, name: str) -> np.random.Generator:
+    key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], "big")
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 def draws_name(dataset: str, questions: Iterable[tuple[str, str]]) -> str:

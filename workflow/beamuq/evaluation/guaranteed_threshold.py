@@ -91,7 +91,7 @@ def guaranteed_threshold(
             0,
             0,
             f"too few: {tested} {of} to test on, and even without an error {least} shown answers are needed; give at "
-            f"least {math.ceil(least * FOR_THRESHOLDS / (FOR_THRESHOLDS - 1))} {of} in all, better some times as many",
+            f"least {units_needed(least)} {of} in all, better some times as many",
         )
     thresholds = thresholds_to_test(values[for_thresholds], tested, 2 * least)
     shown, failed = counts_below(values[for_tests], errors[for_tests], thresholds)
@@ -112,6 +112,11 @@ def least_shown(risk: float, level: float) -> int:
     """How many shown answers without an error reject a risk above ``risk`` at ``level``: (1 − risk)^m ≤ level."""
     m = max(1, math.ceil(math.log(level) / math.log1p(-risk)))
     return m - 1 if m > 1 and bdtr(0, m - 1, risk) <= level else m  # a quotient rounded up past a whole number
+
+
+def units_needed(least: int) -> int:
+    """How many questions or groups leave ``least`` to test on, a fifth of them giving the thresholds."""
+    return max(FOR_THRESHOLDS, least + (least - 1) // (FOR_THRESHOLDS - 1))
 
 
 def upper_bound(wrong: int, shown: int, level: float) -> float:

@@ -61,8 +61,8 @@ def evaluate(
     groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
     measured: list[Row] = []
     replicates: list[Row] = []
-    for answer_source, ids, parts in _by_answer(scores):
-        values = _quality_of(ids, answer_source, quality)
+    for answer_source, ids, parts in by_answer(scores):
+        values = quality_of(ids, answer_source, quality)
         if unknown := [key for key in ids if key not in groups]:
             raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
         asked = [(key, groups[key]) for key in ids]
@@ -126,7 +126,7 @@ def _summary(found: Array, note: str, confidence: float) -> Row:
     return {"value": float(found[0])} | asdict(interval(found[1:], confidence))
 
 
-def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Array]]]]:
+def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Array]]]]:
     """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
     frame = scores.to_pandas()
     kinds = []
@@ -148,7 +148,7 @@ def _by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, A
     return kinds
 
 
-def _quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Array:
+def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Array:
     columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
     values = {key: value for key, of, value in zip(*columns, strict=True) if of == answer_source}
     missing = [key for key in ids if key not in values]

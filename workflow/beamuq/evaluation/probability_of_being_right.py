@@ -117,27 +117,43 @@ def reliability(
 ) -> Reliability:
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    place = np.minimum((p * BINS).astype(int), BINS - 1)
-    in_bin = (place == np.arange(BINS)[:, None]).astype(np.float64)
-    counts = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
-    n, sum_p, sum_y = (in_bin @ (each[:, None] * counts) for each in (np.ones(len(p)), p, y))
-    total, squared = n.sum(axis=0), ((p - y) ** 2) @ counts
+    counts: Array = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
+    bins = tuple(
+        Bin(name, int(of.sum()), float(p[of].mean()) if of.any() else None, float(y[of].mean()) if of.any() else None)
+        for name, of in zip(BIN_NAMES, in_bins(p), strict=True)
+    )
+    found = reliability_measures(p, y, counts)
+    return Reliability(**{name: _estimate(values) for name, values in found.items()}, bins=bins)
+
+
+def reliability_measures(p: Array, y: Array, counts: Array) -> dict[str, Array]:
+    """The measures of :class:`Reliability`, [R] each, where column r of counts [N, R] says how often each counts.
+
+    The first column is the data, the others are resamples of them, two at least; the mean of what noise biases (ece,
+    reliability, resolution) is put where the data's is, so that their spread is around it.
+    """
+    members = in_bins(p).astype(np.float64)
+    n, sum_p, sum_y = (members @ (each[:, None] * counts) for each in (np.ones(len(p)), p, y))
     with np.errstate(invalid="ignore"):
         mean_p, mean_y = np.nan_to_num(sum_p / n), np.nan_to_num(sum_y / n)
-    share, base = n / total, sum_y.sum(axis=0) / total
+    share, base = n / n.sum(axis=0), y @ counts / n.sum(axis=0)
     found = {
         "ece": (share * np.abs(mean_y - mean_p)).sum(axis=0),
-        "brier": squared / total,
+        "brier": ((p - y) ** 2) @ counts / n.sum(axis=0),
         "reliability": (share * (mean_y - mean_p) ** 2).sum(axis=0),
         "resolution": (share * (mean_y - base) ** 2).sum(axis=0),
         "uncertainty": base * (1 - base),
     }
     found["within"] = found["brier"] - found["reliability"] + found["resolution"] - found["uncertainty"]
-    bins = tuple(
-        Bin(name, int(count), float(a) if count else None, float(b) if count else None)
-        for name, count, a, b in zip(BIN_NAMES, n[:, 0], mean_p[:, 0], mean_y[:, 0], strict=True)
-    )
-    return Reliability(**{name: _estimate(values) for name, values in found.items()}, bins=bins)
+    for name in ("ece", "reliability", "resolution"):
+        # noise within bins adds to these, once more in each resample: left there, intervals would lie above the value
+        found[name][1:] = np.maximum(found[name][1:] - (found[name][1:].mean() - found[name][0]), 0.0)
+    return found
+
+
+def in_bins(p: Array) -> npt.NDArray[np.bool_]:
+    """Which probabilities [N] lie in which of the bins ``BIN_NAMES``, [10, N]."""
+    return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
 
 def _estimate(values: Array) -> Estimate:
@@ -147,7 +163,7 @@ def _estimate(values: Array) -> Estimate:
 
 def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
     """Isotonic regression of the known answers and one more of this label, read at its score."""
-    from sklearn.isotonic import isotonic_regression
+    from scipy.optimize import isotonic_regression  # the same as scikit-learn's, whose import takes seconds
 
     place = int(np.searchsorted(known.scores, score))
     n, right = known.n, known.right
@@ -157,7 +173,7 @@ def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
         right[place] += label
     else:
         n, right = np.insert(n, place, 1.0), np.insert(right, place, label)
-    return float(isotonic_regression(right / n, sample_weight=n, y_min=0, y_max=1, increasing=False)[place])
+    return float(isotonic_regression(right / n, weights=n, increasing=False).x[place])
 
 
 def _platt(known: LabelledScores, scores: Array) -> Array:

@@ -64,6 +64,8 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "seed": study.seed,
         "quality": quality.metric,
         "threshold": quality.threshold,
+        "risks": study.decisions.risks,
+        "guarantee": study.decisions.confidence,
         "further_qualities": {further.metric: further.threshold for further in study.quality},
         "alpha": main.alpha,
         "epsilon": main.epsilon,

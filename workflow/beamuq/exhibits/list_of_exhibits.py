@@ -9,7 +9,7 @@ from __future__ import annotations
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.metrics_of_scores import ANSWERED
 from beamuq.evaluation.prr_and_auc import prr_to
-from beamuq.exhibits import ablation_tables, candidate_count_curves, captions
+from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.beam_audit_table import BeamAuditTable
@@ -17,6 +17,8 @@ from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesA
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.controls import Controls
 from beamuq.exhibits.dataset_method_prompt_tables import DatasetSizes, MethodCategories, PromptTemplates
+from beamuq.exhibits.decision_figures import ReliabilityFigure, RiskCoverage
+from beamuq.exhibits.decisions_table import DecisionsTable
 from beamuq.exhibits.draw_spread import DrawSpread
 from beamuq.exhibits.empty_answers_table import EmptyAnswersTable
 from beamuq.exhibits.estimators_table import EstimatorsTable
@@ -141,6 +143,9 @@ EXHIBITS: tuple[Exhibit, ...] = (
     DrawSpread("draw_spread", beyond_paper=True),
     MatchedRowsFigure("matched_rows", beyond_paper=True),
     BeamAuditTable("beam_audit", beyond_paper=True),
+    RiskCoverage("risk_coverage", beyond_paper=True),
+    DecisionsTable("decisions", beyond_paper=True),
+    ReliabilityFigure("reliability", beyond_paper=True),
 )
 
 
@@ -162,7 +167,7 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     """The list, and a table each of what a study has several of.
 
     Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
-    exact value.
+    exact value, of the decisions on each dataset.
     """
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
@@ -180,4 +185,7 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     ]
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
-    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset)}
+    decided = [
+        DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in exhibit_cells.datasets(study, study.main.recipe)
+    ]
+    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided)}

@@ -150,6 +150,13 @@ class Grid:
         return [cell.table("evaluation", scorer=scorer) for cell in self.cells.values() for scorer in cell.scorers]
 
     @cached_property
+    def decisions(self) -> list[Artifact]:
+        """The decisions of every main cell; those of another are made where they are asked for."""
+        recipe, scorer = self.study.main.recipe, self.study.main.scorer
+        cells = (cell for cell in self.cells.values() if cell.recipe == recipe and scorer in cell.scorers)
+        return [cell.table("decisions", scorer=scorer) for cell in cells]
+
+    @cached_property
     def questions(self) -> list[Artifact]:
         """The questions of every dataset asked."""
         return [Artifact("questions", dataset=dataset) for dataset in self.datasets]

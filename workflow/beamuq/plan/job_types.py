@@ -383,6 +383,20 @@ class EvaluationJob(Job, Generic[Settings]):
     replicates: Annotated[Path, Output.table("replicates")]
 
 
+class DecisionsJob(Job, Generic[Settings]):
+    """Scores and quality to thresholds with a guarantee and probabilities of being right.
+
+    ``scored``: the scores with what is right, as ``beamuq calibrate`` reads them.
+    """
+
+    questions: Input
+    scores: Input
+    quality: Input
+    settings: Settings
+    decisions: Annotated[Path, Output.table("decisions")]
+    scored: Annotated[Path, Output("{results}/" + path_pattern("decisions").replace(".parquet", ".scored.jsonl"))]
+
+
 # -- exhibits and pages; each reads study.json and tables that lie beside it --------------------------------------
 
 

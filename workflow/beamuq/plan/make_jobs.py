@@ -20,6 +20,7 @@ from beamuq import plugins
 from beamuq.comparison.files_held_against_print import needed_files
 from beamuq.comparison.tolerances_and_families import DECLARED_FILES
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.decisions_of_scores import DecisionSettings
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings
 from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine
@@ -38,7 +39,8 @@ from beamuq.study_config import PROMPTS, Quality
 # rules, and those before them, since Snakemake runs again whatever follows from a job that wrote the same bytes.
 FORMATS = {"questions": 2, "prompts": 1, "candidates": 2, "statistics": 2, "similarity": 2, "quality": 1}
 
-READERS = ("prompts", "similarity", "quality", "statistics", "scores", "evaluation")
+READERS = ("prompts", "similarity", "quality", "statistics", "scores", "evaluation", "decisions")
+MINILM = "embedding:packaged:all-minilm-l6-v2"  # which the command line calls minilm
 MADE_BY = {name: name for name in ("questions", "candidates", "similarity", "statistics", "scores", "quality")} | {
     "shots": "questions",
     "cross_similarity": "similarity",
@@ -333,6 +335,30 @@ class Jobs:
             settings=EvaluationSettings.model_validate(settings, strict=False),
             code=code_hash("evaluation"),
             **self.paths.outputs("evaluation", wildcards),
+        )
+
+    def decisions(self, wildcards: SnakemakeWildcards) -> types.DecisionsJob[DecisionSettings]:
+        study, cell = self.grid.study, self._cell(wildcards)
+        scorer, quality = study.scorers[wildcards.scorer], study.main_quality
+        similarity = f"{scorer.kind}:{scorer.source}" if scorer.source else scorer.kind
+        settings = {
+            "quality": quality.metric,
+            "threshold": quality.threshold,
+            "risks": study.decisions.risks,
+            "guarantee": study.decisions.confidence,
+            "resamples": study.evaluation.resamples,
+            "confidence": study.evaluation.confidence,
+            "seed": study.seed,
+            "similarity": "minilm" if similarity == MINILM else similarity,
+            "model": study.models[cell.model].source,
+        }
+        return types.DecisionsJob[DecisionSettings](
+            questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
+            quality=self.paths.table(cell.table("quality", metric=quality.metric)),
+            settings=DecisionSettings.model_validate(settings, strict=False),
+            code=code_hash("decisions"),
+            **self.paths.outputs("decisions", wildcards),
         )
 
     # -- exhibits and pages --------------------------------------------------------------------------------------

@@ -94,6 +94,11 @@ class Plan:
         return [self.paths.table(artifact) for artifact in self.grid.evaluations]
 
     @property
+    def decisions(self) -> list[Path]:
+        """The decisions of every main cell."""
+        return [self.paths.table(artifact) for artifact in self.grid.decisions]
+
+    @property
     def generations(self) -> list[Path]:
         """The candidates of every cell of the grid."""
         return [self.paths.table(artifact) for artifact in self.grid.generations]

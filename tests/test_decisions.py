@@ -1,0 +1,346 @@
+"""Thresholds and probabilities of a study's cells, against distributions whose truth is known, and their exhibits."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import exhibits_study
+import synthetic
+from beamuq import parquet_tables
+from beamuq.api.calibrate_and_decide import calibrate
+from beamuq.cli import main
+from beamuq.errors import BeamUQError
+from beamuq.evaluation import decisions_of_scores
+from beamuq.evaluation.bootstrap import one_half
+from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
+from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
+from beamuq.evaluation.intervals import proportion_interval
+from beamuq.evaluation.probability_of_being_right import reliability
+from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.parquet_tables import SCHEMAS, Artifact
+from run_job import run_job
+
+FORMS = (("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch"))
+
+
+def cell(n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Scores, quality and questions: P(wrong | u) = 2 · errors · u of a uniform u, which the beam form sees alone."""
+    rng = np.random.default_rng(seed)
+    u = rng.random(n)
+    quality = (rng.random(n) >= 2 * errors * u).astype(float)
+    ids = [f"q{k:05d}" for k in rng.permutation(n)]
+    values = dict(zip(FORMS, (rng.random(n), u + 0.3 * rng.random(n), u), strict=True))
+    scores = [
+        {"id": key, "answer_source": "greedy", "method": m, "variant": v, "setting": "", "value": float(value)}
+        for (m, v), of in values.items()
+        for key, value in zip(ids, of, strict=True)
+    ]
+    rated = [{"id": i, "answer_source": "greedy", "value": float(q)} for i, q in zip(ids, quality, strict=True)]
+    asked = [
+        {"id": i, "question": "?", "group": f"g{k // per_group}" if per_group > 1 else i} | synthetic.EMPTY
+        for k, i in enumerate(ids)
+    ]
+    rows = (("scores", scores), ("quality", rated), ("questions", asked))
+    found = [pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows]
+    return found[0], found[1], found[2]
+
+
+def settings(**changed: Any) -> DecisionSettings:
+    return DecisionSettings(**{"quality": "f1", "risks": (0.2, 0.4), "resamples": 50} | changed)
+
+
+def rows_of(tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
+    found, _ = decisions(*tables, settings(**changed), "d")
+    return {(row["method"], row["variant"], row["metric"], row["risk"]): row for row in found}
+
+
+@pytest.mark.parametrize(("groups", "first"), [([*"aabbcc"], 2), ([*"abcdef"], 3), ([*"aaaab"], 1), (["a"], 1)])
+def test_a_half_is_of_whole_groups(groups: list[str], first: int) -> None:
+    for seed in range(20):
+        half = one_half(groups, seed, "d")
+        by_group = {group: {bool(h) for g, h in zip(groups, half, strict=True) if g == group} for group in groups}
+        assert all(len(of) == 1 for of in by_group.values())
+        assert sum(of == {True} for of in by_group.values()) == first
+
+
+def test_a_half_is_another_with_another_seed_and_the_same_in_another_order() -> None:
+    groups = [str(k) for k in range(40)]
+    half = one_half(groups, 1, "d")
+    assert not np.array_equal(half, one_half(groups, 2, "d"))
+    np.testing.assert_array_equal(half[::-1], one_half(groups[::-1], 1, "d"))
+
+
+@pytest.mark.parametrize("per_group", [1, 4])
+def test_thresholds_do_not_see_the_labels_they_are_tested_on(per_group: int) -> None:
+    scores, quality, questions = cell(1200, per_group=per_group, errors=0.2)
+    before, scored = decisions(scores, quality, questions, settings(), "d")
+    tested = {row["id"] for row in scored if row["half"] == "test"}
+    turned = [row | {"value": 1 - row["value"]} if row["id"] in tested else row for row in quality.to_pylist()]
+    after = rows_of((scores, pa.Table.from_pylist(turned, schema=SCHEMAS["quality"]), questions))
+    thresholds = [row for row in before if row["metric"] in ("threshold", "bound", "least", "shown")]
+    assert any(row["metric"] == "bound" for row in thresholds)
+    for row in thresholds:
+        again = after[row["method"], row["variant"], row["metric"], row["risk"]]
+        assert (again["value"], again["n"]) == (row["value"], row["n"])
+
+
+def test_all_forms_and_risks_of_a_cell_are_corrected_for_together() -> None:
+    found = rows_of(cell(100))
+    for risk in (0.2, 0.4):
+        assert {found[(*form, "least", risk)]["value"] for form in FORMS} == {least_shown(risk, 0.05 / 6)}
+
+
+def test_thresholds_keep_the_true_risk_and_show_much_of_what_they_could(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the beam form the risk below a threshold t is errors · t; of the form that knows nothing it is errors."""
+    monkeypatch.setattr(decisions_of_scores, "cross_fitted", lambda *_, **__: (np.zeros(1500), np.zeros(1500)))
+    errors = 0.41
+    found = [rows_of(cell(1500, trial, errors=errors), resamples=2, seed=trial) for trial in range(20)]
+    known = [of["Dissimilarity", "beamsearch", "threshold", 0.2]["value"] or 0.0 for of in found]
+    assert sum(errors * t > 0.2 for t in known) <= 1
+    assert sum(of["Prob", "", "threshold", 0.4]["value"] is not None for of in found) <= 1
+    assert np.mean(known) > 0.4 * 0.2 / errors
+
+
+def test_what_calibrate_finds_on_the_calibrating_half_is_the_cell_s_threshold(tmp_path: Path) -> None:
+    found, scored = decisions(*cell(1200, errors=0.2), settings(seed=3, similarity="minilm", model="m"), "d")
+    path = tmp_path / "half.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in scored if row["half"] == "calibration"))
+    made = calibrate(path, method="Dissimilarity", form="beamsearch", risk=0.2, tried=6, seed=3)
+    expected = next(
+        row for row in found if (row["variant"], row["metric"], row["risk"]) == ("beamsearch", "threshold", 0.2)
+    )
+    assert made.threshold.value == expected["value"] is not None
+    assert (made.similarity, made.model, made.n) == ("minilm", "m", 600)
+
+
+def test_shares_are_of_the_tested_half_and_count_groups_alike() -> None:
+    scores, quality, questions = cell(900, per_group=3, errors=0.2)
+    uneven = [row | {"group": f"g{k // 9}"} if k < 450 else row for k, row in enumerate(questions.to_pylist())]
+    questions = pa.Table.from_pylist(uneven, schema=SCHEMAS["questions"])
+    found, scored = decisions(scores, quality, questions, settings(), "d")
+    by = {(r["method"], r["variant"], r["metric"], r["risk"]): r for r in found}
+    rows = [r for r in scored if (r["variant"], r["half"]) == ("beamsearch", "test")]
+    limit = by["Dissimilarity", "beamsearch", "threshold", 0.4]["value"]
+    sizes = {r["group"]: sum(o["group"] == r["group"] for o in rows) for r in rows}
+    shown = sum((r["value"] <= limit) / sizes[r["group"]] for r in rows)
+    wrong = sum((r["value"] <= limit and not r["correct"]) / sizes[r["group"]] for r in rows)
+    assert by["Dissimilarity", "beamsearch", "shown", 0.4]["value"] == pytest.approx(shown / len(sizes))
+    assert by["Dissimilarity", "beamsearch", "wrong of shown", 0.4]["value"] == pytest.approx(wrong / shown)
+
+
+def test_of_shown_answers_that_are_all_right_the_interval_is_not_a_point() -> None:
+    found = rows_of(cell(900, errors=0.0), risks=(0.2,))
+    row = found["Dissimilarity", "beamsearch", "wrong of shown", 0.2]
+    assert (row["value"], row["low"]) == (0.0, 0.0)
+    expected = proportion_interval(np.zeros(row["n"], dtype=bool), [str(k) for k in range(row["n"])], 0.95)
+    assert row["high"] == pytest.approx(expected[1])
+    assert row["high"] > 0
+
+
+def test_probabilities_hold_for_a_score_that_knows_and_for_one_that_does_not() -> None:
+    found = rows_of(cell(2000, errors=0.5))
+    for form in FORMS:
+        assert found[(*form, "ece", None)]["value"] < 0.06
+    knows, not_knowing = (found[(*form, "brier", None)]["value"] for form in (FORMS[2], FORMS[0]))
+    assert knows == pytest.approx(1 / 6, abs=0.02)  # ∫ u(1 − u) du
+    assert not_knowing == pytest.approx(1 / 4, abs=0.02)
+
+
+def test_bins_hold_every_answer_once_with_the_share_that_is_right() -> None:
+    found = rows_of(cell(300))
+    bins = [row for (*_, metric, _), row in found.items() if metric.startswith("right in")]
+    assert sum(row["n"] for row in bins) == 300 * len(FORMS)
+    assert all(row["low"] <= row["value"] <= row["high"] for row in bins)
+
+
+def test_interval_of_the_calibration_error_is_around_what_so_many_answers_give() -> None:
+    """Of perfect probabilities: the plug-in error is its noise alone, which every resample would add once more."""
+    values, held = [], 0
+    for trial in range(60):
+        rng = np.random.default_rng(trial)
+        p = rng.random(200)
+        values.append(reliability(p, rng.random(200) < p, [str(k) for k in range(200)], resamples=200, seed=trial).ece)
+    mean = np.mean([of.value for of in values])
+    held = sum(of.low <= mean <= of.high for of in values)
+    assert all(of.low <= of.value <= of.high for of in values)
+    assert held >= 50
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"value": math.nan}, "Prob has no finite value of question 'q00003'"), ({"id": "other"}, "question")],
+)
+def test_scores_that_do_not_fit_are_refused_by_name(change: dict[str, Any], told: str) -> None:
+    scores, quality, questions = cell(20)
+    rows = [r | (change if (r["method"], r["id"]) == ("Prob", "q00003") else {}) for r in scores.to_pylist()]
+    with pytest.raises(BeamUQError, match=told):
+        decisions(pa.Table.from_pylist(rows, schema=SCHEMAS["scores"]), quality, questions, settings(), "d")
+
+
+def test_a_single_group_leaves_nothing_to_decide_and_says_why() -> None:
+    found = rows_of(cell(12, per_group=12))
+    assert found["Prob", "", "ece", None]["value"] is None
+    assert "single group" in found["Prob", "", "ece", None]["note"]
+    assert "too few" in found["Prob", "", "threshold", 0.2]["note"]
+    assert ("Prob", "", "shown", 0.2) not in found
+
+
+@pytest.mark.parametrize("least", [1, 4, 5, 14, 29, 137])
+def test_so_many_units_leave_enough_to_test_on_and_fewer_do_not(least: int) -> None:
+    needed = units_needed(least)
+    assert needed - needed // 5 >= least
+    assert needed == 5 or needed - 1 - (needed - 1) // 5 < least
+
+
+# -- the step ------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any) -> tuple[Path, Path]:
+    paths = {kind: folder / kind for kind in ("scores", "quality", "questions")}
+    folder.mkdir(exist_ok=True)
+    for (kind, path), table in zip(paths.items(), tables, strict=True):
+        parquet_tables.write(path, kind, table, cell={"model": "m", "dataset": "d", "recipe": "main"})
+    outputs = {"decisions": folder / "decisions", "scored": folder / "main.scored.jsonl"}
+    run_job("decisions", paths | outputs | {"settings": settings(**changed).model_dump(mode="json")})
+    return outputs["decisions"], outputs["scored"]
+
+
+def test_calibrate_reads_the_file_of_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, scored = written(tmp_path / "cell", cell(400, per_group=2), similarity="minilm", model="m")
+    out = tmp_path / "c.json"
+    main(
+        [
+            "calibrate",
+            str(scored),
+            "--method",
+            "Dissimilarity",
+            "--form",
+            "beamsearch",
+            "--risk",
+            "0.4",
+            "--output",
+            str(out),
+        ]
+    )
+    assert json.loads(out.read_text())["groups"] == 200
+    assert "Dissimilarity + beamsearch: 400 answers in 200 groups" in capsys.readouterr().out
+
+
+def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (written(tmp_path / name, cell(60)) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
+    scores, quality, questions = cell(20)
+    written(tmp_path, (scores, quality, questions))
+    parquet_tables.write(
+        tmp_path / "quality", "quality", quality,
+        cell={"model": "m", "dataset": "d", "recipe": "main"}, provenance={"settings": {"metric": "exact_match"}},
+    )  # fmt: skip
+    files = {kind: tmp_path / kind for kind in ("scores", "quality", "questions", "decisions", "scored")}
+    with pytest.raises(BeamUQError, match="made with metric 'exact_match', 'f1' is asked for"):
+        run_job("decisions", files | {"settings": settings().model_dump(mode="json")})
+
+
+# -- exhibits ------------------------------------------------------------------------------------------------------
+
+GRID = [
+    {"recipe": "main", "models": [exhibits_study.BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
+]
+STUDY = exhibits_study.study(decisions={"risks": [0.15, 0.2]}, grid=GRID)
+
+
+class Larger(exhibits_study.Results):
+    """The study's results with decisions, scores, quality and questions of many answers in every main cell."""
+
+    def _cell(self, need: Artifact) -> tuple[pa.Table, pa.Table, pa.Table]:
+        seed = sum(map(ord, need.model + need.dataset))
+        return cell(1200, seed, errors=0.1, per_group=3 if need.dataset == "coqa" else 1)
+
+    def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
+        return decisions(
+            *self._cell(need), settings(quality="answer_f1", risks=(0.15, 0.2), seed=self.study.seed), need.dataset
+        )[0]
+
+    def _quality(self, need: Artifact) -> list[dict[str, Any]]:
+        return self._cell(need)[1].to_pylist()
+
+    def _scores(self, need: Artifact) -> list[dict[str, Any]]:
+        return self._cell(need)[0].to_pylist()
+
+    def _questions(self, need: Artifact) -> list[dict[str, Any]]:
+        return self._cell(Artifact("decisions", need.dataset, exhibits_study.BASE, "main", "cosine"))[2].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Larger:
+    return Larger(tmp_path_factory.mktemp("larger"), STUDY)
+
+
+def test_table_shows_what_is_shown_and_the_paired_difference(larger: Larger) -> None:
+    built = larger.built("decisions_triviaqa")
+    values = built.values.set_index(["model", "variant", "metric", "setting"]).sort_index()["value"]
+    forms = ("multinomial", "beamsearch", "beamsearch - multinomial")
+    samples, beams, gain = (values[exhibits_study.BASE, form, "shown", "risk=0.2"] for form in forms)
+    assert min(beams, samples) > 0
+    assert gain == pytest.approx(beams - samples)
+    text = {cell.text for cell in built.grid.cells}
+    assert "refused" not in text
+    assert "6 thresholds" in built.caption
+
+
+def test_mean_over_datasets_counts_what_cannot_be_shown_as_nothing(larger: Larger) -> None:
+    built = larger.built("decisions")
+    of = built.values[(built.values["variant"] == "beamsearch") & (built.values["setting"] == "risk=0.2")]
+    of = of[of["model"] == exhibits_study.BASE]
+    shown = of[of["metric"] == "shown"].set_index("dataset")["value"]
+    assert shown["mean"] == pytest.approx(shown.drop("mean").mean())
+    wrong = of[of["metric"] == "wrong of shown"].set_index("dataset")["value"]
+    parts = (shown * wrong).drop("mean").fillna(0).sum() / shown.drop("mean").sum()
+    assert wrong["mean"] == pytest.approx(parts)
+
+
+def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
+    data = larger.built("risk_coverage").data
+    points = data[data["part"] == "guaranteed"]
+    assert len(points) > 2
+    for point in points.to_dict("records"):
+        curve = data[(data["part"] == "curve") & (data["method"] == point["method"])]
+        curve = curve[(curve["variant"] == point["variant"]) & (curve["score"] <= point["score"])]
+        last = curve.iloc[-1]
+        assert (last["shown"], last["wrong"]) == pytest.approx((point["shown"], point["wrong"]))
+
+
+def test_too_few_questions_are_refused_with_what_it_takes(tmp_path: Path) -> None:
+    of = exhibits_study.study()
+    results = exhibits_study.Results(tmp_path, of)
+    built = results.built("decisions_triviaqa")
+    assert {cell.text for cell in built.grid.cells} >= {"refused", "–"}
+    rows = results.inputs(list_of_exhibits.exhibit("decisions_triviaqa", of).artifacts(of))
+    tried = len({(row["method"], row["variant"]) for row in table_rows(rows, of)}) * 3
+    least = least_shown(0.05, 0.05 / tried)
+    (first, *_) = built.notes
+    assert f"takes {least} shown answers" in first
+    assert f"at least {units_needed(least)} questions that calibrate" in first
+    assert "TriviaQA 12 calibrate" in first
+    assert f"here {exhibits_study.SIZE['main'] // 2}." in results.built("risk_coverage").caption
+
+
+def table_rows(inputs: Inputs, of: Any) -> list[dict[str, Any]]:
+    need = Artifact("decisions", "triviaqa", exhibits_study.BASE, of.main.recipe, of.main.scorer)
+    return inputs[need].table.to_pylist()
+
+
+def test_every_form_of_the_file_has_its_row_and_every_method_its_panel(larger: Larger) -> None:
+    titles = [item.titles[0] for item in larger.built("decisions").grid.body if hasattr(item, "titles")]
+    assert titles[:4] == ["Prob", "Dissimilarity", "Dissimilarity + beamsearch", "  beam − multinomial"]
+    assert set(larger.built("reliability").data["method"]) == {"Prob", "Dissimilarity"}
