@@ -195,8 +195,8 @@ def _told(points: pd.DataFrame, cell: CellDecisions, study: Study) -> str:
     refused = {risk: needed for risk in _risks(study) if (needed := max(cell.refused(form, risk) for form in forms))}
     if refused:
         units = cell[(*forms[0], "threshold", next(iter(refused)))].n
-        needed = captions.listing([str(each) for each in refused.values()])
-        count += f": {_listed(list(refused))} wrong take at least {needed} questions that calibrate, here {units}"
+        takes = captions.listing([str(each) for each in refused.values()])
+        count += f": {_listed(list(refused))} wrong take at least {takes} questions that calibrate, here {units}"
     told = [f"{count}."]
     if above := int((points["wrong"] > points["risk"]).sum()):
         told.append(f"On the test half {above} of them have a larger share wrong than α, as may happen by chance.")
