@@ -76,7 +76,6 @@ class RiskCoverage(FigureExhibit):
                 told,
                 f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples; the fewer are "
                 "shown the less is known.",
-                exhibit_cells.shown_instead(study, [MODEL], [decisions.model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
@@ -126,7 +125,6 @@ class ReliabilityFigure(FigureExhibit):
                 "line too.",
                 f"The larger the mark, the more answers. Bars: {captions.confidence(study)} Wilson intervals, their n "
                 "cut by the design effect where questions come in stories.",
-                exhibit_cells.shown_instead(study, [MODEL], [file.model]),
             ],
             scorers=[study.main.scorer],
             quality=True,
