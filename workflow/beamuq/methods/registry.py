@@ -113,7 +113,10 @@ def register(method: Method) -> Method:
 def resolve(name: str) -> Method:
     """The method that a study names: a key of ``METHODS``, or ``module:attribute`` of a Method outside the package.
 
-    Raises BeamUQError if there is no such method.
+    Raises
+    ------
+    BeamUQError
+        If there is no such method.
     """
     if name in METHODS:
         return METHODS[name]
@@ -128,9 +131,11 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
 
     ``setting`` names one of the method's further formulations.
 
-    Raises BeamUQError if the evidence lacks what the method needs, if the method fails, reads what it did not declare
-    or changes what it reads, or if it gives anything but one finite number a question, in its range: nothing may rank
-    by accident.
+    Raises
+    ------
+    BeamUQError
+        If the evidence lacks what the method needs, if the method fails, reads what it did not declare or changes what
+        it reads, or if it gives anything but one finite number a question, in its range: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
     missing = missing_part(formulation.needs, evidence)
