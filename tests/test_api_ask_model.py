@@ -310,3 +310,45 @@ def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_ref
     assert any(
         "'other'" in told for told in ask(QUESTION, str(tiny), calibration=other, force=True, **options).warnings
     )
+
+
+def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(
+    tiny: Path, asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, scored = tmp_path / "questions.jsonl", tmp_path / "scored.jsonl"
+    rows = [
+        {"question": QUESTION, "answers": [asked.answer], "group": "s"},
+        {"id": "b", "question": "Who?", "correct": 0},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--width", "4", "--max-new-tokens", "5", "--similarity", "lexical", "--device", "cpu"]
+    main(["ask", "--questions", str(file), "--model", str(tiny), *options, "--output", str(scored)])
+    assert "CocoaPPL" in capsys.readouterr().out
+    found = [row for row in map(json.loads, scored.read_text().splitlines()) if row["method"] == "CocoaPPL"]
+    assert [row["id"] for row in found] == ["1", "b"]
+    assert [(row["quality"], row["correct"], row["group"]) for row in found] == [(1, None, "s"), (None, 0, None)]
+    assert found[0]["value"] == pytest.approx(asked.uncertainty("CocoaPPL"))
+    told = {name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")}
+    assert {name: found[0][name] for name in told} == told
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{"id": "a"}], "row 1: question: this key is missing"),
+        ([{"question": "Who?", "answers": []}], "row 1: answers"),
+        ([{"question": " "}], "the question is empty"),
+        ([], "rows: no question"),
+    ],
+)
+def test_a_bad_row_of_questions_is_told_in_one_line(rows: list[dict[str, Any]], told: str, tiny: Path) -> None:
+    with pytest.raises(BeamUQError, match=told) as caught:
+        beamuq.ask_all(rows, str(tiny), similarity="lexical", device="cpu")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [["ask"], ["ask", "Who?", "--questions", "q.jsonl"]])
+def test_one_question_or_a_file_of_them_is_asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "question: give one, or with --questions a file of them" in capsys.readouterr().err

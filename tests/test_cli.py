@@ -152,7 +152,7 @@ def test_bad_input_is_one_line_and_status_2(tmp_path: Path) -> None:
     assert done.stderr == f"error: {tmp_path / 'none.jsonl'}: no such file\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["scor"], ["ask"], ["score", "rows.jsonl", "--wdith", "3"]])
+@pytest.mark.parametrize("arguments", [[], ["scor"], ["score", "rows.jsonl", "--wdith", "3"]])
 def test_a_command_line_that_cannot_be_read_is_status_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 # by name, not by import: what this file imports counts as code of every rule
 _FUNCTIONS = {
     "ask": "beamuq.api.ask_model",
+    "ask_all": "beamuq.api.ask_model",
     "score": "beamuq.api.score_candidates",
     "calibrate": "beamuq.api.calibrate_and_decide",
     "decide": "beamuq.api.calibrate_and_decide",

@@ -14,10 +14,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from beamuq import __version__
-from beamuq.api.ask_model import STYLES, ask
+from beamuq.api.ask_model import STYLES, ask, ask_all
 from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.api.explore_results import explore
 from beamuq.api.score_candidates import score
@@ -26,6 +26,9 @@ from beamuq.errors import BeamUQError, exit_with_one_line
 from beamuq.evaluation.probability_of_being_right import CALIBRATORS
 from beamuq.models.devices import DEVICES, DTYPES
 from beamuq.secret_masking import mask_output
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
 
@@ -156,7 +159,7 @@ def _keywords(options: argparse.Namespace, function: Callable[..., Any]) -> dict
 
 
 def _add_ask_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("question")
+    parser.add_argument("question", nargs="?", help="or a file of them, --questions")
     _add_options(
         parser,
         ask,
@@ -194,13 +197,25 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--calibration", metavar="FILE", help="of beamuq calibrate: say whether the answer is shown")
     _add_force(parser)
+    told = (
+        "ask every question of a file (question, and as for score id, correct, quality, group; or answers, right ones)"
+    )
+    parser.add_argument("--questions", metavar="FILE", help=told)
+    parser.add_argument("--output", metavar="FILE", help="for --questions: the scores, for calibrate and decide")
     parser.add_argument("--verbose", action="store_true", help="every beam, and the never-worse estimate")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     _add_options(parser.add_argument_group(SHARED), ask, SHARED_OPTIONS)
 
 
 def _ask(options: argparse.Namespace) -> None:
-    asked = ask(**_keywords(options, ask) | ({"shots": []} if options.shots == "none" else {}))
+    keywords = _keywords(options, ask) | ({"shots": []} if options.shots == "none" else {})
+    if (options.question is None) == (options.questions is None):
+        raise BeamUQError("question: give one, or with --questions a file of them")
+    if options.questions is not None:
+        del keywords["question"]
+        _print_scores(ask_all(options.questions, **keywords), options.output)
+        return
+    asked = ask(**keywords)
     print(asked.as_json() if options.json else asked)
 
 
@@ -246,12 +261,15 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
-    scores = score(**_keywords(options, score))
-    if options.output:
-        write(scores, options.output)
-    wide = options.format == "markdown" and not options.long
+    form = "long" if options.long and options.format == "markdown" else options.format
+    _print_scores(score(**_keywords(options, score)), options.output, form)
+
+
+def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
+    if output:
+        write(scores, output)
     columns = shutil.get_terminal_size((10**6, 24)).columns  # a file or another program takes lines of any length
-    sys.stdout.write(by_question(scores, columns) if wide else render(scores, options.format))
+    sys.stdout.write(by_question(scores, columns) if form == "markdown" else render(scores, form))
 
 
 def _add_force(parser: argparse.ArgumentParser) -> None:

@@ -8,17 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, Field
+from tqdm import tqdm
 
 from beamuq.api.calibrate_and_decide import check_same, decided
 from beamuq.api.calibration_file import Calibration, read_calibration
+from beamuq.api.candidate_records import Correct, Name, Quality, Rows, Text, placed_rows
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
+from beamuq.api.server_responses import ANSWER_LABELS
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
+from beamuq.config_errors import StrictModel, validated
 from beamuq.data import prompt_template as templates
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import is_blank
@@ -28,6 +33,7 @@ from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified_interval, standard_error
 from beamuq.methods.log_space_sums import Array
 from beamuq.models.model_folder import model_identity
+from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.study_config import PROMPTS
 from beamuq.text_normalization import clean
@@ -364,6 +370,59 @@ def ask(
         **identity,
         decision=None if made is None else _decision(made, scores, warnings),
     )
+
+
+class AskedRow(StrictModel):
+    """A question of a file that :func:`ask_all` takes; other columns are left out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+
+    id: Annotated[Name, Field(description="names the question; default: the row's number, from 1")] = ""
+    question: Text
+    answers: Annotated[
+        list[Text] | None,
+        Field(min_length=1, description="right ones; quality is the larger of token F1 and containment"),
+    ] = None
+    correct: Correct = None
+    quality: Quality = None
+    group: Name | None = None
+
+
+def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame:
+    """Ask many questions; a frame as ``score`` gives it, for ``calibrate``, with the answers, the model and the prompt.
+
+    Parameters
+    ----------
+    rows
+        A file as ``score`` takes it, mappings or a frame, with ``question``, and ``id``, ``group``, ``correct`` or
+        ``quality``; or ``answers``, a list of right ones, from which quality is found: the larger of token F1 and
+        containment.
+    model, options
+        As for :func:`ask`.
+
+    Raises
+    ------
+    BeamUQError
+        As :func:`ask`; for a bad row, in one line.
+    """
+    kept = {
+        name: options.get(name, default) for name, default in (("device", "auto"), ("dtype", "auto"), ("threads", 1))
+    }
+    options["similarity"] = open_similarity(options.get("similarity", "auto"), **kept)  # once
+    frames = []
+    placed = list(placed_rows(rows))
+    for position, (place, row) in enumerate(tqdm(placed, desc="questions", disable=None), start=1):
+        item: AskedRow = validated(AskedRow, dict(row), place)
+        asked = ask(item.question, model, **options)
+        labels: dict[str, Any] = {"answer": asked.answer, "model": model}
+        labels |= {name: getattr(asked, name) for name in ("model_hash", "prompt_hash")}
+        labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
+        if item.answers is not None and "quality" not in labels:
+            labels["quality"] = answer_f1(asked.answer, item.answers)
+        frames.append(asked.uncertainties.assign(id=item.id or str(position), **labels))
+    if not frames:
+        raise BeamUQError(f"{rows if isinstance(rows, str | Path) else 'rows'}: no question; give one row a question")
+    return pd.concat(frames, ignore_index=True)
 
 
 def _decision(made: Calibration, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
