@@ -1,0 +1,126 @@
+"""What ``evidence/`` publishes follows from what is published, and holds no text of a dataset."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beamuq import parquet_tables
+from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
+from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.exhibit_inputs import Inputs, read_study
+from beamuq.exhibits.exhibit_types import BuiltTable
+from beamuq.parquet_tables import Artifact, Loaded, read
+from beamuq.study_config import Study
+from collect_evidence import NO_TEXT, cells, shows_questions
+
+EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
+STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
+GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
+of_each_study = pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
+
+
+def study_of(folder: Path) -> Study:
+    return read_study(folder / "study.json")
+
+
+def committed(folder: Path) -> list[Artifact]:
+    return [cell for cell in cells(study_of(folder)) if (folder / cell.path).is_file()]
+
+
+@cache
+def recomputed(folder: Path, cell: Artifact) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of evaluation and replicates of a cell, from its scores, quality, groups and empty answers."""
+    place = (cell.dataset, cell.model, cell.recipe)
+    study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
+    empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
+    scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
+    questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
+    measured: list[dict[str, Any]] = []
+    replicates: list[dict[str, Any]] = []
+    for of in study.qualities(cell.dataset):
+        quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table
+        settings = EvaluationSettings.model_validate(made, strict=False)
+        settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold})
+        rows = evaluate(scores, quality, questions, settings, cell.dataset, empty)
+        measured += rows[0]
+        replicates += rows[1]
+    return measured, replicates
+
+
+def regenerable() -> list[Any]:
+    """Every published exhibit that is made of published files."""
+    found = []
+    for folder in STUDIES:
+        study = study_of(folder)
+        for label in list_of_exhibits.labels(study):
+            exhibit = list_of_exhibits.exhibit(label, study)
+            file = folder / f"{exhibit.kind}s" / f"{label}.csv"
+            if file.is_file() and all(need.kind in GIVEN for need in exhibit.artifacts(study)):
+                found.append(pytest.param(folder, label, file, id=f"{folder.name}-{label}"))
+    return found
+
+
+@pytest.mark.parametrize(("folder", "label", "file"), regenerable())
+def test_a_table_or_figure_is_regenerated_from_what_is_published(folder: Path, label: str, file: Path) -> None:
+    study = study_of(folder)
+    exhibit = list_of_exhibits.exhibit(label, study)
+    loaded = {}
+    for need in exhibit.artifacts(study):
+        if need.kind == "replicates":
+            cell = Artifact("evaluation", need.dataset, need.model, need.recipe, need.scorer)
+            rows = pa.Table.from_pylist(recomputed(folder, cell)[1], schema=parquet_tables.SCHEMAS["replicates"])
+            loaded[need] = Loaded(folder / need.path, "replicates", need.cell, {}, rows)
+        else:
+            loaded[need] = read(folder / need.path, need.kind)
+    built = exhibit.build(study, Inputs(loaded))
+    text = built.csv() if isinstance(built, BuiltTable) else built.data.to_csv(index=False)
+    again, published = pd.read_csv(io.StringIO(text)), pd.read_csv(file)
+    pd.testing.assert_frame_equal(again, published, check_dtype=False, rtol=1e-5, atol=1e-6)
+
+
+def asked(folder: Path, cell: Artifact) -> int:
+    return int(max(read(folder / cell.path, "evaluation").table.column("n").to_pylist()))
+
+
+@of_each_study
+def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
+    cell = min(committed(folder), key=lambda of: asked(folder, of))
+    keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+    numbers = ["value", "low", "high", "std"]
+    published = read(folder / cell.path, "evaluation").table.to_pandas().sort_values(keys, ignore_index=True)
+    again = pd.DataFrame(recomputed(folder, cell)[0])[published.columns].sort_values(keys, ignore_index=True)
+    assert again[[*keys, "n", "note"]].equals(published[[*keys, "n", "note"]].astype({"n": "int64"}))
+    pd.testing.assert_frame_equal(again[numbers].astype(float), published[numbers].astype(float), rtol=1e-6, atol=1e-9)
+
+
+@of_each_study
+def test_no_text_of_a_dataset_is_published(folder: Path) -> None:
+    study = study_of(folder)
+    for path in folder.rglob("*.parquet"):
+        assert path.relative_to(folder).parts[0] in ("evaluation", "scores", "quality", "questions")
+    for path in folder.glob("questions/*.parquet"):
+        rows = read(path, "questions").table.select(list(NO_TEXT)).to_pylist()
+        assert all(row == NO_TEXT for row in rows)
+    for label in list_of_exhibits.labels(study):
+        if shows_questions(label, study):
+            assert not list(folder.rglob(f"{label}.*"))
+
+
+@of_each_study
+def test_the_contents_name_every_cell_that_is_in_and_count_them(folder: Path) -> None:
+    text = (folder / "CONTENTS.md").read_text(encoding="utf-8")
+    assert f"{len(committed(folder))} of {len(cells(study_of(folder)))} cells are in." in text
+    for cell in committed(folder):
+        assert f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} |" in text
+
+
+def test_evidence_is_small() -> None:
+    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 8_000_000

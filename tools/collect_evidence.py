@@ -1,0 +1,155 @@
+"""What a study that ran publishes: numbers, scores and hashes, and no text of a dataset.
+
+``python tools/collect_evidence.py results/small`` writes ``evidence/small`` from whatever is finished: CSVs and
+captions of tables and figures, the comparison with print, the ledger, the lock file; of each evaluated cell its
+evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
+out like the results folder, so the package's own readers read it. Left out: exhibits that print questions, and
+replicates, which scores, quality and groups give again. ``CONTENTS.md`` says which cells are in and which are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq import parquet_tables
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.read_evaluation import Empty, empty_answers
+from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
+from beamuq.exhibits.worked_examples import WorkedExamples
+from beamuq.parquet_tables import Artifact, Loaded
+from beamuq.scorers.similarity_table import produced_texts
+from beamuq.study_config import Study
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
+NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
+
+
+def shows_questions(label: str, study: Study) -> bool:
+    """Whether an exhibit prints a question."""
+    return isinstance(list_of_exhibits.exhibit(label, study), (WorkedExamples, SamplesAndBeams))
+
+
+def cells(study: Study) -> list[Artifact]:
+    """The evaluation of every cell of the grid."""
+    return [
+        Artifact("evaluation", dataset, model, entry.recipe, scorer)
+        for entry in study.grid
+        for model in entry.models
+        for dataset in entry.datasets
+        for scorer in entry.scorers
+    ]
+
+
+def collect(results: Path, into: Path) -> None:
+    """Write ``into`` anew from a results folder.
+
+    Raises
+    ------
+    BeamUQError
+        If the folder has no ``study.json``.
+    """
+    study, name = read_study(results / "study.json"), results.name
+    shutil.rmtree(into, ignore_errors=True)
+    figures = results.parents[1] / "figures" / name
+    for page in PAGES:
+        _copy(results / page, into / page)
+    _copy(ROOT / f"studies/{name}.lock.json", into / "lock.json")
+    for label in list_of_exhibits.labels(study):
+        if not shows_questions(label, study):
+            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
+            _copy(results / f"tables/intervals/{label}.md", into / f"tables/{label}.md")
+            for ending in ("csv", "txt"):
+                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+    found = [cell for cell in cells(study) if (results / cell.path).is_file()]
+    for cell in found:
+        place = (cell.dataset, cell.model, cell.recipe)
+        qualities = [Artifact("quality", *place, metric=of.metric) for of in study.qualities(cell.dataset)]
+        for file in (cell, Artifact("scores", *place, cell.scorer), *qualities):
+            _write(into / file.path, parquet_tables.read(results / file.path, file.kind))
+    (into / "empty_answers.json").write_text(json.dumps(_empty(study, results, found), indent=1) + "\n", "utf-8")
+    hashes = {}
+    for dataset in dict.fromkeys(cell.dataset for cell in found):
+        file = Artifact("questions", dataset)
+        whole = parquet_tables.read(results / file.path, "questions")
+        hashes[dataset] = parquet_tables.file_sha256(results / file.path)
+        rows = [row | NO_TEXT for row in whole.table.select(["id", "group"]).to_pylist()]
+        without = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["questions"])
+        made = {"without_text_of": hashes[dataset]}
+        _write(into / file.path, Loaded(whole.path, "questions", whole.cell, made, without))
+    (into / "CONTENTS.md").write_text(contents(study, into, found, hashes), encoding="utf-8")
+
+
+def contents(study: Study, into: Path, found: list[Artifact], hashes: dict[str, str]) -> str:
+    """The page that says what is in the folder."""
+    lines = [
+        f"# {study.title}",
+        "",
+        "Written by `tools/collect_evidence.py`; `docs/evidence.md` says what it shows.",
+        "",
+        f"{len(found)} of {len(cells(study))} cells are in.",
+        "",
+        "| cell | questions | empty greedy answers |",
+        "| --- | ---: | ---: |",
+    ]
+    for cell in found:
+        empty = empty_answers(parquet_tables.read(into / cell.path, "evaluation").table).get("greedy", Empty(0, 0))
+        title = f"{cell.model} {cell.dataset} {cell.recipe} {cell.scorer}"
+        lines.append(f"| {title} | {empty.n:,} | {empty.empty:,}{' †' * empty.too_many} |")
+    missing = [f"{of.model} {of.dataset} {of.recipe} {of.scorer}" for of in cells(study) if of not in found]
+    lines += ["", "†: more than a fifth; left out of means.", "", f"Not run: {'; '.join(missing) or 'nothing'}.", ""]
+    lines += [f"Questions of {dataset}: sha256 `{digest}`." for dataset, digest in hashes.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict[str, list[str]]]:
+    """By candidates file and answer source the ids of questions whose produced answer is empty."""
+    told = {}
+    for cell in found:
+        file = Artifact("candidates", cell.dataset, cell.model, cell.recipe)
+        scored = (
+            parquet_tables.read(results / cell.path, "evaluation").table.column("answer_source").unique().to_pylist()
+        )
+        table = parquet_tables.read(results / file.path, "candidates").table
+        beam = study.recipes[cell.recipe].decoded(study.main.beam) if study.main.beam else None
+        produced = produced_texts(table, scored, beam)
+        told[file.path] = {name: [key for key, text in of.items() if not text] for name, of in produced.items()}
+    return told
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def _write(path: Path, loaded: Loaded) -> None:
+    """A table of the workflow, packed as small as it goes."""
+    parquet_tables.write(path, loaded.kind, loaded.table, cell=loaded.cell, provenance=loaded.provenance)
+    metadata = pq.read_schema(path).metadata
+    table = parquet_tables.read(path, loaded.kind).table.replace_schema_metadata({b"beamuq": metadata[b"beamuq"]})
+    pq.write_table(table, path, compression="zstd", compression_level=19, write_page_checksum=True)
+
+
+def main() -> None:
+    """Collect one study's evidence."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    parser.add_argument("results", type=Path, help="such as results/small")
+    parser.add_argument("into", type=Path, nargs="?", help="default: evidence/NAME")
+    options = parser.parse_args()
+    try:
+        collect(options.results, options.into or ROOT / "evidence" / options.results.name)
+    except BeamUQError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()
