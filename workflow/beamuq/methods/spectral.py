@@ -8,8 +8,6 @@ on padding.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from beamuq.methods.log_space_sums import Array, Mask
 
@@ -90,6 +88,9 @@ def num_sem_sets(linked: Mask, mask: Mask) -> Array:
     linked [N, M, M]: whether i and j entail each other, in both directions, more than they contradict
     → [N], whole numbers from 1 to M; higher = more uncertain.
     """
+    from scipy.sparse import coo_array  # a third of what steps take to start that only name methods
+    from scipy.sparse.csgraph import connected_components
+
     N, M = mask.shape
     question, one, other = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
     edges = coo_array((np.ones(len(one), dtype=bool), (question * M + one, question * M + other)), (N * M, N * M))
