@@ -43,7 +43,7 @@ test-all: test fuzz census ## and hostile input, and every class of models
 lint: $(STAMP) ## style, types, and what is generated
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile workflow/rules
+	snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	mypy
 	snakemake --lint
 	python tools/sync_envs.py --check

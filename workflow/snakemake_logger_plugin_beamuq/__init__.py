@@ -64,6 +64,8 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         elif event == LogEvent.JOB_ERROR:
             self._fail(self._running.pop(told["jobid"], None))
             return  # what is drawn otherwise is the whole log
+        elif event == LogEvent.ERROR and "CalledProcessError" in record.getMessage():
+            return  # the job's whole command; that it failed is told with the last line of its log
         super().emit(record)
 
     def close(self) -> None:

@@ -1,0 +1,72 @@
+"""What ``snakemake --logger beamuq`` shows of a run whose output is no terminal, and of jobs that run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import run_snakemake
+
+pytest.importorskip("snakemake_logger_plugin_rich", reason="snakemake-logger-plugin-rich is not installed")
+
+SNAKEFILE = """
+rule all:
+    input: "well", "ill"
+rule copy:
+    output: "well"
+    log: "copy.log"
+    shell: "echo fine > {log}; touch {output}"
+rule decode:
+    output: "ill"
+    log: "logs/decode.log"
+    shell: "(echo batch 1 of 2; echo 'questions.parquet: no such file'; exit 2) > {log}"
+"""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines of a run in which one job ends well and the other does not."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "Snakefile").write_text(SNAKEFILE)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--keep-going", "--logger", "beamuq"]
+    done = subprocess.run(command, cwd=folder, env=run_snakemake.ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode != 0
+    return [line for line in (done.stdout + done.stderr).splitlines() if line]
+
+
+def test_a_finished_job_is_one_line(shown: list[str]) -> None:
+    assert [line.partition(": ")[2].split(",")[0] for line in shown if " of 3: " in line] == ["copy"]
+    assert "input:" not in "".join(shown)
+
+
+def test_a_failed_job_shows_the_last_line_of_its_log_at_once_and_at_the_end(shown: list[str]) -> None:
+    told = "failed: decode: questions.parquet: no such file (logs/decode.log)"
+    assert shown.count(told) == 2
+    assert shown[-1] == told
+    assert "batch 1 of 2" not in "".join(shown)  # nor its whole command
+
+
+def test_a_running_job_is_shown_with_the_last_line_of_its_log(tmp_path: Path) -> None:
+    from snakemake_interface_logger_plugins.common import LogEvent
+
+    from snakemake_logger_plugin_beamuq import LogHandler
+
+    log = tmp_path / "decode.log"
+    log.write_bytes(b"loading\r\xff 50 %\rbatch 9 of 42: 108 of 500 questions, 31 tokens/s, 4 min 2 s left\n\n")
+    settings = SimpleNamespace(stdout=False, dryrun=False, printshellcmds=False, show_failed_logs=False, verbose=False)
+    handler = LogHandler(settings, None)
+    handler.emit(
+        SimpleNamespace(  # type: ignore[arg-type]
+            event=LogEvent.JOB_INFO,
+            jobid=1,
+            rule_name="candidates",
+            wildcards={"model": "m", "dataset": "d"},
+            log=[log],
+        )
+    )
+    handler.close()
+    assert str(handler.__rich__()) == f"candidates m/d: {log.read_text(errors='replace').split('%')[1].strip()}"
