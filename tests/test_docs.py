@@ -120,6 +120,10 @@ def test_an_exhibit_of_the_gallery_is_no_older_than_the_code_that_draws_it(label
     assert shown == sync_gallery.shown_hash(label, text), "the entry changed by hand; run make gallery"
 
 
+def test_the_gallery_shows_every_exhibit_of_the_demo() -> None:
+    assert set(GALLERY) == {*sync_gallery.demo().exhibits, sync_gallery.EXPLORER.name}, "run make gallery"
+
+
 def test_pictures_of_the_gallery_say_demo_and_are_small() -> None:
     files = sorted(sync_gallery.PICTURES.glob("*.png"))
     assert {file.stem for file in files} <= set(GALLERY)
