@@ -162,6 +162,7 @@ def test_the_same_tables_give_the_same_bytes() -> None:
     assert page("t", [], [synthetic(5)]) == page("t", [], [synthetic(5)])
 
 
+@pytest.mark.slow
 def test_two_thousand_questions_take_at_most_five_megabytes(large: Path) -> None:
     assert large.stat().st_size < 5e6
 
@@ -480,6 +481,7 @@ def test_nothing_is_wider_than_the_window(browser: Page, tmp_path: Path, width: 
     assert browser.evaluate("document.getElementById('question').scrollWidth - document.getElementById('question').clientWidth") <= 0  # fmt: skip  # noqa: E501
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_two_thousand_questions_are_painted_soon(browser: Page, large: Path) -> None:
     browser.open(large.as_uri())

@@ -112,7 +112,7 @@ const COLUMNS = [
   { key: "length", head: "Tokens", title: "of the answer, its ending included", width: "4.3rem", of: (i) => cell.tokens[i],
     show: (i) => cell.tokens[i] ?? "–" },
   { key: "value", head: "Score", title: "of the method chosen; higher: more uncertain", width: "4.4rem", of: value,
-    show: (i) => number(value(i)) },
+    show: (i) => number(value(i), Math.abs(value(i)) < 0.01 ? 2 : 3) },
   { key: "off", head: "Off by", width: "3.1rem", of: off, show: (i) => signed(off(i)),
     title: "place by uncertainty minus place by quality, in percent: + too uncertain, − too certain" },
   { key: "gap", head: "Beams − samples", width: "5.5rem", of: gap, show: (i) => signed(gap(i)),
