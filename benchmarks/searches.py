@@ -1,16 +1,16 @@
 """What the exact search and the recipe ``truth`` cost beside beams and the recipe ``main``, in rows and CPU time.
 
-    python -m benchmarks.searches                   # SmolLM2 on the CPU: a quarter of an hour
+    python -m benchmarks.searches                   # SmolLM2 on the CPU: half an hour
     python -m benchmarks.searches --quick           # eight questions, one repeat: minutes
 
-Rows are prefixes beyond the prompt, per question. CPU times are medians of the repeats, both recipes in turns.
+``truth`` is the recipe of studies/demo.yaml, every estimator's candidates; ``exact value`` is U alone: its set and its
+draws. Rows are prefixes beyond the prompt, per question. CPU times are medians of the repeats, all recipes in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,16 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beamuq.decoding import Above, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, decode, stop_tokens
-from benchmarks.decoding import MODEL, NEW_TOKENS, M, measured, questions
+from beamuq.decoding import Above, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
+from beamuq.steps.candidates import policies_of
+from beamuq.study_config import STUDIES, load_study
+from benchmarks.decoding import MODEL, NEW_TOKENS, Cost, M, measured, median, questions
 
-MAIN: list[Policy] = [Greedy(), Sample(M), Beam(M)]
-TRUTH: list[Policy] = [Greedy(), Above(0.002, draws=100, lattices=10)]
+RECIPES: dict[str, list[Policy]] = {
+    "main": [Greedy(), Sample(M), Beam(M)],
+    "exact value": [Greedy(), Above(0.002, draws=100, lattices=10)],
+    "truth": policies_of(load_study(STUDIES / "demo.yaml").recipes["truth"], None),
+}
 
 
 def rows_of(found: Sequence[Candidate], strategy: str) -> list[int]:
@@ -74,21 +79,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         prompts = [Prompt(f"q{number}", tuple(tokenizer(text)["input_ids"])) for number, text in enumerate(texts)]
     options: dict[str, Any] = {"stop_ids": stop_tokens(tokenizer, model), "seed": 0, "max_new_tokens": NEW_TOKENS}
 
-    def run(policies: Sequence[Policy]) -> tuple[list[Candidate], float]:
-        found, cost = measured(lambda: decode(model, prompts, policies, **options))
-        return found, cost.cpu
+    def run(policies: Sequence[Policy], work: Work) -> tuple[list[Candidate], Cost]:
+        return measured(lambda: decode(model, prompts, policies, work=work, **options))
 
-    told: dict[str, Any] = exact_against_beams(run([Beam(M), Exact(M)])[0])
-    times: dict[str, list[float]] = {"main": [], "truth": []}
+    told: dict[str, Any] = exact_against_beams(run([Beam(M), Exact(M)], Work())[0])
+    costs: dict[str, list[Cost]] = {name: [] for name in RECIPES}
+    rows = {}
     for _ in range(repeats):
-        times["main"].append(run(MAIN)[1])
-        truth, seconds = run(TRUTH)
-        times["truth"].append(seconds)
-    medians = {name: statistics.median(each) for name, each in times.items()}
+        for name, policies in RECIPES.items():
+            costs[name].append(run(policies, work := Work())[1])
+            rows[name] = {"prompts": work.prompt_rows / len(prompts), "answers": work.decoded_rows / len(prompts)}
+    medians = {name: median(each) for name, each in costs.items()}
     told |= {
-        "rows of truth, median": float(np.median(rows_of(truth, TRUTH[1].strategy))),
-        "CPU s a question": {name: seconds / len(prompts) for name, seconds in medians.items()},
-        "truth / main": medians["truth"] / medians["main"],
+        "rows a question, mean": rows,
+        "CPU s a question": {name: cost.cpu / len(prompts) for name, cost in medians.items()},
+        "CPU ÷ main's": {name: cost.cpu / medians["main"].cpu for name, cost in medians.items()},
+        "most memory resident, MB": {name: cost.peak for name, cost in medians.items()},
     }
     print(json.dumps(told, indent=1))
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
