@@ -11,8 +11,8 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.exhibits import empty_answers, exhibit_cells, list_of_exhibits
+from beamuq.exhibits.empty_answers import Empty
 from beamuq.exhibits.exhibit_types import BuiltTable
-from beamuq.exhibits.read_evaluation import Empty
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, CHAT, EMPTY, SIZE
 

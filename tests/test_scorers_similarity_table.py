@@ -14,10 +14,11 @@ import torch
 import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
+from beamuq.judged_answer import produced_texts
 from beamuq.scorers.packed_encoder import EncoderInput
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
-from beamuq.scorers.similarity_table import needed_pairs, produced_texts
+from beamuq.scorers.similarity_table import needed_pairs
 from run_job import run_job
 
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}

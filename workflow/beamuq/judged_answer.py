@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from beamuq.errors import BeamUQError
 from beamuq.strategy_names import GREEDY, SHIPPED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 AnswerSource = Literal["greedy", "top_beam", "shipped"]
 
@@ -21,3 +25,31 @@ def strategy_of(answer_source: str, beam: str | None) -> str:
             f"answer_source: {answer_source!r} is not greedy, shipped or, with a main beam, top_beam; correct it"
         )
     return strategy
+
+
+def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str | None) -> dict[str, dict[str, str]]:
+    """The produced answers: ``{answer source: {question id: text}}``, in the file's order of questions.
+
+    Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
+    """
+    ids, strategies, ranks, texts = candidate_columns(candidates)
+    questions = list(dict.fromkeys(ids))
+    found: dict[str, dict[str, str]] = {}
+    for name in answer_source:
+        strategy = strategy_of(name, beam)
+        first = {
+            question: text
+            for question, each, rank, text in zip(ids, strategies, ranks, texts, strict=True)
+            if each == strategy and rank == 0
+        }
+        for question in questions:
+            if question not in first:
+                raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
+        found[name] = {question: first[question] for question in questions}
+    return found
+
+
+def candidate_columns(candidates: pa.Table) -> tuple[list[str], list[str], list[int], list[str]]:
+    """Id, strategy, rank and text of every candidate."""
+    id_, strategy, rank, text = (candidates.column(name).to_pylist() for name in ("id", "strategy", "rank", "text"))
+    return id_, strategy, rank, text

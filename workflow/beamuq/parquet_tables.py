@@ -27,6 +27,9 @@ from beamuq.errors import BeamUQError, reading
 
 Json = Any
 
+ALL, ANSWERED = "all", "answered"
+"""Subsets of a cell's questions: all of them; those whose produced answer is not empty."""
+
 STRING, INT, FLOAT, BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 STRINGS, INTS, FLOATS = pa.list_(STRING), pa.list_(INT), pa.list_(FLOAT)
 PASSAGES = pa.list_(pa.struct([("title", STRING), ("text", STRING)]))

@@ -13,11 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import Array, Evaluator, prr_to, why_undefined
+from beamuq.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
-
-ALL, ANSWERED = "all", "answered"
-"""Subsets of a cell's questions: all of them; those whose produced answer is not empty."""
 
 
 class EvaluationSettings(BaseModel):

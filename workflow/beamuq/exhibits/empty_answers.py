@@ -6,13 +6,39 @@ A model that has nothing to say is certain of it, so whatever follows probabilit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.read_evaluation import LEFT_OUT, MARK, Empty, empty_answers
 from beamuq.judged_answer import strategy_of
-from beamuq.parquet_tables import Artifact, Loaded
+from beamuq.parquet_tables import ALL, ANSWERED, Artifact, Loaded
 from beamuq.study_config import Study
+
+MOST_EMPTY = 0.2
+MARK = " †"
+LEFT_OUT = "†: more than a fifth of the answers are empty, and the cell is left out of means"
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How many of a cell's ``n`` produced answers are empty."""
+
+    empty: int
+    n: int
+
+    @property
+    def too_many(self) -> bool:
+        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        return self.empty > MOST_EMPTY * self.n
+
+
+def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
+    """By answer source; a file of a version that did not measure the answered questions apart tells of none."""
+    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
+    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
+    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
 
 
 def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_source: str = "greedy") -> str:

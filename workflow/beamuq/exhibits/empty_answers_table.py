@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beamuq.evaluation.metrics_of_scores import ALL, ANSWERED
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
 from beamuq.exhibits.best_marked_table import RankedRow
+from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
-from beamuq.exhibits.read_evaluation import MARK, Key, Measured, read_measurements
-from beamuq.parquet_tables import Artifact
+from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements
+from beamuq.parquet_tables import ALL, ANSWERED, Artifact
 from beamuq.study_config import Study
 
 

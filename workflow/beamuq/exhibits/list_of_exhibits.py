@@ -7,7 +7,6 @@ marked as ``beyond_paper``.
 from __future__ import annotations
 
 from beamuq.errors import BeamUQError, hint
-from beamuq.evaluation.metrics_of_scores import ANSWERED
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells
 from beamuq.exhibits.ablation_tables import AblationTable
@@ -34,6 +33,7 @@ from beamuq.exhibits.rejection_curves import RejectionCurvesFigure
 from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
 from beamuq.exhibits.why_beams_win import WhyBeamsWin
 from beamuq.exhibits.worked_examples import WorkedExamples
+from beamuq.parquet_tables import ANSWERED
 from beamuq.study_config import Study
 
 GEMMA = "gemma-3-4b-base"

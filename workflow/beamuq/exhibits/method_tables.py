@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.metrics_of_scores import ALL
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells
 from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
+from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
-from beamuq.exhibits.read_evaluation import MARK, Key, Measured, mean_over_datasets, read_measurements
+from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets, read_measurements
 from beamuq.methods import registry
-from beamuq.parquet_tables import Artifact
+from beamuq.parquet_tables import ALL, Artifact
 from beamuq.study_config import Study
 
 MEAN = "mean"

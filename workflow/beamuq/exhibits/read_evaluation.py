@@ -8,23 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.evaluation.metrics_of_scores import ALL, ANSWERED
+from beamuq.exhibits.empty_answers import Empty, empty_answers
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
-from beamuq.parquet_tables import Artifact
+from beamuq.parquet_tables import ALL, Artifact
 from beamuq.strategy_names import from_print
 from beamuq.study_config import Study
 
 T = TypeVar("T")
-
-MOST_EMPTY = 0.2
-MARK = " †"
-LEFT_OUT = "†: more than a fifth of the answers are empty, and the cell is left out of means"
 
 
 class Key(NamedTuple):
@@ -56,26 +51,6 @@ class Measured:
     def numbers(self) -> dict[str, Any]:
         """Its columns of published values."""
         return {name: getattr(self, name) for name in ("value", "std", "low", "high", "n")}
-
-
-@dataclass(frozen=True)
-class Empty:
-    """How many of a cell's ``n`` produced answers are empty."""
-
-    empty: int
-    n: int
-
-    @property
-    def too_many(self) -> bool:
-        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
-        return self.empty > MOST_EMPTY * self.n
-
-
-def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
-    """By answer source; a file of a version that did not measure the answered questions apart tells of none."""
-    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
-    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
-    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
 
 
 class Measurements:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from beamuq import parquet_tables
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
+from beamuq.judged_answer import produced_texts
 from beamuq.plan.job_types import EvaluationJob, MachineOptions
 from beamuq.provenance import check_settings, provenance, read_cell
-from beamuq.scorers.similarity_table import produced_texts
 
 
 def run(job: EvaluationJob[EvaluationSettings], machine: MachineOptions) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
+from beamuq.judged_answer import produced_texts
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import MachineOptions, QualityJob
 from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
-from beamuq.scorers.similarity_table import produced_texts
 
 
 def run(job: QualityJob, machine: MachineOptions) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from beamuq import parquet_tables, plugins
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import strategy_of
+from beamuq.judged_answer import produced_texts, strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
 from beamuq.models.model_folder import identities, model_identity
@@ -24,7 +24,6 @@ from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer, work_of
 from beamuq.scorers.similarity_by_kind import WITHOUT_MODEL, load_scorer
-from beamuq.scorers.similarity_table import produced_texts
 
 if TYPE_CHECKING:
     import torch
