@@ -20,6 +20,7 @@ from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
 from collect_evidence import NO_TEXT, cells, shows_questions
+from sync_evidence import PAGE, written
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
@@ -120,6 +121,12 @@ def test_the_contents_name_every_cell_that_is_in_and_count_them(folder: Path) ->
     assert f"{len(committed(folder))} of {len(cells(study_of(folder)))} cells are in." in text
     for cell in committed(folder):
         assert f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} |" in text
+
+
+def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page) == page, "run python tools/sync_evidence.py"
+    assert {f"<!-- claims {folder.name} -->" in page for folder in STUDIES} == {True}
 
 
 def test_evidence_is_small() -> None:

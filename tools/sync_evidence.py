@@ -1,0 +1,72 @@
+"""Write the claims of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
+
+A block stands between ``<!-- claims NAME -->`` and ``<!-- end -->``; the rest of the page is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/evidence.md"
+BLOCK = re.compile(r"(<!-- claims (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+VERDICTS = ("yes", "no", "undecided", "cannot say")
+
+
+def claims(name: str) -> str:
+    """The claims of a study, ours first; of each model, dataset or both what came out, with its n and interval."""
+    path = ROOT / "evidence" / name / "comparison_claims.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    ours = [row for row in rows if row["where"].startswith("ours")]
+    lines = []
+    for title, part in (
+        ("Ours, declared before the run", ours),
+        ("The paper's", [row for row in rows if row not in ours]),
+    ):
+        answered = [row for row in part if not row["in_this_study"].startswith("cannot say")]
+        lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
+        for row in answered:
+            lines += [f"- `{row['id']}` {row['claim']}"]
+            lines += [f"  - {_verdict(found)}" for found in _of_cells(row["in_this_study"])]
+        unanswered = [f"`{row['id']}`" for row in part if row not in answered]
+        lines += [""] * bool(answered)
+        lines += [f"Not asked of this study: {', '.join(unanswered)}.", ""] if unanswered else []
+    return "\n".join(lines)
+
+
+def _of_cells(text: str) -> list[str]:
+    """The answers by what they are of: ``NAME: verdict; text`` each, one behind the other."""
+    starts = [
+        found.start() for found in re.finditer(rf"(?:^|(?<=; ))[\w.-]+(?: [\w.-]+)*: (?:{'|'.join(VERDICTS)});", text)
+    ]
+    return [text[a:b].rstrip("; ") for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] or [text]
+
+
+def _verdict(found: str) -> str:
+    of, _, rest = found.partition(": ")
+    verdict, _, text = rest.partition("; ")
+    return f"{of}: **{verdict}**. {text}".replace("[", "\\[").rstrip()
+
+
+def written(page: str) -> str:
+    """The page with its blocks as the evidence has them."""
+    return BLOCK.sub(lambda found: found[1] + claims(found[2]) + "\n" + found[3], page)
+
+
+def main() -> None:
+    """Write or check."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--check", action="store_true")
+    page = PAGE.read_text(encoding="utf-8")
+    if parser.parse_args().check:
+        sys.exit(0 if written(page) == page else f"{PAGE}: not as evidence/ has it; run python tools/sync_evidence.py")
+    PAGE.write_text(written(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
