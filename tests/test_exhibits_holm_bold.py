@@ -25,7 +25,7 @@ TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
 WITH_INTERVALS = (
     *("quality_agreement", "empty_answers", "draw_spread"),
     *("estimators", "estimators_coqa", "estimators_triviaqa"),
-    *("decisions", *(f"decisions_{dataset}" for dataset in exhibits_study.DATASETS)),
+    *("decisions", *(f"decisions_{dataset}" for dataset in (*exhibits_study.DATASETS, "tiny", "tinychat"))),
 )
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

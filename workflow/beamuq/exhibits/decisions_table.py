@@ -17,9 +17,7 @@ from beamuq.exhibits.exhibit_types import (
     TableCell,
     TableExhibit,
     TableGrid,
-    TableHeading,
     TableRow,
-    TableRule,
     long_frame,
 )
 from beamuq.exhibits.read_evaluation import Measured, difference
@@ -67,53 +65,48 @@ class CellDecisions:
 class DecisionsTable(TableExhibit):
     """Methods in every form × share shown and share wrong of it at each α, and errors of calibrated probabilities.
 
-    Of one dataset, or the mean over those of the main recipe, a block a model.
+    Of one dataset, or the mean over those of the main recipe; of ``model``, or the first base model of the main cells.
     """
 
     dataset: str = ""
+    model: str = ""
 
     def artifacts(self, study: Study) -> list[Artifact]:
-        """Decisions of every main cell."""
-        return [file for files in self._files(study).values() for file in files.values()]
+        """Decisions of the model's main cells."""
+        return list(self._files(study).values())
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a form, and beam − multinomial below a method's two."""
         risks = study.decisions.risks
         columns: list[Column] = [(name, risk) for risk in risks for name in (SHOWN, WRONG)]
         columns += [(ECE, None), (BRIER, None)]
-        body: list[TableRow | TableHeading | TableRule] = []
+        files = self._files(study)
+        cells = {dataset: CellDecisions(inputs, file) for dataset, file in files.items()}
+        datasets, model = list(cells), next(iter(files.values())).model
         values: list[dict[str, Any]] = []
-        sizes: dict[str, list[int]] = {}
-        tried: dict[int, None] = {}
-        for model, files in self._files(study).items():
-            cells = {dataset: CellDecisions(inputs, file) for dataset, file in files.items()}
-            body += [TableRule()] if body else []
-            body += [TableHeading(study.models[model].title), TableRule()]
-            for dataset, cell in cells.items():
-                values += _values(study, {"model": model, "dataset": dataset}, {dataset: cell}, columns)
-                sizes.setdefault(dataset, []).append(next(iter(cell.rows.values()), NOTHING).n)
-                tried[cell.tried(len(risks))] = None
-            if len(cells) > 1:
-                values += _values(study, {"model": model, "dataset": "mean"}, cells, columns)
-            body += _block(study, cells, columns)
-        datasets = list(next(iter(self._files(study).values())))
+        for dataset, cell in cells.items():
+            values += _values(study, {"model": model, "dataset": dataset}, {dataset: cell}, columns)
+        if len(cells) > 1:
+            values += _values(study, {"model": model, "dataset": "mean"}, cells, columns)
+        body = tuple(_block(study, cells, columns))
         name = study.datasets[datasets[0]].title if len(datasets) == 1 else f"mean over {len(datasets)} datasets"
-        title = f"What may be shown with a guarantee, {name}"
-        caption = captions.caption(study, [f"{title}.", *_sentences(study, datasets, list(tried))], quality=True)
+        title = f"What may be shown with a guarantee, {name}, {study.models[model].title}"
+        tried = list(dict.fromkeys(cell.tried(len(risks)) for cell in cells.values()))
+        caption = captions.caption(
+            study, [f"{title}.", *_sentences(study, datasets, tried)], scorers=[study.main.scorer], quality=True
+        )
         head = tuple(f"At most {_percent(risk)} wrong" if risk else "Probability" for _, risk in columns)
         names = {SHOWN: "Shown", WRONG: "Wrong", ECE: "ECE", BRIER: "Brier"}
-        grid = TableGrid(("Method",), (head, tuple(names[column] for column, _ in columns)), tuple(body))
+        grid = TableGrid(("Method",), (head, tuple(names[column] for column, _ in columns)), body)
         return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
 
-    def _files(self, study: Study) -> dict[str, dict[str, Artifact]]:
-        main = study.main
+    def _files(self, study: Study) -> dict[str, Artifact]:
+        main, run = study.main, exhibit_cells.models(study, study.main.recipe)
+        model = exhibit_cells.first_model(study, self.model, lambda name: name in run)
         return {
-            model: {
-                dataset: Artifact("decisions", dataset, model, main.recipe, main.scorer)
-                for dataset in datasets
-                if self.dataset in ("", dataset)
-            }
-            for model, datasets in exhibit_cells.main_cells(study).items()
+            dataset: Artifact("decisions", dataset, model, main.recipe, main.scorer)
+            for dataset in exhibit_cells.main_cells(study, [model])[model]
+            if self.dataset in ("", dataset)
         }
 
 

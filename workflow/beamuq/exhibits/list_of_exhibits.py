@@ -167,7 +167,7 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     """The list, and a table each of what a study has several of.
 
     Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
-    exact value, of the decisions on each dataset.
+    exact value, of the decisions on each dataset and of each model.
     """
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
@@ -185,7 +185,10 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     ]
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
-    decided = [
-        DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in exhibit_cells.datasets(study, study.main.recipe)
+    recipe = study.main.recipe
+    decided = [DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in exhibit_cells.datasets(study, recipe)]
+    decided += [
+        DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
+        for name in exhibit_cells.models(study, recipe)
     ]
     return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided)}
