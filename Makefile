@@ -23,7 +23,7 @@ demo: $(STAMP) ## the demo study, end to end: every table and figure from raw qu
 	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf $(SHOW)
 
 gallery: $(STAMP) ## docs/gallery.md, from a finished demo
-	snakemake --cores all --config study=demo --rerun-incomplete tables figures $(SHOW)
+	snakemake --cores all --config study=demo --rerun-incomplete tables figures results/demo/explorer.html $(SHOW)
 	python tools/sync_gallery.py
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
