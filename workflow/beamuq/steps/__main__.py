@@ -15,7 +15,7 @@ from typing import get_type_hints
 import beamuq.steps
 from beamuq.config_errors import validated_json
 from beamuq.errors import exit_with_one_line
-from beamuq.plan.job_types import MachineOptions, read_job
+from beamuq.plan.job_types import MODELS, MachineOptions, read_job
 from beamuq.secret_masking import mask_output
 
 
@@ -32,9 +32,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     gc.disable()  # modules leave no garbage; to look for it takes a sixth of the time in which torch is imported
     run = importlib.import_module(f"beamuq.steps.{options.rule}").run
+    job = read_job(get_type_hints(run)["job"], options.job)
+    if job.inputs().keys() & set(MODELS):
+        importlib.import_module("transformers.modeling_utils")  # with torch: most of what a step imports
     gc.freeze()
     gc.enable()
-    job = read_job(get_type_hints(run)["job"], options.job)
     run(job, validated_json(MachineOptions, options.machine, "--machine"))
 
 
