@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -274,8 +275,9 @@ def run(
     by_length: dict[int, list[int]] = {}
     for i, row in enumerate(distinct):
         by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
-    scored = 0
-    with torch.inference_mode(), tqdm(total=len(distinct) - len(known), desc=label, disable=None) as progress:
+    scored, seconds = 0, 0.1 if sys.stderr.isatty() else 10  # a log tells of a long job, and of it every ten seconds
+    bar = tqdm(total=len(distinct) - len(known), desc=label, unit="row", mininterval=seconds, delay=seconds)
+    with torch.inference_mode(), bar as progress:
 
         def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
             """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
