@@ -12,6 +12,8 @@ through a transformers cache.
 
 from __future__ import annotations
 
+import math
+import mmap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -429,10 +431,14 @@ class TreeCache:
                     buffers[layer][question, :count] = old[question, :count]
 
     def _buffer(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        # Padded passes read places that were never written, masked: those must be finite. Span passes do not, and
-        # on a CPU a page that is never touched takes no memory.
-        make = like.new_zeros if self.padded else like.new_empty
-        return make((len(self.lengths), self.capacity, *shape))
+        whole = (len(self.lengths), self.capacity, *shape)
+        if self.padded:  # these passes read places that were never written, masked: they must be finite
+            return like.new_zeros(whole)
+        if like.device.type != "cpu":
+            return like.new_empty(whole)
+        # Pages of its own, given back when the buffer is: those that nobody touches take no memory.
+        pages = mmap.mmap(-1, math.prod(whole) * like.element_size())
+        return torch.frombuffer(pages, dtype=like.dtype).view(whole)
 
 
 _HARMLESS = frozenset({"dropout", "position_ids"})
