@@ -37,7 +37,7 @@ from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import Difference
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.read_evaluation import Key, Measured, stored
+from beamuq.exhibits.read_evaluation import Empty, Key, Measured, stored
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
@@ -67,7 +67,8 @@ class Made(MeasuredCell):
     def __init__(self, need: Artifact, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
         self.artifact, self.path = need, need.path
         self._rows = {stored(key): Measured(v, v - 0.1, v + 0.1, 0.05, n) for key, v in values.items()}
-        self._paired = True
+        self._paired, self._subset = True, "all"
+        self._empty: dict[str, Empty] = {}
         self._replicates = {
             stored(key): (v + 0.05 * SHARED + spread * noise(need, key)).astype(np.float32) for key, v in values.items()
         }
@@ -261,6 +262,17 @@ def test_gains_of_all_that_are_claimed_to_be_significant(
     pair: tuple[float, float], spread: float, status: str, found: str
 ) -> None:
     judged(*gains_of({"SemanticEntropy": pair}, spread, expect="all", significant=True), status, found)
+
+
+def test_a_mean_leaves_out_cells_of_empty_answers_and_stands_for_none_of_print() -> None:
+    measure, of = gains_of({"SemanticEntropy": ENTROPY}, 0.01, expect="all")
+    datasets = list(of.rules.paper.datasets)
+    of.main(GEMMA, datasets[0])._empty["greedy"] = Empty(5, 24)
+    with pytest.raises(NotRunError, match=f"more than a fifth of the answers of {GEMMA} are empty on {datasets[0]}"):
+        measure.verdict(of)
+    own = replace(of, of_paper=False)
+    assert [cell.artifact.dataset for cell in own.mains(GEMMA, datasets)] == datasets[1:]
+    assert f"of 5 datasets (without {datasets[0]}, where more than a fifth" in measure.verdict(own).found
 
 
 def test_what_is_true_as_printed_is_supported_whatever_its_significance() -> None:
