@@ -98,7 +98,7 @@ def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     evaluation = workplace.frame("results/micro/evaluation/nli/tiny-qwen3/triviaqa/main.parquet")
     printed = table[(table.dataset == "triviaqa") & (table.method == "Dissimilarity") & (table.variant == "beamsearch")]
     stored = evaluation[(evaluation.method == "Dissimilarity") & (evaluation.variant == "beamsearch")]
-    main = {"setting": "", "metric": "PRR", "answer_source": "greedy", "quality": "answer_f1"}
+    main = {"setting": "", "metric": "PRR", "answer_source": "greedy", "quality": "answer_f1", "subset": "all"}
     stored = stored[(stored[list(main)] == pd.Series(main)).all(axis=1)]
     assert len(printed) == 1
     value = stored["value"].item()

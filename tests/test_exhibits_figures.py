@@ -24,7 +24,7 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits import exhibit_cells, figure_style, fixed_width_text, list_of_exhibits
+from beamuq.exhibits import empty_answers, exhibit_cells, figure_style, fixed_width_text, list_of_exhibits
 from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -51,7 +51,12 @@ def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> B
 
 @pytest.fixture(scope="module")
 def built(results: exhibits_study.Results) -> dict[str, BuiltFigure]:
-    return {name: build(name, results) for name in FIGURES}
+    """As the step saves them: with what is said of empty answers."""
+    figures = {}
+    for name in FIGURES:
+        files = list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY)
+        figures[name] = build(name, results).saying(empty_answers.sentence(STUDY, results.inputs(files), files))
+    return figures
 
 
 @pytest.fixture(scope="module")

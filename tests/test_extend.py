@@ -73,7 +73,7 @@ def test_the_dataset_is_asked_and_its_examples_shown(extended: Extended) -> None
 
 
 def test_the_method_is_a_row_of_the_table_in_both_forms_and_tried_without_a_study(extended: Extended) -> None:
-    assert "| Disagreement | multinomial |  | 0.25 |" in extended.printed[0]
+    assert re.search(r"over samples.*\| Disagreement \|\n.*\n\| 1 +\| +0\.25 \|", extended.printed[0], re.DOTALL)
     assert "| Disagreement |" in extended.printed[-1]
     assert "| Disagreement + beamsearch |" in extended.printed[-1]
     scores = extended.frame("scores/words/my-model/mine/main.parquet")

@@ -247,6 +247,10 @@ class BuiltFigure:
     data: pd.DataFrame
     draw: Callable[[], matplotlib.figure.Figure]
 
+    def saying(self, sentence: str) -> BuiltFigure:
+        """The same figure with a further sentence in its caption."""
+        return replace(self, caption=f"{self.caption} {sentence}".strip())
+
 
 def csv_text(frame: pd.DataFrame) -> str:
     """A frame as CSV in which no text is a formula: spreadsheets run a cell that begins with =, +, - or @.

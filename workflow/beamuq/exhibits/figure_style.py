@@ -199,6 +199,9 @@ def laid_out(built: BuiltFigure) -> matplotlib.figure.Figure:
     for _ in range(3):
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
+    for axes in figure.axes:  # the solver's last digits differ from one process to the next, and ids are made of them
+        for which, place in (("original", axes.get_position(original=True)), ("active", axes.get_position())):
+            axes.set_position([round(value, 9) for value in place.bounds], which=which)
     return figure
 
 

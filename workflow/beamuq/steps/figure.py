@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import empty_answers, exhibit_inputs, exhibit_types, figure_style, list_of_exhibits
 from beamuq.plan.job_types import FigureJob, MachineOptions
@@ -18,6 +16,4 @@ def run(job: FigureJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     built = item.build(study, inputs)
     if not isinstance(built, exhibit_types.BuiltFigure):
         raise BeamUQError(f"--job: name: {job.name!r} is a table; ask for it under results/")
-    said = empty_answers.sentence(study, inputs, files)
-    built = replace(built, caption=f"{built.caption} {said}".rstrip())
-    figure_style.save(built, **job.outputs())
+    figure_style.save(built.saying(empty_answers.sentence(study, inputs, files)), **job.outputs())
