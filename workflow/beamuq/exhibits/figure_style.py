@@ -195,13 +195,16 @@ def length_axis(
 
 def laid_out(built: BuiltFigure) -> matplotlib.figure.Figure:
     """Draw, and fix the layout once, so that the three formats show the same figure."""
+    from matplotlib.transforms import Bbox
+
     figure = built.draw()
     for _ in range(3):
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:  # the solver's last digits differ from one process to the next, and ids are made of them
-        for which, place in (("original", axes.get_position(original=True)), ("active", axes.get_position())):
-            axes.set_position([round(value, 9) for value in place.bounds], which=which)
+        original, active = axes.get_position(original=True), axes.get_position()
+        axes.set_position(Bbox(original.get_points().round(9)), which="original")
+        axes.set_position(Bbox(active.get_points().round(9)), which="active")
     return figure
 
 
