@@ -93,7 +93,13 @@ def _explorer(folder: Path) -> str:
     with tempfile.TemporaryDirectory() as home:
         picture = Path(home, "explorer.png")
         command = [browser, "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={home}"]
-        command += ["--window-size=1200,840", f"--screenshot={picture}", page.resolve().as_uri()]
+        # the page unpacks its data after it is loaded: without the budget the picture may come before
+        command += [
+            "--virtual-time-budget=4000",
+            "--window-size=1200,840",
+            f"--screenshot={picture}",
+            page.resolve().as_uri(),
+        ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         _few_colours(Image.open(picture), "[demo] A question of the demo in the explorer", PICTURES / picture.name)
     return "![demo: a question of the demo in the explorer](gallery/explorer.png)"
