@@ -137,6 +137,13 @@ def test_the_matrix_is_the_mean_of_both_directions_and_says_what_was_not_compare
     assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [100, 30, -1]
 
 
+def test_a_pair_compared_in_one_direction_shows_that_one() -> None:
+    answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
+    question = Question("q", "?", answer, [other], [], pairs={("b", "a"): (0.1, None)})
+    (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
+    assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [-1, 10, -1]
+
+
 def test_clusters_are_those_of_semantic_entropy_and_need_every_pair() -> None:
     alike = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")}  # c is not like a, d is so in one direction
     rows = [row([text, "\n"], [-1.0, 0.0]) for text in "abcda"]

@@ -367,8 +367,8 @@ function matrices(i) {
   if (!cell.pairs[i]) return [];
   const n = Math.min(cell.texts[i].length, 40), left = cell.texts[i].length > n ? ` The first ${n} of ${cell.texts[i].length} texts.` : "";
   const drawn = [BEAMS, SAMPLES].filter((which) => cell.sets[i][which][0].length).map((which) => matrix(i, which, n));
-  return [make("h3", {}, "Similarity and clusters"), make("p.soft", {}, `(s(a, b) + s(b, a)) / 2 by ${cell.similarity}: the fuller `
-    + `the colour, the nearer to 1. Letters are clusters of one meaning, ★ is the answer.${left}`), make("div.two", {}, ...drawn)];
+  return [make("h3", {}, "Similarity and clusters"), make("p.soft", {}, `(s(a, b) + s(b, a)) / 2 by ${cell.similarity}, or the one of both that `
+    + `was compared: the fuller the colour, the nearer to 1; hatched: neither. Letters are clusters of one meaning, ★ is the answer.${left}`), make("div.two", {}, ...drawn)];
 }
 function matrix(i, which, n) {
   const words = (t) => cell.texts[i][t] || "(empty)", answer = cell.sets[i][ANSWER][0][0], sizes = new Map();

@@ -190,14 +190,17 @@ def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]],
 
 
 def _matrix(texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, bool | None]]) -> str:
-    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, a character a pair."""
+    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, a character a pair.
+
+    Of a pair compared in one direction alone that one: recipes that need only s(y, y*) compare nothing else.
+    """
     if not pairs:
         return ""
     shown, found = texts[:MOST_COMPARED], []
     for i, one in enumerate(shown):
         for other in shown[i:]:
-            both = pairs.get((one, other)), pairs.get((other, one))
-            found.append(chr(ZERO + round(50 * (both[0][0] + both[1][0]))) if both[0] and both[1] else UNKNOWN)
+            known = [pairs[pair][0] for pair in ((one, other), (other, one)) if pair in pairs]
+            found.append(chr(ZERO + round(100 * sum(known) / len(known))) if known else UNKNOWN)
     return "".join(found)
 
 
