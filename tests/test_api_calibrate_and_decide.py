@@ -124,11 +124,13 @@ def changed(text: str) -> dict[str, str]:
         '{"format": "other"}': "format: 'other'",
         "[1]": "format: 'list'",
         text.replace('"method"', '"metod"'): "metod",
+        text.replace('"tested"', '"tsted"'): "threshold.tsted: .*did you mean 'tested'",
+        text.replace('"tried": 1', '"tried": 0'): "threshold.tried: 0",
         "": "JSON",
     }
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(8))
 def test_a_spoiled_file_is_refused_in_one_line(number: int, made: Calibration, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     made.write(path)

@@ -32,6 +32,7 @@ RENAMED_KEYS = {
 MOVED_KEYS = dict.fromkeys(("one_ending", "merge_stop_tokens"), ("recipes", "recipes.NAME.merge_stop_tokens"))
 """Keys that stand elsewhere now: beside which key each stood, and where it stands; false is the default there."""
 
+UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")  # pydantic's names, of a model and of a dataclass
 LARGEST_YAML = 1_000_000  # bytes, in which a study fits two hundred times
 
 T = TypeVar("T")
@@ -138,14 +139,14 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapter[Any]) -> str:
     problems = error.errors(include_url=False)
     # a misspelt key is told before the key that is missing for it
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    first = next((problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0])
     location, value = first["loc"], first["input"]
     key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
     message = first["msg"].removeprefix("Value error, ")
     shown = "" if isinstance(value, dict | list | BaseModel) else f"{_as_json(value)}: "
     if first["type"] == "missing":
         shown, message = "", "this key is missing; add it"
-    elif first["type"] == "extra_forbidden":
+    elif first["type"] in UNKNOWN_KEY:
         name = str(location[-1])
         if SECRET.fullmatch(name):
             fix = "log in with `hf auth login`, or put it into the environment as HF_TOKEN"

@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from beamuq import __version__
-from beamuq.api.calibration_file import Calibration, Map, Threshold, WithInterval, read_calibration, versions
+from beamuq.api.calibration_file import Calibration, Map, WithInterval, read_calibration, versions
 from beamuq.api.candidate_records import Correct, Name, Quality, Rows, Text, as_number, placed_rows
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, reading
@@ -163,7 +163,7 @@ def calibrate(
         groups=len(set(groups)),
         right=float(right.mean()),
         seed=seed,
-        threshold=Threshold(**asdict(found)),
+        threshold=found,
         map=Map(
             kind=probability,
             scores=known.scores.tolist(),

@@ -15,29 +15,12 @@ from pydantic import Field
 from beamuq import __version__
 from beamuq.config_errors import StrictModel, parse_json, validated_json
 from beamuq.errors import BeamUQError, reading
+from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
 from beamuq.parquet_tables import write_text
 
 FORMAT: Literal["beamuq calibration 1"] = "beamuq calibration 1"
 AGAIN = "take the file as beamuq calibrate wrote it, or calibrate again"
-Share = Annotated[float, Field(ge=0, le=1)]
-Inside = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Threshold(StrictModel):
-    """A threshold with a guarantee, as ``evaluation.guaranteed_threshold`` finds it."""
-
-    value: Annotated[float | None, Field(description="scores up to it are shown; null: nothing is")]
-    risk: Annotated[Inside, Field(description="the largest share of wrong answers among the shown ones")]
-    confidence: Annotated[Inside, Field(description="with which that holds, over calibrations")]
-    tried: Annotated[int, Field(ge=1, description="thresholds sought on the same answers")]
-    units: Annotated[int, Field(ge=0, description="independent questions or groups")]
-    tested: Annotated[int, Field(ge=0, description="of them: those not spent on choosing thresholds")]
-    shown: Annotated[int, Field(ge=0, description="of the tested: at or below the threshold")]
-    wrong: Annotated[int, Field(ge=0, description="of the shown")]
-    upper: Annotated[Share, Field(description="Clopper–Pearson bound on the risk at the threshold")]
-    least: Annotated[int, Field(ge=1, description="shown answers that the guarantee takes without an error")]
-    note: Annotated[str, Field(description="why there is no threshold")]
 
 
 class Map(StrictModel):
@@ -76,7 +59,7 @@ class Calibration(StrictModel):
     groups: Annotated[int, Field(ge=1, description="groups of them; without groups as many as answers")]
     right: Annotated[Share, Field(description="share of right answers")]
     seed: int
-    threshold: Threshold
+    threshold: GuaranteedThreshold
     map: Map
     ece: Annotated[WithInterval, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
     brier: Annotated[WithInterval, Field(description="mean squared error of the probability, cross-fitted")]

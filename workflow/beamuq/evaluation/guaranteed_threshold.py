@@ -13,13 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from scipy.special import bdtr, betaincinv
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+Share = Annotated[float, Field(ge=0, le=1)]
+Inside = Annotated[float, Field(gt=0, lt=1)]
 FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
 MOST_THRESHOLDS = 100
 
@@ -29,23 +33,25 @@ class GuaranteedThreshold:
     """Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and ``note`` says why.
 
     With probability ≥ ``confidence`` over the calibration's units, at most a share ``risk`` of shown answers is wrong;
-    for all of ``tried`` thresholds sought on the same answers together. Of the ``tested`` units ``shown`` were at or
-    below the threshold (where there is none: below the first one tested), ``wrong`` of them wrong; ``upper`` is the
-    one-sided Clopper–Pearson bound on their risk at the corrected confidence. ``least``: how many shown answers without
-    any error the guarantee takes.
+    for all of ``tried`` thresholds sought on the same answers together.
     """
 
-    value: float | None
-    risk: float
-    confidence: float
-    tried: int
-    units: int
-    tested: int
-    shown: int
-    wrong: int
-    upper: float
-    least: int
-    note: str = ""
+    value: Annotated[float | None, Field(description="scores up to it are shown; null: nothing is")]
+    risk: Annotated[Inside, Field(description="the largest share of wrong answers among the shown ones")]
+    confidence: Annotated[Inside, Field(description="with which that holds, over calibrations")]
+    tried: Annotated[int, Field(ge=1, description="thresholds sought on the same answers")]
+    units: Annotated[int, Field(ge=0, description="independent questions or groups")]
+    tested: Annotated[int, Field(ge=0, description="of them: those not spent on choosing thresholds")]
+    shown: Annotated[
+        int, Field(ge=0, description="of the tested: at or below the threshold; without one: below the first tested")
+    ]
+    wrong: Annotated[int, Field(ge=0, description="of the shown")]
+    upper: Annotated[
+        Share,
+        Field(description="one-sided Clopper–Pearson bound on the risk at the threshold, at the corrected confidence"),
+    ]
+    least: Annotated[int, Field(ge=1, description="shown answers that the guarantee takes without an error")]
+    note: Annotated[str, Field(description="why there is no threshold; else empty")] = ""
 
 
 def guaranteed_threshold(
