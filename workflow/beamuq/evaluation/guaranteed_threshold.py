@@ -30,7 +30,9 @@ MOST_THRESHOLDS = 100
 
 @dataclass(frozen=True)
 class GuaranteedThreshold:
-    """Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and ``note`` says why.
+    """A threshold with a guarantee on the share of wrong answers among the shown ones.
+
+    Answers with a score ≤ ``value`` may be shown; None: no threshold has the guarantee, and ``note`` says why.
 
     With probability ≥ ``confidence`` over the calibration's units, at most a share ``risk`` of shown answers is wrong;
     for all of ``tried`` thresholds sought on the same answers together.
