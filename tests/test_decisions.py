@@ -23,7 +23,7 @@ from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
-from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits import empty_answers, list_of_exhibits
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import SCHEMAS, Artifact
 from run_job import run_job
@@ -163,7 +163,7 @@ def test_bins_hold_every_answer_once_with_the_share_that_is_right() -> None:
 
 def test_interval_of_the_calibration_error_is_around_what_so_many_answers_give() -> None:
     """Of perfect probabilities: the plug-in error is its noise alone, which every resample would add once more."""
-    values, held = [], 0
+    values = []
     for trial in range(60):
         rng = np.random.default_rng(trial)
         p = rng.random(200)
@@ -207,7 +207,8 @@ def written(folder: Path, tables: tuple[pa.Table, pa.Table, pa.Table], **changed
     paths = {kind: folder / kind for kind in ("scores", "quality", "questions")}
     folder.mkdir(exist_ok=True)
     for (kind, path), table in zip(paths.items(), tables, strict=True):
-        parquet_tables.write(path, kind, table, cell={"model": "m", "dataset": "d", "recipe": "main"})
+        told = {"empty": {"greedy": [4, 20]}} if kind == "quality" else {}
+        parquet_tables.write(path, kind, table, cell={"model": "m", "dataset": "d", "recipe": "main"}, provenance=told)
     outputs = {"decisions": folder / "decisions", "scored": folder / "main.scored.jsonl"}
     run_job("decisions", paths | outputs | {"settings": settings(**changed).model_dump(mode="json")})
     return outputs["decisions"], outputs["scored"]
@@ -216,20 +217,8 @@ def written(folder: Path, tables: tuple[pa.Table, pa.Table, pa.Table], **changed
 def test_calibrate_reads_the_file_of_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, scored = written(tmp_path / "cell", cell(400, per_group=2), similarity="minilm", model="m")
     out = tmp_path / "c.json"
-    main(
-        [
-            "calibrate",
-            str(scored),
-            "--method",
-            "Dissimilarity",
-            "--form",
-            "beamsearch",
-            "--risk",
-            "0.4",
-            "--output",
-            str(out),
-        ]
-    )
+    asked = ["--method", "Dissimilarity", "--form", "beamsearch", "--risk", "0.4", "--output", str(out)]
+    main(["calibrate", str(scored), *asked])
     assert json.loads(out.read_text())["groups"] == 200
     assert "Dissimilarity + beamsearch: 400 answers in 200 groups" in capsys.readouterr().out
 
@@ -237,6 +226,11 @@ def test_calibrate_reads_the_file_of_a_cell(tmp_path: Path, capsys: pytest.Captu
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (written(tmp_path / name, cell(60)) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_the_footer_says_how_many_answers_are_empty(tmp_path: Path) -> None:
+    written(tmp_path, cell(20))
+    assert parquet_tables.read(tmp_path / "decisions", "decisions").provenance["empty"] == {"greedy": [4, 20]}
 
 
 def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
@@ -307,6 +301,25 @@ def test_mean_over_datasets_counts_what_cannot_be_shown_as_nothing(larger: Large
     wrong = of[of["metric"] == "wrong of shown"].set_index("dataset")["value"]
     parts = (shown * wrong).drop("mean").fillna(0).sum() / shown.drop("mean").sum()
     assert wrong["mean"] == pytest.approx(parts)
+
+
+@pytest.mark.parametrize("empty", [("triviaqa",), ("triviaqa", "coqa")])
+def test_a_mean_leaves_out_cells_of_empty_answers(empty: tuple[str, ...], tmp_path: Path) -> None:
+    results = Larger(tmp_path, STUDY)
+    needs = list_of_exhibits.exhibit("decisions", STUDY).artifacts(STUDY)
+    for need, path in zip(needs, results.paths(needs), strict=True):
+        rows = parquet_tables.read(path, need.kind).table.to_pylist()
+        told = {"empty": {"greedy": [3 if need.dataset in empty else 2, 10]}}
+        parquet_tables.write(path, need.kind, rows, cell=need.cell, provenance=told)
+    built = results.built("decisions")
+    columns = built.values.set_index(["dataset", "method", "variant", "metric", "setting"])["value"]
+    means, coqa = columns["mean"], columns["coqa"]
+    assert means.notna().any() == (len(empty) == 1)
+    assert means.dropna().to_dict() == pytest.approx(coqa[means.dropna().index].to_dict())
+    assert ("in every cell more than a fifth of the answers are empty" in " ".join(built.notes)) == (len(empty) == 2)
+    told = empty_answers.sentence(STUDY, results.inputs(needs), needs)
+    assert "Tiny 1B base on TriviaQA 3 of 10 †" in told
+    assert "not recorded" not in told
 
 
 def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:

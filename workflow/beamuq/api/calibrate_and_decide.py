@@ -30,10 +30,11 @@ from beamuq.evaluation.probability_of_being_right import (
     probabilities,
     reliability,
 )
+from beamuq.exhibits.exhibit_types import FORMULA
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
-_GUARD = re.compile(r"^'(?=[=+\-@\t\n\r＝＋－＠])")  # what exhibits.exhibit_types.csv_text puts before a text
+_APOSTROPHE = re.compile(f"^'(?={FORMULA.pattern})")  # what csv_text puts before a text
 
 
 def _score(value: Any) -> Any:
@@ -306,7 +307,7 @@ def _of_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             place = f"{path}: line {lines.line_num}"
             if None in row or None in row.values():
                 raise BeamUQError(f"{place}: not as many cells as the first line; give what score writes")
-            yield place, {key: _GUARD.sub("", text) for key, text in row.items() if text}
+            yield place, {key: _APOSTROPHE.sub("", text) for key, text in row.items() if text}
 
 
 def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:
@@ -331,4 +332,5 @@ def _one(placed: Sequence[tuple[str, ScoredRow]], name: str) -> Any:
 
 
 def _with_interval(estimate: Estimate) -> WithInterval:
-    return WithInterval(value=estimate.value or 0.0, low=estimate.low, high=estimate.high)
+    assert estimate.value is not None
+    return WithInterval(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,32 +64,26 @@ class RiskCoverage(FigureExhibit):
         points = _points(study, cell)
         data = pd.concat([*frames, points], ignore_index=True)[COLUMNS].assign(n=int(test.sum()))
         where = _where(study, decisions)
-        title = captions.titled(study, f"Risk against coverage, {where}, n = {int(test.sum())}")
-        told = _told(points, cell, study)
-        caption = captions.caption(
-            study,
-            [
-                f"Share wrong ({study.main_quality.title} ≤ {study.main_quality.threshold:g}) of the most certain "
-                f"answers against how many are shown, {where}: the half of the questions that calibrates no threshold, "
-                f"n = {int(test.sum())}. The right end is the share wrong of all.",
-                f"Large marks: the thresholds found on the other half, at most {_listed(_risks(study))} wrong (dotted "
-                f"lines) with confidence {100 * study.decisions.confidence:g} %, for all of the cell together.",
-                told,
-                f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples; the fewer are "
-                "shown the less is known.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = f"{told} {captions.footnote(study, [study.main.scorer], quality=True)}"
-        axes = ("Share shown", "Share wrong of it")
+        told, risks = _told(points, cell, study), study.decisions.risks
+        sentences = [
+            f"Share wrong ({study.main_quality.title} ≤ {study.main_quality.threshold:g}) of the most certain "
+            f"answers against how many are shown, {where}: the half of the questions that calibrates no threshold, "
+            f"n = {int(test.sum())}. The right end is the share wrong of all.",
+            f"Large marks: the thresholds found on the other half, at most {_listed(risks)} wrong (dotted "
+            f"lines) with confidence {100 * study.decisions.confidence:g} %, for all of the cell together.",
+            told,
+            f"Bands: {captions.confidence(study)} intervals of {resamples} bootstrap resamples; the fewer are "
+            "shown the less is known.",
+        ]
         reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
-        top = 0.52 if max(reached, *_risks(study)) < 0.5 else 1.02
+        top = 0.52 if max(reached, *risks) < 0.5 else 1.02
 
-        def panel(of: matplotlib.axes.Axes, part: pd.DataFrame) -> None:
-            _draw_curves(of, part, _risks(study))
+        def draw(title: str, note: str) -> matplotlib.figure.Figure:
+            axes = ("Share shown", "Share wrong of it")
+            panel = functools.partial(_draw_curves, risks=risks)
+            return _drawn(title, f"{told} {note}", data, panel, axes, top)
 
-        return BuiltFigure(self.label, title, caption, data, lambda: _drawn(title, note, data, panel, axes, top))
+        return self.figure(study, f"Risk against coverage, {where}, n = {int(test.sum())}", sentences, data, draw)
 
 
 @dataclass(frozen=True)
@@ -113,25 +108,21 @@ class ReliabilityFigure(FigureExhibit):
         columns = ["method", "variant", "bin", "probability", "right", "low", "high", "n"]
         data = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[3:7], float))
         n = next((row.n for (_, _, metric, _), row in cell.rows.items() if metric == "brier"), 0)
-        title = captions.titled(study, f"Probability of being right, {where}, n = {n}")
-        caption = captions.caption(
-            study,
-            [
-                f"Share right ({study.main_quality.title} > {study.main_quality.threshold:g}) of the answers in each "
-                f"of ten bins of their probability of being right, against its mean; {where}, n = {n} questions. "
-                "On the line probabilities hold; below it they promise too much.",
-                "Probabilities are Venn–Abers', its two merged into one, cross-fitted: no answer calibrates itself. "
-                "They are of a method's rank, so a method that knows nothing has the accuracy for all and lies on the "
-                "line too.",
-                f"The larger the mark, the more answers. Bars: {captions.confidence(study)} Wilson intervals, their n "
-                "cut by the design effect where questions come in stories.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
-        note = captions.footnote(study, [study.main.scorer], quality=True)
-        axes = ("Mean p(right)", "Share right")
-        return BuiltFigure(self.label, title, caption, data, lambda: _drawn(title, note, data, _draw_bins, axes))
+        sentences = [
+            f"Share right ({study.main_quality.title} > {study.main_quality.threshold:g}) of the answers in each "
+            f"of ten bins of their probability of being right, against its mean; {where}, n = {n} questions. "
+            "On the line probabilities hold; below it they promise too much.",
+            "Probabilities are Venn–Abers', its two merged into one, cross-fitted: no answer calibrates itself. "
+            "They are of a method's rank, so a method that knows nothing has the accuracy for all and lies on the "
+            "line too.",
+            f"The larger the mark, the more answers. Bars: {captions.confidence(study)} Wilson intervals, their n "
+            "cut by the design effect where questions come in stories.",
+        ]
+
+        def draw(title: str, note: str) -> matplotlib.figure.Figure:
+            return _drawn(title, note, data, _draw_bins, ("Mean p(right)", "Share right"))
+
+        return self.figure(study, f"Probability of being right, {where}, n = {n}", sentences, data, draw)
 
 
 COLUMNS = ["method", "variant", "part", "score", "shown", "wrong", "low", "high", "risk"]
@@ -147,10 +138,6 @@ def _decisions(study: Study) -> Artifact:
 
 def _where(study: Study, file: Artifact) -> str:
     return f"{study.datasets[file.dataset].title}, {study.models[file.model].title}"
-
-
-def _risks(study: Study) -> Sequence[float]:
-    return study.decisions.risks
 
 
 def _listed(risks: Sequence[float]) -> str:
@@ -177,7 +164,7 @@ def _points(study: Study, cell: CellDecisions) -> pd.DataFrame:
     rows = []
     for method, variants in cell.forms.items():
         for variant in variants:
-            for risk in _risks(study):
+            for risk in study.decisions.risks:
                 value = cell[method, variant, "threshold", risk].value
                 shown, wrong = (cell[method, variant, name, risk].value for name in ("shown", "wrong"))
                 if value is not None and shown is not None and wrong is not None:
@@ -189,8 +176,10 @@ def _points(study: Study, cell: CellDecisions) -> pd.DataFrame:
 def _told(points: pd.DataFrame, cell: CellDecisions, study: Study) -> str:
     """How many of the thresholds there are, what the others would take, and where the test half came out above α."""
     forms = [(method, variant) for method, variants in cell.forms.items() for variant in variants]
-    count = f"{len(points)} of {cell.tried(len(_risks(study)))} thresholds have the guarantee"
-    refused = {risk: needed for risk in _risks(study) if (needed := max(cell.refused(form, risk) for form in forms))}
+    count = f"{len(points)} of {cell.tried(len(study.decisions.risks))} thresholds have the guarantee"
+    refused = {
+        risk: needed for risk in study.decisions.risks if (needed := max(cell.refused(form, risk) for form in forms))
+    }
     if refused:
         units = cell[(*forms[0], "threshold", next(iter(refused)))].n
         takes = captions.listing([str(each) for each in refused.values()])

@@ -10,16 +10,9 @@ import numpy as np
 
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.guaranteed_threshold import units_needed
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, number_format
+from beamuq.exhibits import best_marked_table, captions, empty_answers, exact_value, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import (
-    BuiltTable,
-    TableCell,
-    TableExhibit,
-    TableGrid,
-    TableRow,
-    long_frame,
-)
+from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.exhibits.read_evaluation import Measured, difference
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -29,13 +22,18 @@ DIFFERENCE = f"{captions.BEAMSEARCH} - {captions.MULTINOMIAL}"
 Form = tuple[str, str]  # method, variant
 Column = tuple[str, float | None]  # measure, α
 NOTHING = Measured(None, None, None, None, 0)
+ALL_EMPTY = replace(NOTHING, note="in every cell more than a fifth of the answers are empty")
 
 
 class CellDecisions:
-    """One file of decisions: ``rows`` by method, variant, metric and α; ``forms``: methods with their variants."""
+    """One file of decisions: ``rows`` by method, variant, metric and α; ``forms``: methods with their variants.
+
+    ``left_out``: whether so many answers are empty that no mean may have the cell (D28, empty answers).
+    """
 
     def __init__(self, inputs: Inputs, file: Artifact) -> None:
-        table = inputs[file].table
+        table, empty = inputs[file].table, empty_answers.in_footer(inputs[file], "greedy")
+        self.left_out = empty is not None and empty.too_many
         lists = table.column("values").combine_chunks()
         flat, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
         self.rows: dict[tuple[str, str, str, float | None], Measured] = {}
@@ -92,13 +90,10 @@ class DecisionsTable(TableExhibit):
         name = study.datasets[datasets[0]].title if len(datasets) == 1 else f"mean over {len(datasets)} datasets"
         title = f"What may be shown with a guarantee, {name}, {study.models[model].title}"
         tried = list(dict.fromkeys(cell.tried(len(risks)) for cell in cells.values()))
-        caption = captions.caption(
-            study, [f"{title}.", *_sentences(study, datasets, tried)], scorers=[study.main.scorer], quality=True
-        )
         head = tuple(f"At most {_percent(risk)} wrong" if risk else "Probability" for _, risk in columns)
         names = {SHOWN: "Shown", WRONG: "Wrong", ECE: "ECE", BRIER: "Brier"}
         grid = TableGrid(("Method",), (head, tuple(names[column] for column, _ in columns)), body)
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        return self.table(study, title, [f"{title}.", *_sentences(study, datasets, tried)], values, grid)
 
     def _files(self, study: Study) -> dict[str, Artifact]:
         main, run = study.main, exhibit_cells.models(study, study.main.recipe)
@@ -115,8 +110,10 @@ def over_datasets(
 ) -> dict[Column, Measured]:
     """Each column of a form: means over datasets; of what is shown in all of them together, the share wrong.
 
-    Where nothing may be shown on a dataset, its share is 0.
+    Where nothing may be shown on a dataset, its share is 0. A mean leaves out cells with too many empty answers.
     """
+    if not (cells := _averaged(cells)):
+        return dict.fromkeys(columns, ALL_EMPTY)
     titles = [study.datasets[dataset].title for dataset in cells]
     found: dict[Column, Measured] = {}
     for name, risk in columns:
@@ -131,6 +128,10 @@ def over_datasets(
             wrong = exact_value.mean_of(rows, titles, study.evaluation.confidence)
             found[name, risk] = _ratio(wrong, found[SHOWN, risk], study.evaluation.confidence)
     return {column: found[column] for column in columns}
+
+
+def _averaged(cells: Mapping[str, CellDecisions]) -> Mapping[str, CellDecisions]:
+    return {dataset: cell for dataset, cell in cells.items() if len(cells) == 1 or not cell.left_out}
 
 
 def _ratio(wrong: Measured, shown: Measured, confidence: float) -> Measured:
@@ -176,6 +177,7 @@ def _difference(study: Study, rows: Mapping[str, Mapping[Column, Measured]]) -> 
 
 def _state(study: Study, cells: Mapping[str, CellDecisions], form: Form, risk: float) -> tuple[int, int, str]:
     """On how many datasets there is a threshold, on how many it is refused, and why."""
+    cells = _averaged(cells)
     with_threshold = sum(cell[(*form, "threshold", risk)].value is not None for cell in cells.values())
     refused = {dataset: needed for dataset, cell in cells.items() if (needed := cell.refused(form, risk))}
     if not refused:
@@ -196,6 +198,8 @@ def _state(study: Study, cells: Mapping[str, CellDecisions], form: Form, risk: f
 def _cell(
     name: str, risk: float | None, of: Measured, states: Mapping[float | None, tuple[int, int, str]]
 ) -> TableCell:
+    if of is ALL_EMPTY:
+        return number_format.undefined(of.note)
     if name == SHOWN:
         known, refused, why = states[risk]
         if refused and not known:
@@ -252,18 +256,14 @@ def _values(
         for variant, of in {**rows, DIFFERENCE: _difference(study, rows)}.items():
             key = place | {"method": method, "variant": variant}
             for (name, risk), one in of.items():
-                yield key | {"metric": name, "setting": _setting(risk)} | _numbers(one)
+                yield key | {"metric": name, "setting": _setting(risk)} | one.numbers
         if len(cells) == 1:
             (cell,) = cells.values()
             for (of_method, variant, metric, risk), one in cell.rows.items():
                 if of_method == method and metric in ("threshold", "bound", "least"):
                     key = place | {"method": method, "variant": variant, "metric": metric}
-                    yield key | {"setting": _setting(risk)} | _numbers(one)
+                    yield key | {"setting": _setting(risk)} | one.numbers
 
 
 def _setting(risk: float | None) -> str:
     return "" if risk is None else f"risk={risk:g}"
-
-
-def _numbers(of: Measured) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in ("value", "std", "low", "high", "n")}

@@ -69,15 +69,18 @@ def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_sou
 
 
 def _of_file(study: Study, loaded: Loaded, answer_source: str) -> Empty | None:
-    """Counted in an evaluation or candidates, or as a quality's footer says; None where a file does not tell."""
+    """Counted in an evaluation or candidates, or as the footer says; None where a file does not tell."""
     if loaded.kind == "evaluation":
         return empty_answers(loaded.table).get(answer_source)
-    if loaded.kind == "quality":
-        told = loaded.provenance.get("empty", {}).get(answer_source)
-        return Empty(*told) if told else None
     if loaded.kind == "candidates":
         strategy = strategy_of(answer_source, study.main.beam)
         table = loaded.table.select(["strategy", "rank", "text"]).to_pandas()
         texts = table.loc[(table["strategy"] == strategy) & (table["rank"] == 0), "text"]
         return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
-    return None
+    return in_footer(loaded, answer_source)
+
+
+def in_footer(loaded: Loaded, answer_source: str) -> Empty | None:
+    """As the footer of a quality, or of decisions by it, says; None where it does not."""
+    told = loaded.provenance.get("empty", {}).get(answer_source)
+    return Empty(*told) if told else None

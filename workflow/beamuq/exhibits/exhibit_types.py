@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VALUE_COLUMNS = ("table", "model", "dataset", "metric", "method", "variant", "setting", "value", "std")
 CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
-_FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # the wide ones too, in some languages
+FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
 
@@ -265,7 +265,7 @@ def csv_text(frame: pd.DataFrame) -> str:
 def _inert(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    begins = "'" if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else ""
+    begins = "'" if FORMULA.match(value) and not _NUMBER.fullmatch(value) else ""
     return begins + value.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -21,4 +21,5 @@ def run(job: DecisionsJob[DecisionSettings], machine: MachineOptions) -> None:
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in scored]
     parquet_tables.write_text(job.scored, "".join(lines))
     made = provenance(settings.model_dump(mode="json", exclude={"similarity", "model"}), paths)
+    made["empty"] = tables["quality"].provenance.get("empty", {})
     parquet_tables.write(job.decisions, "decisions", found, cell=cell, provenance=made)
