@@ -93,7 +93,7 @@ def test_prompts_have_as_many_words_as_counted_elsewhere(adapter: str, style: st
 
 def test_answers_and_groups_of_a_few_known_questions() -> None:
     trivia = {item["id"]: item for item in split("trivia_qa", "validation")}
-    assert trivia["tc_56"]["question"] == "What claimed the life of singer Kathleen Ferrier?"
+    assert trivia["tc_56"]["question"].endswith("Ferrier?")
     assert trivia["tc_56"]["references"][0] == "Cancer"
     santa = next(q for q in split("web_questions", "test") if "santa clause" in q["question"])
     assert santa["references"] == ["Kansas City Athletics"]

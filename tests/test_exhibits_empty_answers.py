@@ -117,6 +117,18 @@ def test_candidates_are_counted_and_a_quality_tells_what_it_counted(tmp_path: Pa
     assert empty_answers.sentence(STUDY, results.inputs([quality]), [quality]) == "Empty greedy answers: none."
 
 
+def test_where_no_cell_may_be_averaged_the_mean_of_estimators_is_undefined(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    for dataset in ("triviaqa", "coqa"):
+        cell = Artifact("evaluation", dataset, BASE, "truth", "cosine")
+        exhibits_study.rewrite(results, cell, lambda row: row | ({"n": 3} if row["subset"] == "answered" else {}))
+    built: BuiltTable = results.built("estimators")
+    values = built.values[built.values["metric"] != "unbiased"].set_index("dataset")["value"]
+    assert values["mean"].isna().all()
+    assert values["coqa"].notna().any()
+    assert built.notes == [f"(a) {empty_answers.ALL_EMPTY}"]
+
+
 def test_an_exhibit_without_cells_says_nothing_of_answers(results: exhibits_study.Results) -> None:
     assert sentence(results, "test_datasets") == ""
 

@@ -147,6 +147,7 @@ def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Ar
 
 
 def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Array:
+    """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or of no score."""
     columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
     values = {key: value for key, of, value in zip(*columns, strict=True) if of == answer_source}
     missing = [key for key in ids if key not in values]

@@ -22,7 +22,6 @@ DIFFERENCE = f"{captions.BEAMSEARCH} - {captions.MULTINOMIAL}"
 Form = tuple[str, str]  # method, variant
 Column = tuple[str, float | None]  # measure, α
 NOTHING = Measured(None, None, None, None, 0)
-ALL_EMPTY = replace(NOTHING, note="in every cell more than a fifth of the answers are empty")
 
 
 class CellDecisions:
@@ -112,8 +111,7 @@ def over_datasets(
 
     Where nothing may be shown on a dataset, its share is 0. A mean leaves out cells with too many empty answers.
     """
-    if not (cells := _averaged(cells)):
-        return dict.fromkeys(columns, ALL_EMPTY)
+    cells = _averaged(cells)
     titles = [study.datasets[dataset].title for dataset in cells]
     found: dict[Column, Measured] = {}
     for name, risk in columns:
@@ -198,7 +196,7 @@ def _state(study: Study, cells: Mapping[str, CellDecisions], form: Form, risk: f
 def _cell(
     name: str, risk: float | None, of: Measured, states: Mapping[float | None, tuple[int, int, str]]
 ) -> TableCell:
-    if of is ALL_EMPTY:
+    if of.note == empty_answers.ALL_EMPTY:
         return number_format.undefined(of.note)
     if name == SHOWN:
         known, refused, why = states[risk]

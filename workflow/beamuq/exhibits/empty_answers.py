@@ -18,6 +18,7 @@ from beamuq.study_config import Study
 
 MOST_EMPTY = 0.2
 MARK = " †"
+ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
 LEFT_OUT = "†: more than a fifth of the answers are empty, and the cell is left out of means"
 
 

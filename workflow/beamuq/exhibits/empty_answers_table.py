@@ -10,7 +10,7 @@ from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_t
 from beamuq.exhibits.best_marked_table import RankedRow
 from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow, long_frame
+from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements
 from beamuq.parquet_tables import ALL, ANSWERED, Artifact
 from beamuq.study_config import Study
@@ -49,29 +49,24 @@ class EmptyAnswersTable(TableExhibit):
             count = f"{empty.empty} of {empty.n}" if empty else "not recorded"
             body.append(TableRow(titles, (TableCell(count), *(_cell(both[key]) for key in printed))))
         what = "PRR of all questions and of the answered ones alone"
-        caption = captions.caption(
-            study,
-            [
-                f"{what}.",
-                "The two stand as all / answered; empty: greedy answers without any text.",
-                f"In brackets: {captions.confidence(study)} percentile intervals over "
-                f"{best_marked_table.resampled(study, list(dict.fromkeys(d for _, d in of[ALL])))}.",
-            ],
-            scorers=[study.main.scorer],
-            quality=True,
-        )
+        sentences = [
+            f"{what}.",
+            "The two stand as all / answered; empty: greedy answers without any text.",
+            f"In brackets: {captions.confidence(study)} percentile intervals over "
+            f"{best_marked_table.resampled(study, list(dict.fromkeys(d for _, d in of[ALL])))}.",
+        ]
         heads = (
             ("", *(captions.method_short(key.method) for key in printed)),
             ("Empty", *({"multinomial": "samples", "beamsearch": "beams"}.get(key.variant, "") for key in printed)),
         )
         grid = TableGrid(("Model", "Dataset"), heads, tuple(body))
-        return BuiltTable(self.label, captions.titled(study, what), caption, long_frame(self.label, values), grid)
+        return self.table(study, what, sentences, values, grid)
 
 
 def _values(place: dict[str, Any], key: Key, pair: Sequence[Measured]) -> Iterator[dict[str, Any]]:
     for subset, found in zip((ALL, ANSWERED), pair, strict=True):
         named = {"metric": key.metric, "method": key.method, "variant": key.variant, "setting": subset}
-        yield place | named | {name: getattr(found, name) for name in ("value", "std", "low", "high", "n")}
+        yield place | named | found.numbers
 
 
 def _cell(pair: Sequence[Measured]) -> TableCell:

@@ -59,15 +59,16 @@ class EstimatorsTable(OfExactValue, TableExhibit):
                 sizes.setdefault(dataset, []).append(cell.n)
                 by_dataset[dataset] = {of: _measures(cell, of) for of in listed}
                 values += _values(model, dataset, by_dataset[dataset], cell.prr_of_U)
-            # a block has to show something: where no cell may be averaged, all are
-            kept = [dataset for _, dataset in exact_value.averaged(read, model)] or datasets
-            titles = [study.datasets[dataset].title for dataset in kept]
-            exact = [read[model, dataset].prr_of_U for dataset in kept]
-            rows, of_u = (
-                _means([by_dataset[dataset] for dataset in kept], titles, study),
-                exact_value.mean_of(exact, titles, study.evaluation.confidence),
-            )
+            rows, of_u = by_dataset[datasets[0]], read[of_model[0]].prr_of_U
             if len(datasets) > 1:
+                kept = [dataset for _, dataset in exact_value.averaged(read, model)]
+                titles = [study.datasets[dataset].title for dataset in kept]
+                rows = {
+                    of: {name: _mean([by_dataset[d][of][name] for d in kept], titles, study) for name in found}
+                    for of, found in rows.items()
+                }
+                exact = [read[model, dataset].prr_of_U for dataset in kept]
+                of_u = exact_value.mean_of(exact, titles, study.evaluation.confidence)
                 values += _values(model, "mean", rows, of_u)
             gains = _gains(rows, study)
             values += _gain_values(model, datasets[0] if len(datasets) == 1 else "mean", gains)
@@ -111,15 +112,6 @@ def _measures(cell: CellEstimates, of: Estimator) -> dict[str, Measured]:
     bias = cell.mean((cell.estimates(of) - cell.U).mean(axis=0))
     found = {BIAS: bias, RATIO: cell.error_ratio(of), SPEARMAN: cell.rank_correlation(of), PRR: cell.prr(of)}
     return effort | found
-
-
-def _means(cells: Sequence[Rows], titles: Sequence[str], study: Study) -> Rows:
-    """Means over datasets of every number; of one dataset, its own."""
-    if len(cells) == 1:
-        return cells[0]
-    return {
-        of: {name: _mean([cell[of][name] for cell in cells], titles, study) for name in cells[0][of]} for of in cells[0]
-    }
 
 
 def _mean(found: Sequence[Measured], titles: Sequence[str], study: Study) -> Measured:

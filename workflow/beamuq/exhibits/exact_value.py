@@ -15,6 +15,7 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits import exhibit_cells
+from beamuq.exhibits.empty_answers import ALL_EMPTY
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.question_scores import QuestionScores
@@ -349,7 +350,9 @@ def averaged(read: Mapping[exhibit_cells.Cell, CellEstimates], model: str) -> li
 
 
 def mean_of(cells: Sequence[Measured], titles: Sequence[str], confidence: float) -> Measured:
-    """The mean over datasets, each resampled on its own; undefined where any is."""
+    """The mean over datasets, each resampled on its own; undefined where any is, or where all are left out of it."""
+    if not cells:
+        return Measured(None, None, None, None, 0, ALL_EMPTY)
     n = sum(cell.n for cell in cells)
     for title, cell in zip(titles, cells, strict=True):
         if cell.value is None or cell.replicates is None:

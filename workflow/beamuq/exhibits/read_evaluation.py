@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits.empty_answers import Empty, empty_answers
+from beamuq.exhibits.empty_answers import ALL_EMPTY, Empty, empty_answers
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
 from beamuq.parquet_tables import ALL, Artifact
@@ -156,7 +156,7 @@ def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key
     kept = [not cell.left_out(key.answer_source) for cell in cells]
     if not any(kept):
         n = sum(cell[key].n for cell in cells)
-        return Measured(None, None, None, None, n, "in every cell more than a fifth of the answers are empty")
+        return Measured(None, None, None, None, n, ALL_EMPTY)
     cells, titles = list(itertools.compress(cells, kept)), list(itertools.compress(titles, kept))
     rows = [cell[key] for cell in cells]
     n = sum(row.n for row in rows)
