@@ -307,9 +307,11 @@ def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_ref
     other = beamuq.calibrate([row | {"prompt_hash": "other"} for row in rows], method="CocoaPPL")
     with pytest.raises(BeamUQError, match=r"prompt_hash .* calibrated with 'other'; .*--force"):
         ask(QUESTION, str(tiny), calibration=other, **options)
-    assert any(
-        "'other'" in told for told in ask(QUESTION, str(tiny), calibration=other, force=True, **options).warnings
-    )
+    for setting in ({"width": 3}, {"max_new_tokens": 4}, {"epsilon": 0.1}, {"alpha": 0.5}):
+        with pytest.raises(BeamUQError, match=f"prompt_hash .* calibrated with '{asked.prompt_hash}'"):
+            ask(QUESTION, str(tiny), calibration=made, **options | setting)
+    forced = ask(QUESTION, str(tiny), calibration=other, force=True, **options)
+    assert any("'other'" in told for told in forced.warnings)
 
 
 def test_many_questions_become_rows_for_calibrate_with_answer_model_and_prompt(

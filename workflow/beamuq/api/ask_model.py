@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -81,8 +82,9 @@ class Asked:
     covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
     it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
     whatever there is beside the ``outcomes`` found; threshold: what it is held against.
-    model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question. decision: by a
-    calibration, its method, the score, low and high (probabilities of being right), shown, reason, warnings; or None.
+    model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question with the settings that
+    change scores. decision: by a calibration, its method, the score, low and high (probabilities of being right),
+    shown, reason, warnings; or None.
 
     With ``verbose``, else None: never_worse: the estimate of Dissimilarity from the B = ``fair_share`` most probable
     outcomes found and M − B ``draws`` outside them, whose variance is at most ``variance_ratio`` times that of M
@@ -267,7 +269,7 @@ def ask(
         Of Dissimilarity, from 0 to 1: decided where the certified interval lies on one side of it; None: not asked.
     calibration, force
         A calibration or its file: the probability of being right, and whether the answer is shown; ``force``: even
-        where model, prompt, similarity or version are not those that were calibrated.
+        where model, prompt, settings, similarity or version are not those that were calibrated.
     verbose
         The never-worse estimate too (docs/theory.md), which takes a further search, of no more rows than beams may;
         its draws are the same at every call. All there is is then printed.
@@ -306,9 +308,11 @@ def ask(
     if style == "auto":
         style = "instruct" if tokenizer.chat_template and model != DEMO_MODEL else "base"
     text = _prompt(question, style, shots, prompt_template)
+    around = f"{style}\n{_prompt('?', style, shots, prompt_template)}"
+    settings = {"width": width, "max_new_tokens": max_new_tokens, "epsilon": epsilon, "alpha": alpha}
     identity: dict[str, Any] = {
         "model_hash": model_identity(folder)["content"],
-        "prompt_hash": hashlib.sha256(f"{style}\n{_prompt('?', style, shots, prompt_template)}".encode()).hexdigest(),
+        "prompt_hash": _prompt_hash(around, settings),
     }
     told = identity | {"model": model, "similarity": scorer.name}
     warnings = [] if made is None else check_same(made, told, force=force, where="calibration")
@@ -423,6 +427,13 @@ def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame
     if not frames:
         raise BeamUQError(f"{rows if isinstance(rows, str | Path) else 'rows'}: no question; give one row a question")
     return pd.concat(frames, ignore_index=True)
+
+
+def _prompt_hash(around: str, settings: Mapping[str, float]) -> str:
+    """Of the prompt without its question, and of those settings that change scores and are not the defaults."""
+    defaults = inspect.signature(ask).parameters
+    other = {name: value for name, value in settings.items() if value != defaults[name].default}
+    return hashlib.sha256((around + (json.dumps(other) if other else "")).encode()).hexdigest()
 
 
 def _decision(made: Calibration, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
