@@ -160,17 +160,3 @@ def test_curves_start_at_the_mean_quality_and_end_at_the_best() -> None:
     np.testing.assert_allclose(curves.uncertainty, [0.5, 0.55, 0.9])
     np.testing.assert_allclose(curves.oracle, [0.5, 0.65, 0.9])
     np.testing.assert_allclose(curves.random, 0.5)
-
-
-@pytest.mark.parametrize("levels", [None, 3])
-def test_area_under_generalised_risk_is_a_function_of_accuracy_and_roc_auc(levels: int | None) -> None:
-    """AUGRC of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
-    rng = np.random.default_rng(5)
-    uncertainty = rng.random(40) if levels is None else rng.integers(0, levels, 40).astype(float)
-    right = (rng.random(40) > 0.3 * uncertainty).astype(float)
-    curves = rejection_curves(uncertainty, right)
-    shown = np.append(1 - curves.rejected, 0.0)
-    shown_and_wrong = shown * (1 - np.append(curves.uncertainty, 1.0))
-    augrc = -np.trapezoid(shown_and_wrong, shown)
-    accuracy, auc = right.mean(), measure("ROC-AUC", uncertainty, right)[0]
-    assert augrc == pytest.approx(0.5 * (1 - accuracy) ** 2 + accuracy * (1 - accuracy) * (1 - auc))

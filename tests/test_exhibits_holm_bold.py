@@ -26,6 +26,7 @@ WITH_INTERVALS = (
     *("quality_agreement", "empty_answers", "draw_spread"),
     *("estimators", "estimators_coqa", "estimators_triviaqa"),
     *("decisions", *(f"decisions_{dataset}" for dataset in (*exhibits_study.DATASETS, "tiny", "tinychat"))),
+    *("augrc", *(f"augrc_{dataset}" for dataset in exhibits_study.DATASETS)),
 )
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -11,6 +11,7 @@ from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
+from beamuq.exhibits.augrc_table import AugrcTable
 from beamuq.exhibits.beam_audit_table import BeamAuditTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
@@ -146,6 +147,7 @@ EXHIBITS: tuple[Exhibit, ...] = (
     RiskCoverage("risk_coverage", beyond_paper=True),
     DecisionsTable("decisions", beyond_paper=True),
     ReliabilityFigure("reliability", beyond_paper=True),
+    AugrcTable("augrc", beyond_paper=True),
 )
 
 
@@ -167,7 +169,7 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     """The list, and a table each of what a study has several of.
 
     Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
-    exact value, of the decisions on each dataset and of each model.
+    exact value, of the decisions on each dataset and of each model, of AUGRC on each dataset.
     """
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
@@ -186,7 +188,9 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
     recipe = study.main.recipe
-    decided = [DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in exhibit_cells.datasets(study, recipe)]
+    of_main = exhibit_cells.datasets(study, recipe)
+    by_dataset += [AugrcTable(f"augrc_{d}", d, beyond_paper=True) for d in of_main]
+    decided = [DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in of_main]
     decided += [
         DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
         for name in exhibit_cells.models(study, recipe)
