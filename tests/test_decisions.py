@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import exhibits_study
 import synthetic
 from beamuq import parquet_tables
-from beamuq.api.calibrate_and_decide import calibrate
+from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import decisions_of_scores
@@ -203,12 +204,29 @@ def test_so_many_units_leave_enough_to_test_on_and_fewer_do_not(least: int) -> N
 # -- the step ------------------------------------------------------------------------------------------------------
 
 
-def written(folder: Path, tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any) -> tuple[Path, Path]:
-    paths = {kind: folder / kind for kind in ("scores", "quality", "questions")}
+FILES = ("scores", "quality", "questions", "shots", "prompts", "candidates")
+
+
+def written(
+    folder: Path,
+    tables: tuple[pa.Table, pa.Table, pa.Table],
+    *,
+    model: str = "m",
+    template: str = "t",
+    shots: Sequence[dict[str, Any]] = (),
+    **changed: Any,
+) -> tuple[Path, Path]:
+    paths = {kind: folder / kind for kind in FILES}
     folder.mkdir(exist_ok=True)
-    for (kind, path), table in zip(paths.items(), tables, strict=True):
-        told = {"empty": {"greedy": [4, 20]}} if kind == "quality" else {}
-        parquet_tables.write(path, kind, table, cell={"model": "m", "dataset": "d", "recipe": "main"}, provenance=told)
+    made: dict[str, dict[str, Any]] = {
+        "quality": {"empty": {"greedy": [4, 20]}},
+        "candidates": {"models": {"model": {"content": model}}},
+        "prompts": {"template_sha256": template},
+    }
+    of = {"prompts": {"style": "base", "dataset": "d"}}
+    for (kind, path), table in zip(paths.items(), (*tables, list(shots), [], []), strict=True):
+        cell = of.get(kind, {"model": "m", "dataset": "d", "recipe": "main"})
+        parquet_tables.write(path, kind, table, cell=cell, provenance=made.get(kind))
     outputs = {"decisions": folder / "decisions", "scored": folder / "main.scored.jsonl"}
     run_job("decisions", paths | outputs | {"settings": settings(**changed).model_dump(mode="json")})
     return outputs["decisions"], outputs["scored"]
@@ -221,6 +239,24 @@ def test_calibrate_reads_the_file_of_a_cell(tmp_path: Path, capsys: pytest.Captu
     main(["calibrate", str(scored), *asked])
     assert json.loads(out.read_text())["groups"] == 200
     assert "Dissimilarity + beamsearch: 400 answers in 200 groups" in capsys.readouterr().out
+
+
+SHOT = {"id": "s", "question": "Who?", "group": "s"} | synthetic.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [({"model": "other"}, "model_hash"), ({"template": "other"}, "prompt_hash"), ({"shots": [SHOT]}, "prompt_hash")],
+)
+def test_answers_of_another_model_or_prompt_are_refused(tmp_path: Path, change: dict[str, Any], refused: str) -> None:
+    tables = cell(60)
+    _, scored = written(tmp_path / "calibrated", tables)
+    made = calibrate(scored, method="Prob")
+    (warning,) = decide(scored, made).warnings
+    assert "not known whether the calibration's: similarity;" in warning
+    _, other = written(tmp_path / "other", tables, **change)
+    with pytest.raises(BeamUQError, match=refused):
+        decide(other, made)
 
 
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
@@ -240,7 +276,7 @@ def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
         tmp_path / "quality", "quality", quality,
         cell={"model": "m", "dataset": "d", "recipe": "main"}, provenance={"settings": {"metric": "exact_match"}},
     )  # fmt: skip
-    files = {kind: tmp_path / kind for kind in ("scores", "quality", "questions", "decisions", "scored")}
+    files = {kind: tmp_path / kind for kind in (*FILES, "decisions", "scored")}
     with pytest.raises(BeamUQError, match="made with metric 'exact_match', 'f1' is asked for"):
         run_job("decisions", files | {"settings": settings().model_dump(mode="json")})
 

@@ -101,6 +101,11 @@ def test_markdown_shows_the_rounded_values_of_the_csv(name: str, built: dict[str
     assert np.abs(np.sort(printed) - np.sort(values)).max() <= 0.0005 + 1e-9
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_latex_has_every_character(name: str, built: dict[str, BuiltTable]) -> None:
+    assert r"\texttt{U+" not in latex_table.render(built[name].saying("†").with_intervals())
+
+
 @pytest.mark.parametrize("name", RANKED)
 def test_latex_and_html_show_the_cells_of_the_markdown(name: str, built: dict[str, BuiltTable]) -> None:
     table = built[name]

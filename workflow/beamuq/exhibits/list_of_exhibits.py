@@ -189,10 +189,10 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
     recipe = study.main.recipe
     of_main = exhibit_cells.datasets(study, recipe)
-    by_dataset += [AugrcTable(f"augrc_{d}", d, beyond_paper=True) for d in of_main]
+    augrc = [AugrcTable(f"augrc_{d}", d, beyond_paper=True) for d in of_main]
     decided = [DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in of_main]
     decided += [
         DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
         for name in exhibit_cells.models(study, recipe)
     ]
-    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided)}
+    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided, *augrc)}

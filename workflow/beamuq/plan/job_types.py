@@ -386,10 +386,14 @@ class EvaluationJob(Job, Generic[Settings]):
 class DecisionsJob(Job, Generic[Settings]):
     """Scores and quality to thresholds with a guarantee and probabilities of being right.
 
-    ``scored``: the scores with what is right, as ``beamuq calibrate`` reads them.
+    ``scored``: the scores with what is right, as ``beamuq calibrate`` reads them, and by which model and prompt:
+    of ``candidates`` and ``prompts`` only the footers are read.
     """
 
     questions: Input
+    shots: Input
+    prompts: Input
+    candidates: Input
     scores: Input
     quality: Input
     settings: Settings

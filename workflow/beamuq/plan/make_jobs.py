@@ -354,6 +354,9 @@ class Jobs:
         }
         return types.DecisionsJob[DecisionSettings](
             questions=self.paths.table(Artifact("questions", dataset=cell.dataset)),
+            shots=self.paths.table(Artifact("shots", dataset=cell.dataset)),
+            prompts=self.paths.table(Artifact("prompts", style=study.models[cell.model].style, dataset=cell.dataset)),
+            candidates=self.paths.table(cell.table("candidates")),
             scores=self.paths.table(cell.table("scores", scorer=wildcards.scorer)),
             quality=self.paths.table(cell.table("quality", metric=quality.metric)),
             settings=DecisionSettings.model_validate(settings, strict=False),
