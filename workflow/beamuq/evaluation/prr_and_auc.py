@@ -19,8 +19,8 @@ import numpy.typing as npt
 from beamuq.errors import BeamUQError
 
 Array = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
-Number = TypeVar("Number", np.int64, np.float64)
+Counts = npt.NDArray[np.signedinteger]
+Number = TypeVar("Number", np.float64, np.signedinteger)
 
 METRICS = ("PRR", "ROC-AUC", "PR-AUC")
 _BLOCK = 256  # resamples worked on together, so that their arrays stay in the cache
@@ -87,7 +87,7 @@ class Evaluator:
         self._quality = quality
         self._incorrect = quality <= threshold
         blocks = range(0, counts.shape[1], _BLOCK)
-        self._counts = [np.ascontiguousarray(counts[:, start : start + _BLOCK], dtype=np.int64) for start in blocks]
+        self._counts = [np.ascontiguousarray(counts[:, start : start + _BLOCK], dtype=np.int32) for start in blocks]
         self._total = counts.sum(axis=0, dtype=np.int64)
         self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
         self._max_rejection = max_rejection
