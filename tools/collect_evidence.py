@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.empty_answers import MARK, empty_answers
 from beamuq.exhibits.exhibit_inputs import read_study
-from beamuq.exhibits.read_evaluation import Empty, empty_answers
 from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
 from beamuq.exhibits.worked_examples import WorkedExamples
+from beamuq.judged_answer import produced_texts
 from beamuq.parquet_tables import Artifact, Loaded
-from beamuq.scorers.similarity_table import produced_texts
 from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,13 +50,7 @@ def cells(study: Study) -> list[Artifact]:
 
 
 def collect(results: Path, into: Path) -> None:
-    """Write ``into`` anew from a results folder.
-
-    Raises
-    ------
-    BeamUQError
-        If the folder has no ``study.json``.
-    """
+    """Write ``into`` anew from a results folder. Raises BeamUQError if it has no ``study.json``."""
     study, name = read_study(results / "study.json"), results.name
     shutil.rmtree(into, ignore_errors=True)
     figures = results.parents[1] / "figures" / name
@@ -101,9 +95,9 @@ def contents(study: Study, into: Path, found: list[Artifact], hashes: dict[str, 
         "| --- | ---: | ---: |",
     ]
     for cell in found:
-        empty = empty_answers(parquet_tables.read(into / cell.path, "evaluation").table).get("greedy", Empty(0, 0))
-        title = f"{cell.model} {cell.dataset} {cell.recipe} {cell.scorer}"
-        lines.append(f"| {title} | {empty.n:,} | {empty.empty:,}{' †' * empty.too_many} |")
+        empty = empty_answers(parquet_tables.read(into / cell.path, "evaluation").table).get("greedy")
+        told = f"{empty.n:,} | {empty.empty:,}{MARK * empty.too_many}" if empty else "not recorded | not recorded"
+        lines.append(f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} | {told} |")
     missing = [f"{of.model} {of.dataset} {of.recipe} {of.scorer}" for of in cells(study) if of not in found]
     lines += ["", "†: more than a fifth; left out of means.", "", f"Not run: {'; '.join(missing) or 'nothing'}.", ""]
     lines += [f"Questions of {dataset}: sha256 `{digest}`." for dataset, digest in hashes.items()]
