@@ -11,6 +11,7 @@ from beamuq.evaluation.probability_of_being_right import (
     CALIBRATORS,
     Calibrator,
     cross_fitted,
+    in_bins,
     labelled_scores,
     merged,
     probabilities,
@@ -74,6 +75,12 @@ def test_probabilities_fall_as_the_score_rises_and_equal_scores_have_equal_ones(
         assert each.max() <= 1
 
 
+def test_platts_targets_are_not_0_and_1() -> None:
+    """Of n right answers (n + 1)/(n + 2), of n wrong ones 1/(n + 2): two scores, which two parameters fit exactly."""
+    found, _ = probabilities("platt", labelled_scores([0, 0, 1], [1, 1, 0]), [0.0, 1.0])
+    assert found == pytest.approx([3 / 4, 1 / 3], abs=1e-3)
+
+
 def test_platt_scaling_is_near_the_truth_on_a_logistic_distribution() -> None:
     generator = np.random.default_rng(2)
     u = generator.normal(size=20_000)
@@ -99,9 +106,8 @@ def test_ece_and_brier_by_hand() -> None:
     assert found.ece.value == pytest.approx(0.5 * abs(0.5 - 0.125) + 0.5 * abs(1 - 0.95))
     assert found.brier.value == pytest.approx((0.01 + 0.7225 + 0.01 + 0) / 4)
     assert found.uncertainty.value == pytest.approx(3 / 16)
-    assert [each.n for each in found.bins] == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert in_bins(np.array([0.1, 0.15, 0.9, 1.0])).sum(axis=1).tolist() == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
     assert (BIN_NAMES[1], BIN_NAMES[-1]) == ("[0.1, 0.2)", "[0.9, 1]")
-    assert found.bins[0].right is None
 
 
 def test_the_brier_score_is_the_sum_of_its_parts_and_within_is_none_where_a_bin_has_one_probability() -> None:

@@ -99,7 +99,7 @@ def mean_over(values: npt.ArrayLike, replicates: npt.ArrayLike, confidence: floa
 
     A NaN among the values leaves the mean undefined; a resample is undefined where any dataset's is.
     """
-    return _estimate(
+    return estimate(
         float(np.mean(np.asarray(values, dtype=np.float64))),
         np.asarray(replicates, dtype=np.float64).mean(axis=0),
         confidence,
@@ -109,7 +109,7 @@ def mean_over(values: npt.ArrayLike, replicates: npt.ArrayLike, confidence: floa
 def difference(a: float, b: float, of_a: npt.ArrayLike, of_b: npt.ArrayLike, confidence: float = 0.95) -> Difference:
     """a − b, paired: the replicates [R] of both come from the same resamples."""
     paired = np.asarray(of_a, dtype=np.float64) - np.asarray(of_b, dtype=np.float64)
-    found = _estimate(a - b, paired, confidence)
+    found = estimate(a - b, paired, confidence)
     p = None
     if found.low is not None:
         defined = paired[~np.isnan(paired)]
@@ -118,7 +118,8 @@ def difference(a: float, b: float, of_a: npt.ArrayLike, of_b: npt.ArrayLike, con
     return Difference(found.value, found.low, found.high, found.std, found.note, p)
 
 
-def _estimate(value: float, replicates: Array, confidence: float) -> Estimate:
+def estimate(value: float, replicates: Array, confidence: float = 0.95) -> Estimate:
+    """A value with the interval of its replicates [R]; NaN: undefined."""
     if np.isnan(value):
         return Estimate(None, None, None, None, "undefined in at least one part")
     found = interval(replicates, confidence)

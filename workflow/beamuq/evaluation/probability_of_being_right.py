@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.evaluation.bootstrap import Estimate, interval, resample_counts
+from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
 
 Array = npt.NDArray[np.float64]
 Calibrator = Literal["venn_abers", "isotonic", "platt"]
@@ -35,16 +35,6 @@ class LabelledScores:
 
 
 @dataclass(frozen=True)
-class Bin:
-    """The answers whose probability of being right lies in a bin: how many, their mean probability, share right."""
-
-    name: str
-    n: int
-    mean: float | None
-    right: float | None
-
-
-@dataclass(frozen=True)
 class Reliability:
     """How well probabilities of being right hold, by cross-fitting, with bootstrap intervals over groups.
 
@@ -60,7 +50,6 @@ class Reliability:
     resolution: Estimate
     uncertainty: Estimate
     within: Estimate
-    bins: tuple[Bin, ...]
 
 
 def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScores:
@@ -118,12 +107,8 @@ def reliability(
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
     counts: Array = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
-    bins = tuple(
-        Bin(name, int(of.sum()), float(p[of].mean()) if of.any() else None, float(y[of].mean()) if of.any() else None)
-        for name, of in zip(BIN_NAMES, in_bins(p), strict=True)
-    )
     found = reliability_measures(p, y, counts)
-    return Reliability(**{name: _estimate(values) for name, values in found.items()}, bins=bins)
+    return Reliability(**{name: estimate(float(of[0]), of[1:]) for name, of in found.items()})
 
 
 def reliability_measures(p: Array, y: Array, counts: Array) -> dict[str, Array]:
@@ -154,11 +139,6 @@ def reliability_measures(p: Array, y: Array, counts: Array) -> dict[str, Array]:
 def in_bins(p: Array) -> npt.NDArray[np.bool_]:
     """Which probabilities [N] lie in which of the bins ``BIN_NAMES``, [10, N]."""
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
-
-
-def _estimate(values: Array) -> Estimate:
-    around = interval(values[1:])
-    return Estimate(float(values[0]), around.low, around.high, around.std, around.note)
 
 
 def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
