@@ -238,10 +238,13 @@ def test_a_cell_is_given_by_any_of_its_tables(results: Path, tmp_path: Path) -> 
     for file in (
         f"candidates/{BASE}/triviaqa/main.parquet",
         f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet",
+        f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet",
     ):
         written = explore(results / file, output=tmp_path / "cell.html")
         (cell,) = unpacked(written.read_text())["cells"]
         assert cell["name"] == f"{BASE}/triviaqa/main"
+    with pytest.raises(BeamUQError, match="a table of 'questions', which is of no cell"):
+        explore(results / "questions/triviaqa.parquet")
 
 
 def test_no_more_questions_than_asked_for_and_the_page_says_so(results: Path, tmp_path: Path) -> None:

@@ -27,8 +27,6 @@ from beamuq.parquet_tables import Artifact, read_footer, write_text
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
-CELL_KINDS = ("candidates", "scores", "similarity", "evaluation")
-
 
 def explore(
     source: str | Path,
@@ -43,9 +41,9 @@ def explore(
     Parameters
     ----------
     source
-        A study's folder of results, such as ``results/demo``; a Parquet file of one of its cells (candidates, scores,
-        similarity or evaluation); or a file as ``score`` takes it or prints it in JSON Lines. What ``score`` takes is
-        scored first; what it prints has no texts, so the methods' values alone are shown.
+        A study's folder of results, such as ``results/demo``; a Parquet file of one of its cells; or a file as
+        ``score`` takes it or prints it in JSON Lines. What ``score`` takes is scored first; what it prints has no
+        texts, so the methods' values alone are shown.
     output
         Where to write it; None: ``explorer.html`` in the study's folder, else beside the file, under its name.
     questions
@@ -88,7 +86,7 @@ def _footer(path: Path) -> tuple[Path, dict[str, str]] | None:
         footer = read_footer(path)
     except BeamUQError:  # rows of someone else, which reading them tells more of
         return None
-    if footer.kind not in CELL_KINDS:
+    if not {"model", "dataset", "recipe"} <= footer.cell.keys():
         raise BeamUQError(f"{path}: a table of '{footer.kind}', which is of no cell; give one of candidates or scores")
     depth = len(Path(Artifact(footer.kind, **footer.cell).path).parts)
     return path.absolute().parents[depth - 1], footer.cell
