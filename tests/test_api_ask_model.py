@@ -273,7 +273,7 @@ def test_the_package_offers_the_function_and_the_command_prints_it_as_json(
 
 
 @pytest.mark.packaged
-def test_the_demo_model_answers_in_under_16_seconds_of_processor_time() -> None:
+def test_the_demo_model_answers_in_under_25_seconds_of_processor_time() -> None:
     if not (ROOT / machine().models_root / "smollm2-135m-instruct/fetched.json").is_file():
         pytest.skip("the packaged models are not there; run: make models")
     start = time.monotonic(), os.times()
@@ -290,11 +290,11 @@ def test_the_demo_model_answers_in_under_16_seconds_of_processor_time() -> None:
 
 
 def test_a_calibration_says_whether_the_answer_is_shown_and_another_model_is_refused(tiny: Path, asked: Asked) -> None:
-    score, same = (
-        asked.uncertainty("CocoaPPL"),
-        {"method": "CocoaPPL", "variant": "beamsearch", "similarity": "lexical"},
-    )
-    known = same | {"model_hash": asked.model_hash, "prompt_hash": asked.prompt_hash}
+    score = asked.uncertainty("CocoaPPL")
+    known = {"method": "CocoaPPL", "variant": "beamsearch", "similarity": "lexical"} | {
+        "model_hash": asked.model_hash,
+        "prompt_hash": asked.prompt_hash,
+    }
     rows = [known | {"id": k, "value": score + (k - 150) / 100, "correct": k < 200} for k in range(300)]
     made = beamuq.calibrate(rows, method="CocoaPPL")
     options: Any = {"width": 4, "max_new_tokens": 5, "similarity": "lexical", "device": "cpu"}
