@@ -213,6 +213,7 @@ def written(
     *,
     model: str = "m",
     template: str = "t",
+    longest: int = 20,
     shots: Sequence[dict[str, Any]] = (),
     **changed: Any,
 ) -> tuple[Path, Path]:
@@ -220,7 +221,7 @@ def written(
     folder.mkdir(exist_ok=True)
     made: dict[str, dict[str, Any]] = {
         "quality": {"empty": {"greedy": [4, 20]}},
-        "candidates": {"models": {"model": {"content": model}}},
+        "candidates": {"models": {"model": {"content": model}}, "settings": {"max_new_tokens": longest}},
         "prompts": {"template_sha256": template},
     }
     of = {"prompts": {"style": "base", "dataset": "d"}}
@@ -246,9 +247,14 @@ SHOT = {"id": "s", "question": "Who?", "group": "s"} | synthetic.EMPTY
 
 @pytest.mark.parametrize(
     ("change", "refused"),
-    [({"model": "other"}, "model_hash"), ({"template": "other"}, "prompt_hash"), ({"shots": [SHOT]}, "prompt_hash")],
+    [
+        ({"model": "other"}, "model_hash"),
+        *((change, "prompt_hash") for change in ({"template": "other"}, {"longest": 9}, {"shots": [SHOT]})),
+    ],
 )
-def test_answers_of_another_model_or_prompt_are_refused(tmp_path: Path, change: dict[str, Any], refused: str) -> None:
+def test_answers_of_another_model_prompt_or_setting_are_refused(
+    tmp_path: Path, change: dict[str, Any], refused: str
+) -> None:
     tables = cell(60)
     _, scored = written(tmp_path / "calibrated", tables)
     made = calibrate(scored, method="Prob")
