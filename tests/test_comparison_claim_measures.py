@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from beamuq import beam_mass_theorem, parquet_tables
-from beamuq.comparison import claims
+from beamuq.comparison import beam_minus_multinomial, claims
 from beamuq.comparison.claim_measures import (
     AblationSettings,
     AheadAtBudgets,
@@ -36,8 +36,9 @@ from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
 from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import Difference
+from beamuq.exhibits.empty_answers import ALL_EMPTY, Empty
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.read_evaluation import Empty, Key, Measured, stored
+from beamuq.exhibits.read_evaluation import Key, Measured, stored
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
@@ -273,6 +274,25 @@ def test_a_mean_leaves_out_cells_of_empty_answers_and_stands_for_none_of_print()
     own = replace(of, of_paper=False)
     assert [cell.artifact.dataset for cell in own.mains(GEMMA, datasets)] == datasets[1:]
     assert f"of 5 datasets (without {datasets[0]}, where more than a fifth" in measure.verdict(own).found
+
+
+@pytest.mark.parametrize("left_out", [1, 6])
+def test_a_paired_mean_leaves_out_cells_of_empty_answers_though_undefined_and_says_so(left_out: int) -> None:
+    keys = [prr("Dissimilarity", variant) for variant in (BEAM, SAMPLES)]
+    cells = mains(GEMMA, dict.fromkeys(keys, 0.4))
+    for cell in cells[:left_out]:
+        cell._empty["greedy"] = Empty(5, 24)
+        cell._rows[stored(keys[0])] = Measured(None, None, None, None, N, "undefined")
+    of = evidence(*cells)
+    found = beam_minus_multinomial.differences(of.results, of.rules).query("method == 'Dissimilarity' and model == @GEMMA")
+    mean = found[found["family"] == beam_minus_multinomial.HEADLINE].iloc[0]
+    if left_out == 6:
+        assert (mean["n"], mean["note"]) == (0, ALL_EMPTY)
+    else:
+        assert (mean["n"], mean["difference"]) == (5 * N, 0.0)
+        assert mean["note"] == f"without {DATASETS[0]}, where more than a fifth of the answers are empty"
+    alone = found[(found["family"] == beam_minus_multinomial.CELLS) & (found["dataset"] == DATASETS[0])].iloc[0]
+    assert alone["note"].startswith("undefined in ")
 
 
 def test_what_is_true_as_printed_is_supported_whatever_its_significance() -> None:

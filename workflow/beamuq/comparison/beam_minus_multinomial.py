@@ -17,6 +17,7 @@ from beamuq.comparison.printed_numbers import MEAN
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import exhibit_cells
+from beamuq.exhibits.empty_answers import ALL_EMPTY
 from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.read_evaluation import Key
 
@@ -34,7 +35,7 @@ def models_of(results: MeasuredResults, rules: ComparisonRules) -> list[str]:
 
 
 def differences(results: MeasuredResults, rules: ComparisonRules) -> pd.DataFrame:
-    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made.
+    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
 
     Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
     """
@@ -74,21 +75,19 @@ def _test(
     beam, sampled = (Key(metric, method, variant) for variant in ("beamsearch", "multinomial"))
     here = [cell for cell in cells.values() if cell is not None and beam in cell and sampled in cell]
     lacking = [name for name, cell in cells.items() if cell is None or beam not in cell or sampled not in cell]
+    empty = [cell.artifact.dataset for cell in here if len(cells) > 1 and cell.left_out()]
+    here = [cell for cell in here if cell.artifact.dataset not in empty]
     undefined = [cell.path for cell in here if cell[beam].value is None or cell[sampled].value is None]
-    if lacking or undefined:
-        why = f"not run: {', '.join(lacking)}" if lacking else f"undefined in {', '.join(undefined)}"
+    if lacking or undefined or not here:
+        why = f"undefined in {', '.join(undefined)}" if here else ALL_EMPTY
+        why = f"not run: {', '.join(lacking)}" if lacking else why
         return row | {"resamples": 0, "n": 0, "note": why}
-    if empty := [cell for cell in here if cell.left_out()] if len(here) > 1 else []:
-        told = f"more than a fifth of the answers are empty: {', '.join(cell.artifact.dataset for cell in empty)}"
-        here = [cell for cell in here if cell not in empty]
-        if not here:
-            return row | {"resamples": 0, "n": 0, "note": told}
-        row["note"] = f"without {told}"
     found = paired(here, beam, sampled, results.study.evaluation.confidence)
     of_each = [float(np.mean([cell[key].value or 0.0 for cell in here])) for key in (beam, sampled)]
     sizes = {"n": sum(cell[beam].n for cell in here), "resamples": len(here[0].replicates(beam))}
     means = {"beamsearch": of_each[0], "multinomial": of_each[1], "difference": found.value}
-    return row | asdict(found) | means | sizes
+    without = f"without {', '.join(empty)}, where more than a fifth of the answers are empty" if empty else ""
+    return row | asdict(found) | means | sizes | {"note": "; ".join(filter(None, (without, found.note)))}
 
 
 def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
