@@ -284,7 +284,8 @@ def test_a_paired_mean_leaves_out_cells_of_empty_answers_though_undefined_and_sa
         cell._empty["greedy"] = Empty(5, 24)
         cell._rows[stored(keys[0])] = Measured(None, None, None, None, N, "undefined")
     of = evidence(*cells)
-    found = beam_minus_multinomial.differences(of.results, of.rules).query("method == 'Dissimilarity' and model == @GEMMA")
+    found = beam_minus_multinomial.differences(of.results, of.rules)
+    found = found[(found["method"] == "Dissimilarity") & (found["model"] == GEMMA)]
     mean = found[found["family"] == beam_minus_multinomial.HEADLINE].iloc[0]
     if left_out == 6:
         assert (mean["n"], mean["note"]) == (0, ALL_EMPTY)
