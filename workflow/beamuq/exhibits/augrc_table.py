@@ -63,7 +63,9 @@ class AugrcTable(TableExhibit):
             titles = [study.datasets[dataset].title for dataset in kept]
             for answer, place in itertools.product(answers, places):
                 of_place = [found[model, dataset, answer, place] for dataset in kept]
-                found[model, method_tables.MEAN, answer, place] = _mean(of_place, titles, study)
+                found[model, method_tables.MEAN, answer, place] = exact_value.mean_of(
+                    of_place, titles, study.evaluation.confidence
+                )
         for model, dataset, answer, place in list(found):
             if answer == TOP_BEAM:
                 top, greedy = (found[model, dataset, which, place] for which in (TOP_BEAM, GREEDY))
@@ -151,12 +153,6 @@ def _measured(drawn: Array, n: int, study: Study) -> Measured:
     return Measured(
         float(drawn[0]), **asdict(interval(drawn[1:], study.evaluation.confidence)), n=n, replicates=drawn[1:]
     )
-
-
-def _mean(cells: Sequence[Measured], titles: Sequence[str], study: Study) -> Measured:
-    if not cells:
-        return Measured(None, None, None, None, 0, "in every cell more than a fifth of the answers are empty")
-    return exact_value.mean_of(cells, titles, study.evaluation.confidence)
 
 
 def _printed(signed: bool, of: Measured) -> TableCell:
