@@ -45,6 +45,16 @@ def test_a_batch_that_outgrows_its_buffers_moves_them(padded: bool, monkeypatch:
     assert_same(decoded("qwen3"), roomy)
 
 
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_widened_cache_holds_what_it_held(padded: bool) -> None:
+    cache, target = TreeCache(np.array([2, 3]), 4, padded), torch.tensor([0, 1, 4, 5, 6])
+    rows = torch.arange(1.0, 11).view(1, 1, 5, 2)
+    cache.store((0, 0), rows, -rows, target, None)
+    assert cache.reserve(np.array([1, 1])).tolist() == [3, 4]
+    for kept, sign in zip(cache.store((0, 0), rows[:, :, :0], rows[:, :, :0], target[:0], None), (1, -1), strict=True):
+        assert torch.equal(torch.cat([kept[0, :2], kept[1, :3]]).flatten(), sign * rows.flatten())
+
+
 def attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | None) -> torch.Tensor:
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, 4, rows, 8, generator=draw)
