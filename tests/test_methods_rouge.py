@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -27,6 +29,15 @@ from beamuq.methods.rouge import lexical_similarity, longest_common_subsequence,
 )
 def test_rouge_l(one: str, other: str, expected: float) -> None:
     assert rouge_l(one, other) == rouge_l(other, one) == pytest.approx(expected)
+
+
+def test_stemming_loads_the_stemmer_alone_and_leaves_nltk_whole() -> None:
+    code = (
+        "import sys; from beamuq.methods.rouge import words; assert words('running') == ['run']; "
+        "assert 'sklearn' not in sys.modules; "
+        "import nltk; assert nltk.stem.SnowballStemmer('english').stem('running') == 'run'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_lexical_similarity_averages_over_pairs() -> None:

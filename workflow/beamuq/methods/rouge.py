@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,19 @@ Texts = npt.NDArray[np.object_]
 
 @cache
 def _tokenizer() -> Any:
-    """ROUGE's own, with stemming; imported when needed."""
-    from rouge_score.tokenizers import DefaultTokenizer
+    """ROUGE's own, with stemming; imported when needed.
 
+    Of nltk it needs the stemmer alone: its packages are found but not run, since they load scikit-learn.
+    """
+    packages = [name for name in ("nltk", "nltk.stem") if name not in sys.modules]
+    for name in packages:
+        if spec := find_spec(name):
+            sys.modules[name] = module_from_spec(spec)
+    try:
+        from rouge_score.tokenizers import DefaultTokenizer
+    finally:
+        for name in packages:
+            sys.modules.pop(name, None)  # who imports nltk later gets it whole
     return DefaultTokenizer(use_stemmer=True)
 
 
