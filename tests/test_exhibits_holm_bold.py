@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,20 @@ def test_a_best_row_without_interval_leaves_no_other_bold() -> None:
     best, other = holm_bold.verdicts(column([0.6, 0.5], replicates))
     assert best.bold
     assert other == holm_bold.Verdict(False, "not compared with the best: 21 of 2000 resamples undefined")
+
+
+def test_gains_are_corrected_over_all_that_are_defined_and_count_one_without_an_interval() -> None:
+    def drawn(crossed: int, undefined: int = 0) -> Measured:
+        replicates = np.array([-1.0] * crossed + [np.nan] * undefined + [1.0] * (199 - crossed - undefined))
+        return Measured(1.0, None, None, None, 9, replicates=replicates)
+
+    other = replace(drawn(0), value=0.0, replicates=np.zeros(199))
+    rows = {"b": drawn(1), "a": drawn(0), "c": drawn(4), "no interval": drawn(0, 9)}
+    rows["undefined"] = replace(other, value=None)
+    found = holm_bold.gains({name: (row, other) for name, row in rows.items()}, 0.95)
+    raw, adjusted = ({name: each[at] for name, each in found.items()} for at in (0, 1))
+    assert [raw[name].p for name in "abc"] == pytest.approx([0.01, 0.02, 0.05])
+    assert adjusted == pytest.approx({"b": 0.06, "a": 0.04, "c": 0.1, "no interval": 1.0})
 
 
 def test_rows_without_common_resamples_are_not_compared() -> None:
