@@ -56,7 +56,7 @@ PIECES = [
 # What the escaped LaTeX may be made of: plain characters, a space, or one of these.
 LATEX = re.compile(
     r"(?:[A-Za-z0-9 !()*+,./:;=?@\[\]~]|\\[{}$&#%_]|\\text[a-z]+\{\}|\{-\}|\$\\?[a-zA-Z]+\$|\$-\$"
-    r"|\\texttt\{U\+[0-9A-F]{4,6}\}|[^\x00-\x7f])*"
+    r"|\$\\frac12\$|\$\^2\$|\\texttt\{U\+[0-9A-F]{4,6}\}|[^\x00-\x7f])*"
 )
 
 

@@ -126,8 +126,7 @@ def test_a_fault_of_an_adapter_of_ours_keeps_its_traceback() -> None:
 def test_a_folder_whose_name_begins_like_the_package_s_is_someone_else_s(
     theirs: types.ModuleType,
 ) -> None:
-    package = next(place for place in plugins._NOT_THEIRS if f"{os.sep}beamuq" in place)
-    assert package.endswith(os.sep)
+    package = next(place for place in plugins._NOT_THEIRS if place.endswith(f"{os.sep}beamuq{os.sep}"))
     source = compile("def beside(evidence):\n    return 1 / 0\n", f"{package.rstrip(os.sep)}_own/mine.py", "exec")
     exec(source, vars(theirs))
     with in_one_line(r"method 'Mine' of .*: ZeroDivisionError: .*beamuq_own/mine\.py, line 2"):
