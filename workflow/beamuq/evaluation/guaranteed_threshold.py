@@ -26,6 +26,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
 FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
 MOST_THRESHOLDS = 100
+FIRST_SHOWN = 30  # of fewer answers one more error decides, which at a large risk ends the sequence at once
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ def guaranteed_threshold(
     tried: int = 1,
     seed: int = 0,
 ) -> GuaranteedThreshold:
-    """The largest threshold reached before the first failure, starting where about 2 · ``least`` would be shown.
+    """The largest threshold reached before the first failure.
+
+    Testing starts where about 2 · ``least`` would be shown, and no fewer than 30 or half of the tested.
 
     Parameters
     ----------
@@ -101,7 +104,8 @@ def guaranteed_threshold(
             f"too few: {tested} {of} to test on, and even without an error {least} shown answers are needed; give at "
             f"least {units_needed(least)} {of} in all, better some times as many",
         )
-    thresholds = thresholds_to_test(values[for_thresholds], tested, 2 * least)
+    expected = max(2 * least, min(FIRST_SHOWN, tested // 2))
+    thresholds = thresholds_to_test(values[for_thresholds], tested, expected)
     shown, failed = counts_below(values[for_tests], errors[for_tests], thresholds)
     passed = bdtr(failed, shown, risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
