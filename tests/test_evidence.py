@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sync_evidence import PAGE, written
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
+FORM = ("answer_source", "method", "variant", "setting")
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
 of_each_study = pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
 
@@ -37,12 +39,19 @@ def committed(folder: Path) -> list[Artifact]:
 
 
 @cache
-def recomputed(folder: Path, cell: Artifact) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of evaluation and replicates of a cell, from its scores, quality, groups and empty answers."""
+def recomputed(
+    folder: Path, cell: Artifact, most: int | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of evaluation and replicates of ``most`` scores of a cell, from these, quality, groups and empty answers."""
     place = (cell.dataset, cell.model, cell.recipe)
     study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
     empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
     scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
+    forms = list(dict.fromkeys(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True)))
+    kept = set(forms[:: math.ceil(len(forms) / most)] if most else forms)
+    scores = scores.filter(
+        [form in kept for form in zip(*(scores.column(name).to_pylist() for name in FORM), strict=True)]
+    )
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     measured: list[dict[str, Any]] = []
     replicates: list[dict[str, Any]] = []
@@ -97,7 +106,9 @@ def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
     keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
     numbers = ["value", "low", "high", "std"]
     published = read(folder / cell.path, "evaluation").table.to_pandas().sort_values(keys, ignore_index=True)
-    again = pd.DataFrame(recomputed(folder, cell)[0])[published.columns].sort_values(keys, ignore_index=True)
+    again = pd.DataFrame(recomputed(folder, cell, most=40)[0])[published.columns].sort_values(keys, ignore_index=True)
+    published = published.merge(again[keys], on=keys)
+    assert len(published) == len(again)
     assert again[[*keys, "n", "note"]].equals(published[[*keys, "n", "note"]].astype({"n": "int64"}))
     pd.testing.assert_frame_equal(again[numbers].astype(float), published[numbers].astype(float), rtol=1e-6, atol=1e-9)
 

@@ -9,12 +9,13 @@ import argparse
 import csv
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
 BLOCK = re.compile(r"(<!-- claims (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-VERDICTS = ("yes", "no", "undecided", "cannot say")
+VERDICTS = ("yes", "partly", "no", "undecided", "cannot say")
 
 
 def claims(name: str) -> str:
@@ -28,7 +29,7 @@ def claims(name: str) -> str:
         ("Ours, declared before the run", ours),
         ("The paper's", [row for row in rows if row not in ours]),
     ):
-        answered = [row for row in part if not row["in_this_study"].startswith("cannot say")]
+        answered = [row for row in part if not all(map(_not_asked, _of_cells(row["in_this_study"])))]
         lines += [f"**{title}** (`evidence/{name}/comparison_claims.csv`)", ""]
         for row in answered:
             lines += [f"- `{row['id']}` {row['claim']}"]
@@ -39,12 +40,16 @@ def claims(name: str) -> str:
     return "\n".join(lines)
 
 
+def _not_asked(found: str) -> bool:
+    return found.startswith("cannot say") or found.endswith("was not run")
+
+
 def _of_cells(text: str) -> list[str]:
     """The answers by what they are of: ``NAME: verdict; text`` each, one behind the other."""
     starts = [
         found.start() for found in re.finditer(rf"(?:^|(?<=; ))[\w.-]+(?: [\w.-]+)*: (?:{'|'.join(VERDICTS)});", text)
     ]
-    return [text[a:b].rstrip("; ") for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] or [text]
+    return [text[a:b].rstrip("; ") for a, b in pairwise([*starts, len(text)])] or [text]
 
 
 def _verdict(found: str) -> str:
