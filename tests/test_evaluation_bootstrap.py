@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import difference, draws_name, interval, mean_over, resample_counts
+from beamuq.evaluation.bootstrap import difference, draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
 from run_job import run_job
 
@@ -69,20 +69,6 @@ def test_undefined_resamples_are_counted_and_too_many_leave_no_interval() -> Non
     many = interval(replicates)
     assert (many.low, many.high, many.std) == (None, None, None)
     assert many.note == "11 of 1000 resamples undefined: no interval"
-
-
-def test_a_mean_over_datasets_is_less_uncertain_than_its_parts() -> None:
-    rng = np.random.default_rng(0)
-    replicates = rng.normal([[0.2], [0.6]], 0.1, size=(2, 4000))
-    found = mean_over([0.2, 0.6], replicates)
-    assert found.value == pytest.approx(0.4)
-    assert found.std == pytest.approx(0.1 / np.sqrt(2), rel=0.05)
-
-
-def test_a_mean_with_an_undefined_part_is_undefined() -> None:
-    found = mean_over([0.2, np.nan], np.zeros((2, 100)))
-    assert (found.value, found.low) == (None, None)
-    assert "undefined" in found.note
 
 
 def test_a_paired_difference_cancels_what_is_shared() -> None:

@@ -47,11 +47,10 @@ def recomputed(
     study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
     empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
     scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
-    forms = list(dict.fromkeys(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True)))
-    kept = set(forms[:: math.ceil(len(forms) / most)] if most else forms)
-    scores = scores.filter(
-        [form in kept for form in zip(*(scores.column(name).to_pylist() for name in FORM), strict=True)]
-    )
+    forms = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
+    each = list(dict.fromkeys(forms))
+    kept = set(each[:: math.ceil(len(each) / most)] if most else each)
+    scores = scores.filter([form in kept for form in forms])
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     measured: list[dict[str, Any]] = []
     replicates: list[dict[str, Any]] = []

@@ -13,9 +13,8 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq.evaluation.prr_and_auc import measure, rejection_curves
+from beamuq.evaluation.prr_and_auc import area_under_generalised_risk, measure, rejection_curves
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.augrc_table import area_under_generalised_risk
 from beamuq.parquet_tables import SCHEMAS, Artifact
 from exhibits_study import BASE, CHAT
 

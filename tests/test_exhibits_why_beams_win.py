@@ -15,7 +15,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.exhibits import controls, draw_spread, exact_value, list_of_exhibits, why_beams_win
 from beamuq.exhibits.gain_by_mass import quintiles
-from beamuq.exhibits.read_evaluation import Measured
+from beamuq.exhibits.read_evaluation import Measured, mean_of
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -59,10 +59,22 @@ def test_a_part_of_what_is_undefined_says_why() -> None:
 
 
 def test_the_mean_over_cells_is_that_of_values_and_of_resamples() -> None:
-    found = exact_value.mean_of([measured(0.2, 0.1, 0.3, n=24), measured(0.4, 0.5, 0.9, n=16)], ["A", "B"], 0.5)
+    found = mean_of([measured(0.2, 0.1, 0.3, n=24), measured(0.4, 0.5, 0.9, n=16)], ["A", "B"], 0.5)
     assert (found.value, found.n) == (pytest.approx(0.3), 40)
     assert found.replicates == pytest.approx([0.3, 0.6])
     assert (found.low, found.high) == (pytest.approx(0.375), pytest.approx(0.525))
+
+
+def test_a_mean_over_datasets_is_less_uncertain_than_its_parts() -> None:
+    draws = np.random.default_rng(0).normal([[0.2], [0.6]], 0.1, size=(2, 4000))
+    found = mean_of([measured(0.2, *draws[0]), measured(0.6, *draws[1])], ["A", "B"], 0.95)
+    assert found.std == pytest.approx(0.1 / np.sqrt(2), rel=0.05)
+
+
+def test_a_mean_with_an_undefined_part_is_undefined_and_names_it() -> None:
+    found = mean_of([measured(0.2, 0.1, 0.3), measured(None, np.nan, np.nan)], ["A", "B"], 0.95)
+    assert (found.value, found.low) == (None, None)
+    assert found.note.startswith("B: ")
 
 
 def test_the_figure_has_every_m_and_the_main_one_over_all_draws(results: exhibits_study.Results) -> None:

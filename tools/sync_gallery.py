@@ -32,7 +32,7 @@ ENTRY = re.compile(r"^<!-- exhibit: (\S+) code=(\w+) shown=(\w+) -->\n(.*?)(?=^<
 TITLES = {False: "In the paper", True: "Beyond the paper"}
 OPENING = """# Gallery
 
-What `make demo` draws, as it draws it. The demo asks a small model, in two ways, 12 to 26 questions a dataset that were
+What `make demo` draws, as it draws it. The demo asks a small model, in two ways, 15 to 26 questions a dataset that were
 written for this project, and judges the answers by proxies: its numbers show that the workflow works and are no results
 of the paper. `make gallery` writes this page anew from a finished demo.
 """
@@ -94,12 +94,8 @@ def _explorer(folder: Path) -> str:
         picture = Path(home, "explorer.png")
         command = [browser, "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={home}"]
         # the page unpacks its data after it is loaded: without the budget the picture may come before
-        command += [
-            "--virtual-time-budget=4000",
-            "--window-size=1200,840",
-            f"--screenshot={picture}",
-            page.resolve().as_uri(),
-        ]
+        command += ["--virtual-time-budget=4000", "--window-size=1200,840", f"--screenshot={picture}"]
+        command += [page.resolve().as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         _few_colours(Image.open(picture), "[demo] A question of the demo in the explorer", PICTURES / picture.name)
     return "![demo: a question of the demo in the explorer](gallery/explorer.png)"

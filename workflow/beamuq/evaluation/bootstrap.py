@@ -94,18 +94,6 @@ def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
 
 
-def mean_over(values: npt.ArrayLike, replicates: npt.ArrayLike, confidence: float = 0.95) -> Estimate:
-    """The mean over datasets, from values [D] and their stored replicates [D, R], each dataset resampled on its own.
-
-    A NaN among the values leaves the mean undefined; a resample is undefined where any dataset's is.
-    """
-    return estimate(
-        float(np.mean(np.asarray(values, dtype=np.float64))),
-        np.asarray(replicates, dtype=np.float64).mean(axis=0),
-        confidence,
-    )
-
-
 def difference(a: float, b: float, of_a: npt.ArrayLike, of_b: npt.ArrayLike, confidence: float = 0.95) -> Difference:
     """a − b, paired: the replicates [R] of both come from the same resamples."""
     paired = np.asarray(of_a, dtype=np.float64) - np.asarray(of_b, dtype=np.float64)

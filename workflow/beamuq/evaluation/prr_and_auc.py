@@ -219,6 +219,16 @@ def measure(
     return evaluator.measure(uncertainty, [metric])[metric]
 
 
+def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Array:
+    """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024; docs/what_scores_mean.md).
+
+    Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or ½.
+    """
+    a, auc = np.asarray(accuracy, dtype=np.float64), np.asarray(roc_auc, dtype=np.float64)
+    pairs = a * (1 - a)
+    return np.asarray(0.5 * (1 - a) ** 2 + np.where(pairs == 0, 0.0, pairs * (1 - auc)))
+
+
 def why_undefined(metric: str, quality: Array, max_rejection: float = 0.5, threshold: float = 0.5) -> str:
     """Why a metric is undefined on these answers; empty if it is defined."""
     incorrect = quality <= threshold

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import Array, draws_name, interval, resample_counts
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, method_tables, number_format
+from beamuq.evaluation.bootstrap import draws_name, resample_counts
+from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
+from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
 from beamuq.exhibits.best_marked_table import RankedRow, TablePlace
 from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltTable, TableBody, TableCell, TableExhibit, TableGrid, TableRow, TableRule
-from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, difference, read_measurements
+from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, difference, mean_of, read_measurements
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -63,9 +64,7 @@ class AugrcTable(TableExhibit):
             titles = [study.datasets[dataset].title for dataset in kept]
             for answer, place in itertools.product(answers, places):
                 of_place = [found[model, dataset, answer, place] for dataset in kept]
-                found[model, method_tables.MEAN, answer, place] = exact_value.mean_of(
-                    of_place, titles, study.evaluation.confidence
-                )
+                found[model, method_tables.MEAN, answer, place] = mean_of(of_place, titles, study.evaluation.confidence)
         for model, dataset, answer, place in list(found):
             if answer == TOP_BEAM:
                 top, greedy = (found[model, dataset, which, place] for which in (TOP_BEAM, GREEDY))
@@ -112,16 +111,6 @@ class AugrcTable(TableExhibit):
         return exhibit_cells.evaluation_artifacts(self._cells(study), study.main.recipe, study.main.scorer)
 
 
-def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Array:
-    """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024; docs/what_scores_mean.md).
-
-    Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or ½.
-    """
-    a, auc = np.asarray(accuracy, dtype=np.float64), np.asarray(roc_auc, dtype=np.float64)
-    pairs = a * (1 - a)
-    return np.asarray(0.5 * (1 - a) ** 2 + np.where(pairs == 0, 0.0, pairs * (1 - auc)))
-
-
 def _cell(
     study: Study,
     inputs: Inputs,
@@ -135,24 +124,19 @@ def _cell(
     answers = quality[quality["answer_source"] == answer]
     ids, groups = answers["id"].to_list(), questions.set_index("id")["group"].loc[answers["id"]].to_list()
     name = draws_name(cell[1], zip(ids, groups, strict=True))
-    drawn = resample_counts(groups, study.evaluation.resamples, study.seed, name)
-    counts = np.column_stack((np.ones(len(ids), dtype=np.int64), drawn))
+    resamples = resample_counts(groups, study.evaluation.resamples, study.seed, name)
+    counts = np.column_stack((np.ones(len(ids), dtype=np.int64), resamples))
     right = (answers["value"] > study.main_quality.threshold).to_numpy()
     accuracy = counts[right].sum(axis=0) / counts.sum(axis=0)
-    found = {ACCURACY: _measured(accuracy, len(ids), study)}
+    measured = functools.partial(Measured.resampled, n=len(ids), confidence=study.evaluation.confidence)
+    found = {ACCURACY: measured(float(accuracy[0]), accuracy[1:])}
     for place in places[1:]:
         of = evaluation[Key("ROC-AUC", place.method, place.variant, place.setting, answer)]
         assert of.replicates is not None
         auc = np.append(np.nan if of.value is None else of.value, of.replicates)
-        found[place] = _measured(area_under_generalised_risk(accuracy, auc), len(ids), study)
+        drawn = area_under_generalised_risk(accuracy, auc)
+        found[place] = measured(float(drawn[0]), drawn[1:])
     return found
-
-
-def _measured(drawn: Array, n: int, study: Study) -> Measured:
-    """The first is the value, the rest are its resamples."""
-    return Measured(
-        float(drawn[0]), **asdict(interval(drawn[1:], study.evaluation.confidence)), n=n, replicates=drawn[1:]
-    )
 
 
 def _printed(signed: bool, of: Measured) -> TableCell:

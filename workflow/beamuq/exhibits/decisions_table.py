@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from beamuq.evaluation import bootstrap
 from beamuq.evaluation.guaranteed_threshold import units_needed
-from beamuq.exhibits import best_marked_table, captions, empty_answers, exact_value, exhibit_cells, number_format
+from beamuq.exhibits import best_marked_table, captions, empty_answers, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
-from beamuq.exhibits.read_evaluation import Measured, difference
+from beamuq.exhibits.read_evaluation import Measured, difference, mean_of
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -117,13 +116,13 @@ def over_datasets(
     for name, risk in columns:
         if name != WRONG:
             rows = [cell[(*form, name, risk)] for cell in cells.values()]
-            found[name, risk] = exact_value.mean_of(rows, titles, study.evaluation.confidence)
+            found[name, risk] = mean_of(rows, titles, study.evaluation.confidence)
     for name, risk in columns:
         if name == WRONG and len(cells) == 1:
             found[name, risk] = next(iter(cells.values()))[(*form, WRONG, risk)]
         elif name == WRONG:
             rows = [cell[(*form, "wrong", risk)] for cell in cells.values()]
-            wrong = exact_value.mean_of(rows, titles, study.evaluation.confidence)
+            wrong = mean_of(rows, titles, study.evaluation.confidence)
             found[name, risk] = _ratio(wrong, found[SHOWN, risk], study.evaluation.confidence)
     return {column: found[column] for column in columns}
 
@@ -143,8 +142,7 @@ def _ratio(wrong: Measured, shown: Measured, confidence: float) -> Measured:
     value = wrong.value / shown.value
     if np.nanmin(drawn) == np.nanmax(drawn):
         return Measured(value, None, None, None, wrong.n, "all resamples are equal: no interval", drawn)
-    of = bootstrap.interval(drawn, confidence)
-    return Measured(value, of.low, of.high, of.std, wrong.n, of.note, drawn)
+    return Measured.resampled(value, drawn, wrong.n, confidence)
 
 
 def _block(study: Study, cells: Mapping[str, CellDecisions], columns: Sequence[Column]) -> Iterator[TableRow]:

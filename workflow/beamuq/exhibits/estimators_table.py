@@ -22,7 +22,7 @@ from beamuq.exhibits.exhibit_types import (
     TableRule,
     block,
 )
-from beamuq.exhibits.read_evaluation import Measured
+from beamuq.exhibits.read_evaluation import Measured, mean_of
 from beamuq.study_config import Study
 
 EFFORT = {"candidates": 1, "distinct texts": 1, "rows": 1, "passes": 1}  # with how many digits each is printed
@@ -68,7 +68,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
                     for of, found in rows.items()
                 }
                 exact = [read[model, dataset].prr_of_U for dataset in kept]
-                of_u = exact_value.mean_of(exact, titles, study.evaluation.confidence)
+                of_u = mean_of(exact, titles, study.evaluation.confidence)
                 values += _values(model, "mean", rows, of_u)
             gains = _gains(rows, study)
             values += _gain_values(model, datasets[0] if len(datasets) == 1 else "mean", gains)
@@ -116,7 +116,7 @@ def _measures(cell: CellEstimates, of: Estimator) -> dict[str, Measured]:
 
 def _mean(found: Sequence[Measured], titles: Sequence[str], study: Study) -> Measured:
     if all(one.replicates is not None or one.value is None for one in found):
-        return exact_value.mean_of(found, titles, study.evaluation.confidence)
+        return mean_of(found, titles, study.evaluation.confidence)
     n, values = sum(one.n for one in found), [one.value for one in found if one.value is not None]
     if len(values) < len(found):
         return Measured(None, None, None, None, n, next(one.note for one in found if one.value is None))

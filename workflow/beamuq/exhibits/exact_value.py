@@ -15,11 +15,10 @@ from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.exhibits import exhibit_cells
-from beamuq.exhibits.empty_answers import ALL_EMPTY
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import Exhibit
 from beamuq.exhibits.question_scores import QuestionScores
-from beamuq.exhibits.read_evaluation import Key, Measured, Measurements
+from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, mean_of
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, lacks
 from beamuq.parquet_tables import Artifact
@@ -242,8 +241,7 @@ class CellEstimates:
         """A value with the percentile interval of its replicates; one that is NaN is undefined."""
         if np.isnan(value):
             return Measured(None, None, None, None, self.n, note or "undefined: all values are equal")
-        of = bootstrap.interval(replicates, self._confidence)
-        return Measured(value, of.low, of.high, of.std, self.n, of.note, replicates)
+        return Measured.resampled(value, replicates, self.n, self._confidence)
 
     def mean(self, values: Floats) -> Measured:
         """The mean of values [N] over questions."""
@@ -349,19 +347,6 @@ def averaged(read: Mapping[exhibit_cells.Cell, CellEstimates], model: str) -> li
     return [cell for cell, of in read.items() if cell[0] == model and not of.measured.left_out()]
 
 
-def mean_of(cells: Sequence[Measured], titles: Sequence[str], confidence: float) -> Measured:
-    """The mean over datasets, each resampled on its own; undefined where any is, or where all are left out of it."""
-    if not cells:
-        return Measured(None, None, None, None, 0, ALL_EMPTY)
-    n = sum(cell.n for cell in cells)
-    for title, cell in zip(titles, cells, strict=True):
-        if cell.value is None or cell.replicates is None:
-            return Measured(None, None, None, None, n, f"{title}: {cell.note}")
-    drawn = np.stack([np.asarray(cell.replicates, dtype=np.float64) for cell in cells])
-    of = bootstrap.mean_over(np.array([cell.value for cell in cells]), drawn, confidence)
-    return Measured(of.value, of.low, of.high, of.std, n, of.note, drawn.mean(axis=0))
-
-
 def means(
     study: Study, cells: Sequence[exhibit_cells.Cell], found: Sequence[Mapping[T, Measured]]
 ) -> dict[T, Measured]:
@@ -388,9 +373,8 @@ def mean_of_draws(found: Sequence[Measured], confidence: float) -> Measured:
     if len(found) == 1 or undefined:
         return [*undefined, *found][0]
     drawn = np.asarray(np.mean([one.replicates for one in found], axis=0), dtype=np.float64)  # type: ignore[arg-type]
-    of = bootstrap.interval(drawn, confidence)
     value = float(np.mean([one.value for one in found if one.value is not None]))
-    return Measured(value, of.low, of.high, of.std, found[0].n, of.note, drawn)
+    return Measured.resampled(value, drawn, found[0].n, confidence)
 
 
 def sentence_of_exact_value(study: Study, recipe: str, cells: Sequence[CellEstimates]) -> str:

@@ -103,8 +103,7 @@ class _Side:
 def _mean(values: Floats, counts: Ints, confidence: float) -> Measured:
     """The mean of values [N] over questions; counts [N, R]: how often each resample draws each question."""
     replicates = values @ counts / counts.sum(axis=0)
-    of = bootstrap.interval(replicates, confidence)
-    return Measured(float(values.mean()), of.low, of.high, of.std, len(values), of.note, replicates)
+    return Measured.resampled(float(values.mean()), replicates, len(values), confidence)
 
 
 def _cell(metric: str, of: Measured, row: str) -> TableCell:

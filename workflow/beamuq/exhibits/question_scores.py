@@ -75,6 +75,5 @@ class QuestionScores:
         found = []
         for key in keys:
             values = evaluator.measure(self.scores(*key)[members], ["PRR"])["PRR"]
-            spread = bootstrap.interval(values[1:], study.evaluation.confidence)
-            found.append(Measured(float(values[0]), spread.low, spread.high, spread.std, n, spread.note, values[1:]))
+            found.append(Measured.resampled(float(values[0]), values[1:], n, study.evaluation.confidence))
         return found

@@ -47,6 +47,12 @@ class Measured:
     note: str = ""
     replicates: NDArray[np.floating] | None = field(default=None, compare=False, repr=False)
 
+    @classmethod
+    def resampled(cls, value: float, replicates: NDArray[np.floating], n: int, confidence: float) -> Measured:
+        """A value with the percentile interval of its replicates [R]."""
+        of = bootstrap.interval(replicates, confidence)
+        return cls(value, of.low, of.high, of.std, n, of.note, replicates)
+
     @property
     def numbers(self) -> dict[str, Any]:
         """Its columns of published values."""
@@ -158,14 +164,19 @@ def mean_over_datasets(cells: Sequence[Measurements], titles: Sequence[str], key
         n = sum(cell[key].n for cell in cells)
         return Measured(None, None, None, None, n, ALL_EMPTY)
     cells, titles = list(itertools.compress(cells, kept)), list(itertools.compress(titles, kept))
-    rows = [cell[key] for cell in cells]
+    return mean_of([cell[key] for cell in cells], titles, confidence, f"{key.metric} is undefined on ")
+
+
+def mean_of(rows: Sequence[Measured], titles: Sequence[str], confidence: float, undefined: str = "") -> Measured:
+    """The mean over datasets, each resampled on its own; undefined where any is, or where all are left out of it.
+
+    The note says which, by its title behind ``undefined``, and why.
+    """
     n = sum(row.n for row in rows)
+    if not rows:
+        return Measured(None, None, None, None, n, ALL_EMPTY)
     for title, row in zip(titles, rows, strict=True):
-        if row.value is None:
-            return Measured(None, None, None, None, n, f"{key.metric} is undefined on {title}: {row.note}")
-    values = np.array([row.value for row in rows], dtype=np.float64)
-    replicates = np.stack([cell.replicates(key) for cell in cells]).astype(np.float64)
-    estimate = bootstrap.mean_over(values, replicates, confidence)
-    return Measured(
-        float(values.mean()), estimate.low, estimate.high, estimate.std, n, estimate.note, replicates.mean(axis=0)
-    )
+        if row.value is None or row.replicates is None:
+            return Measured(None, None, None, None, n, f"{undefined}{title}: {row.note}")
+    drawn = np.stack([np.asarray(row.replicates, dtype=np.float64) for row in rows]).mean(axis=0)
+    return Measured.resampled(float(np.mean([row.value for row in rows])), drawn, n, confidence)
