@@ -14,7 +14,7 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.exhibits import controls, draw_spread, exact_value, list_of_exhibits, why_beams_win
-from beamuq.exhibits.gain_by_mass import quintiles
+from beamuq.exhibits.gain_by_mass import mass_bins
 from beamuq.exhibits.read_evaluation import Measured, mean_of
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -104,21 +104,23 @@ def test_the_figure_has_every_m_and_the_main_one_over_all_draws(results: exhibit
         (np.array([0.3, 0.2]), [1, 1]),
     ],
 )
-def test_quintiles_hold_each_question_once_and_no_equal_masses_apart(mass: Any, sizes: list[int]) -> None:
-    bins = quintiles(mass)
+def test_bins_of_mass_hold_each_question_once_and_no_equal_masses_apart(mass: Any, sizes: list[int]) -> None:
+    bins = mass_bins(mass, 5)
     assert [int(found.members.sum()) for found in bins] == sizes
     assert np.sum([found.members for found in bins], axis=0).tolist() == [1] * len(mass)
     assert all(found.lowest == mass[found.members].min() for found in bins)
     assert all(before.highest < after.lowest for before, after in itertools.pairwise(bins))
 
 
-def test_the_gain_within_a_quintile_is_of_its_questions_alone(results: exhibits_study.Results) -> None:
+def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibits_study.Results) -> None:
     built = results.built("gain_by_mass")
     cell = exact_value.CellEstimates(
         STUDY, results.inputs(list_of_exhibits.exhibit("gain_by_mass", STUDY).artifacts(STUDY)), *_cell(), "truth"
     )
-    (first, *_) = quintiles(cell.found.mass("beam M=10", 10))
-    rows = built.data[(built.data["dataset"] == "triviaqa") & (built.data["quintile"] == 1)].set_index("variant")
+    mass = cell.found.mass("beam M=10", 10)
+    assert built.data["bin"].max() == len(mass) // 6  # six questions a bin, where there are not thirty
+    (first, *_) = mass_bins(mass, len(mass) // 6)
+    rows = built.data[(built.data["dataset"] == "triviaqa") & (built.data["bin"] == 1)].set_index("variant")
 
     def prr(*key: str) -> float:
         score, quality = cell.scored.scores("Dissimilarity", *key)[first.members], cell.scored.quality[first.members]

@@ -90,10 +90,10 @@ class AugrcTable(TableExhibit):
             "the accuracy. Of the same answers it orders methods as ROC-AUC does; across a row answers differ, and "
             "more accurate ones have a lower value by that alone.",
             "Δ top beam: the first beam as the answer, minus the greedy one, paired." if DIFFERENCE in shown else "",
-            f"Brackets: {captions.confidence(study)} percentile intervals over "
-            f"{best_marked_table.resampled(study, datasets)}.",
             best_marked_table.size_sentence(study, sizes),
         ]
+        resampled = best_marked_table.resampled(study, datasets)
+        brackets = f"In brackets: {captions.confidence(study)} percentile intervals over {resampled}."
         grid = TableGrid(("Method",), (heads, tuple(HEADS[answer] for _ in models for answer in shown)), tuple(body))
         values: list[dict[str, Any]] = [
             {"model": model, "dataset": dataset, "setting": answer, "method": place.method, "variant": place.variant}
@@ -101,7 +101,7 @@ class AugrcTable(TableExhibit):
             | one.numbers
             for (model, dataset, answer, place), one in found.items()
         ]
-        return self.table(study, title, sentences, values, grid)
+        return self.table(study, title, sentences, values, grid, brackets=brackets)
 
     def _cells(self, study: Study) -> list[exhibit_cells.Cell]:
         cells = exhibit_cells.main_cells(study)

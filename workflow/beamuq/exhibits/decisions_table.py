@@ -91,7 +91,15 @@ class DecisionsTable(TableExhibit):
         head = tuple(f"At most {_percent(risk)} wrong" if risk else "Probability" for _, risk in columns)
         names = {SHOWN: "Shown", WRONG: "Wrong", ECE: "ECE", BRIER: "Brier"}
         grid = TableGrid(("Method",), (head, tuple(names[column] for column, _ in columns)), body)
-        return self.table(study, title, [f"{title}.", *_sentences(study, datasets, tried)], values, grid)
+        sentences = [f"{title}.", *_sentences(study, datasets, tried)]
+        brackets = (
+            f"In brackets: {captions.confidence(study)} percentile intervals over "
+            f"{best_marked_table.resampled(study, datasets)}, of the test half for the shares, thresholds held; none "
+            "where all resamples are equal. Differences are paired."
+        )
+        return self.table(
+            study, title, sentences, values, grid, brackets=brackets, without=f"{brackets} Others are in the CSV file."
+        )
 
     def _files(self, study: Study) -> dict[str, Artifact]:
         main, run = study.main, exhibit_cells.models(study, study.main.recipe)
@@ -220,7 +228,6 @@ def _percent(risk: float) -> str:
 
 
 def _sentences(study: Study, datasets: Sequence[str], tried: Sequence[int]) -> list[str]:
-    confidence, resampled = captions.confidence(study), best_marked_table.resampled(study, datasets)
     return [
         "Half of a dataset's questions, drawn by seed, calibrate; the other half tests. Shown: the share of the test "
         "half at or below the threshold of the first half; wrong: of these (of how many), the share that is "
@@ -237,8 +244,6 @@ def _sentences(study: Study, datasets: Sequence[str], tried: Sequence[int]) -> l
         "ECE: expected calibration error over ten bins of equal width, above 0 even of perfect probabilities, and the "
         "more so the fewer answers; Brier: mean squared error. Lower is better in both; of Venn–Abers probabilities, "
         "the two merged into one, cross-fitted over all questions of a cell.",
-        f"Brackets: {confidence} percentile intervals over {resampled}, of the test half for the shares, thresholds "
-        "held; none where all resamples are equal. Differences are paired.",
     ]
 
 

@@ -52,15 +52,15 @@ class EmptyAnswersTable(TableExhibit):
         sentences = [
             f"{what}.",
             "The two stand as all / answered; empty: greedy answers without any text.",
-            f"In brackets: {captions.confidence(study)} percentile intervals over "
-            f"{best_marked_table.resampled(study, list(dict.fromkeys(d for _, d in of[ALL])))}.",
         ]
+        resampled = best_marked_table.resampled(study, list(dict.fromkeys(d for _, d in of[ALL])))
+        brackets = f"In brackets: {captions.confidence(study)} percentile intervals over {resampled}."
         heads = (
             ("", *(captions.method_short(key.method) for key in printed)),
             ("Empty", *({"multinomial": "samples", "beamsearch": "beams"}.get(key.variant, "") for key in printed)),
         )
         grid = TableGrid(("Model", "Dataset"), heads, tuple(body))
-        return self.table(study, what, sentences, values, grid)
+        return self.table(study, what, sentences, values, grid, brackets=brackets)
 
 
 def _values(place: dict[str, Any], key: Key, pair: Sequence[Measured]) -> Iterator[dict[str, Any]]:

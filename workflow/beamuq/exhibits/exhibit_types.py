@@ -76,11 +76,20 @@ class TableExhibit(Exhibit):
         scorers: Sequence[str] | None = None,
         *,
         quality: bool = True,
+        brackets: str = "",
+        without: str = "Intervals are in the CSV file.",
     ) -> BuiltTable:
-        """The table with its caption; ``scorers`` (None: the main one) and ``quality``: what its numbers rest on."""
+        """The table with its caption; ``scorers`` (None: the main one) and ``quality``: what its numbers rest on.
+
+        ``brackets``: what the intervals are, where only the second style prints them; ``without``: what the first says.
+        """
         used = [study.main.scorer] if scorers is None else scorers
-        caption = captions.caption(study, sentences, scorers=used, quality=quality)
-        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
+        caption, interval_caption = (
+            captions.caption(study, [*sentences, last], scorers=used, quality=quality)
+            for last in (without if brackets else "", brackets)
+        )
+        values_frame = long_frame(self.label, values)
+        return BuiltTable(self.label, captions.titled(study, title), caption, values_frame, grid, interval_caption)
 
 
 class FigureExhibit(Exhibit):

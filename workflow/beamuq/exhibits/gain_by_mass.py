@@ -1,4 +1,4 @@
-"""Where beams gain on samples: the difference in PRR by quintile of the mass that the beams cover."""
+"""Where beams gain on samples: the difference in PRR by the mass that the beams cover."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-BINS, MEAN = 5, "mean"
+BINS, LEAST, MEAN = 5, 6, "mean"
 LOOKS = {
     "normalised": figure_style.SeriesStyle("beams, normalised", figure_style.VERMILLION, "", "s"),
     "unnormalised": figure_style.SeriesStyle("beams, unnormalised", figure_style.GREEN, "", "^"),
     OF_U: figure_style.SeriesStyle("U itself", figure_style.BLACK, "", "o"),
 }
-COLUMNS = ["model", "dataset", "quintile", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]
+COLUMNS = ["model", "dataset", "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class MassBin:
 
 @dataclass(frozen=True)
 class GainByMass(OfExactValue, FigureExhibit):
-    """ΔPRR of beams, and of U itself, against samples in five bins of covered mass: a panel a cell, then their mean."""
+    """ΔPRR of beams, and of U itself, against samples in bins of covered mass: a panel a cell, then their mean.
+
+    Five bins, or fewer in every panel where a cell would have fewer than six questions in each.
+    """
 
     def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
         """Those with the main beams."""
@@ -52,39 +55,41 @@ class GainByMass(OfExactValue, FigureExhibit):
         recipe, cells = self.cells(study)
         variants = [name for name in LOOKS if name == OF_U or f"{name} beam" in study.scoring[recipe].estimators]
         read = {cell: CellEstimates(study, inputs, *cell, recipe) for cell in cells}
+        masses = {cell: read[cell].found.mass(study.main.beam, study.main.num_candidates) for cell in cells}
+        count = min(BINS, max(1, min(map(len, masses.values())) // LEAST))
         rows, panels = [], {}
         for model, of_model in exact_value.by_model(cells).items():
             gains = []
             for cell in of_model:
-                bins = quintiles(read[cell].found.mass(study.main.beam, study.main.num_candidates))
+                bins = mass_bins(masses[cell], count)
                 gains.append([_gains(study, read[cell], recipe, each, variants) for each in bins])
                 panels[cell] = f"{study.datasets[cell[1]].title}, {study.models[model].title}"
                 rows += _rows(cell, bins, gains[-1])
             kept = exact_value.averaged(read, model)
             gains = [of for cell, of in zip(of_model, gains, strict=True) if cell in kept]
-            if len(gains) > 1 and all(len(of) == BINS for of in gains):
+            if len(gains) > 1 and all(len(of) == count for of in gains):
                 means = [exact_value.means(study, kept, of_bin) for of_bin in zip(*gains, strict=True)]
                 panels[model, MEAN] = f"Mean, {study.models[model].title}"
-                rows += _rows((model, MEAN), [None] * BINS, means)
+                rows += _rows((model, MEAN), [None] * count, means)
         data = pd.DataFrame(rows, columns=COLUMNS)
         data = data.astype(dict.fromkeys(("lowest", "highest", "value", "low", "high"), float))
         draws = len(next(iter(read.values())).settings(exact_value.main_samples(study)))
         M = study.main.num_candidates
-        title = f"Gain in PRR on samples by quintile of the mass that {M} beams cover"
-        few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < BINS]
+        title = f"Gain in PRR on samples by the mass that {M} beams cover"
+        few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < count]
         sentences = [
             f"PRR (higher is better) of {METHOD} minus that of {M} samples"
             + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
-            + f", within each quintile of the probability mass that {M} beams cover: beams normalised and, where "
-            "scored, unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better "
-            "than samples.",
-            "Under each quintile its greatest mass and n. Equal masses share a bin"
-            + (f", which leaves fewer than {BINS} in {captions.listing(few)}." if few else "."),
+            + f", within each of {count} bins of about equally many questions by the probability mass that {M} beams "
+            "cover: beams normalised and, where scored, unnormalised (what they do not cover counts as disagreement), "
+            "and U itself. Above 0: better than samples.",
+            "Under each bin its greatest mass and n. Equal masses share a bin"
+            + (f", which leaves fewer than {count} in {captions.listing(few)}." if few else "."),
             f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
             f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
             "than 1 % of resamples are undefined, 'n/a' where PRR is (fewer than four questions, or all of one "
             "quality).",
-            "The mean is over datasets, quintile by quintile." if any(d == MEAN for _, d in panels) else "",
+            "The mean is over datasets, bin by bin." if any(d == MEAN for _, d in panels) else "",
             exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
             _tally(data),
             candidate_count_curves.undefined_sentence(data),
@@ -92,7 +97,7 @@ class GainByMass(OfExactValue, FigureExhibit):
         return self.figure(study, title, sentences, data, lambda title, note: _draw(title, note, data, panels))
 
 
-def quintiles(mass: NDArray[np.float64], count: int = BINS) -> list[MassBin]:
+def mass_bins(mass: NDArray[np.float64], count: int) -> list[MassBin]:
     """About equally many questions a bin, from the least mass [N] on, never splitting equal masses.
 
     Bin j closes with the question that completes j·N/count and all that tie with it; a bin that this empties is left
@@ -134,7 +139,7 @@ def _rows(
 
 
 def _count(data: pd.DataFrame, cell: tuple[str, str]) -> int:
-    return int(data[(data["model"] == cell[0]) & (data["dataset"] == cell[1])]["quintile"].nunique())
+    return int(data[(data["model"] == cell[0]) & (data["dataset"] == cell[1])]["bin"].nunique())
 
 
 def _tally(data: pd.DataFrame) -> str:
@@ -171,22 +176,22 @@ def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
         offset = 0.2 * (place - (len(present) - 1) / 2)
         errors = figure_style.error_lengths(*(part[name].to_numpy() for name in ("value", "low", "high")))
         axes.errorbar(
-            part["quintile"] + offset, part["value"], errors, color=look.colour, linestyle="", marker=look.marker,
+            part["bin"] + offset, part["value"], errors, color=look.colour, linestyle="", marker=look.marker,
             elinewidth=0.8, capsize=2, label=look.title,
         )  # fmt: skip
         bare = part[part["low"].isna()]
         open_mark: dict[str, Any] = {"color": look.colour, "markerfacecolor": "white", "zorder": 3}
-        axes.plot(bare["quintile"] + offset, bare["value"], look.marker, **open_mark)
-    for quintile in sorted(set(data["quintile"])):
-        if data[data["quintile"] == quintile]["value"].isna().all():
-            axes.text(quintile, 0.03, "n/a", ha="center", va="bottom", rotation=90)
-    first = data.drop_duplicates("quintile")
-    axes.set_xticks(first["quintile"], [_under(row) for row in first.to_dict("records")])
+        axes.plot(bare["bin"] + offset, bare["value"], look.marker, **open_mark)
+    for number in sorted(set(data["bin"])):
+        if data[data["bin"] == number]["value"].isna().all():
+            axes.text(number, 0.03, "n/a", ha="center", va="bottom", rotation=90)
+    first = data.drop_duplicates("bin")
+    axes.set_xticks(first["bin"], [_under(row) for row in first.to_dict("records")])
     axes.set_xlim(0.5, len(first) + 0.5)
-    axes.set_xlabel("Quintile of covered mass; below, n")
+    axes.set_xlabel("Greatest covered mass of the bin; below, n")
 
 
 def _under(row: Mapping[Hashable, Any]) -> str:
-    """The greatest mass, ``≤ .31``, and n; of a mean, the quintile's number."""
-    highest = str(row["quintile"]) if np.isnan(row["highest"]) else f"≤ {number_format.decimal(row['highest'], 2)}"
+    """The greatest mass, ``≤ .31``, and n; of a mean, the bin's number."""
+    highest = str(row["bin"]) if np.isnan(row["highest"]) else f"≤ {number_format.decimal(row['highest'], 2)}"
     return f"{highest}\n{row['n']}"
