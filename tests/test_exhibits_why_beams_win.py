@@ -118,8 +118,8 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibi
         STUDY, results.inputs(list_of_exhibits.exhibit("gain_by_mass", STUDY).artifacts(STUDY)), *_cell(), "truth"
     )
     mass = cell.found.mass("beam M=10", 10)
-    assert built.data["bin"].max() == len(mass) // 6  # six questions a bin, where there are not thirty
-    (first, *_) = mass_bins(mass, len(mass) // 6)
+    assert built.data["bin"].max() == len(mass) // 12  # twelve questions a bin, where there are not sixty
+    (first, *_) = mass_bins(mass, len(mass) // 12)
     rows = built.data[(built.data["dataset"] == "triviaqa") & (built.data["bin"] == 1)].set_index("variant")
 
     def prr(*key: str) -> float:

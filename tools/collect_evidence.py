@@ -61,7 +61,7 @@ def collect(results: Path, into: Path) -> None:
         if not shows_questions(label, study):
             _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
             _copy(results / f"tables/intervals/{label}.md", into / f"tables/{label}.md")
-            for ending in ("csv", "txt"):
+            for ending in ("csv", "txt", "png"):
                 _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
     found = [cell for cell in cells(study) if (results / cell.path).is_file()]
     for cell in found:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-BINS, LEAST, MEAN = 5, 6, "mean"
+BINS, LEAST, MEAN = 5, 12, "mean"
 LOOKS = {
     "normalised": figure_style.SeriesStyle("beams, normalised", figure_style.VERMILLION, "", "s"),
     "unnormalised": figure_style.SeriesStyle("beams, unnormalised", figure_style.GREEN, "", "^"),
@@ -43,7 +43,7 @@ class MassBin:
 class GainByMass(OfExactValue, FigureExhibit):
     """ΔPRR of beams, and of U itself, against samples in bins of covered mass: a panel a cell, then their mean.
 
-    Five bins, or fewer in every panel where a cell would have fewer than six questions in each.
+    Five bins, or fewer in every panel where a cell would have fewer than twelve questions in each.
     """
 
     def cells(self, study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
