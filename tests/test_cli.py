@@ -189,7 +189,7 @@ def test_a_wrong_value_is_told_without_its_password_and_in_short(
         (PermissionError(13, "Permission denied", "a.json"), 2, "error: a.json: .*Permission denied.*\n"),
         (OSError(30, "Read-only file system"), 2, "error: .*Read-only file system.*\n"),
         (MemoryError(), 2, "error: not enough memory.*\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "stopped\n"),
         (KeyError("x"), 1, r"Traceback (.|\n)*KeyError: 'x'\nerror: a fault of beamuq \(KeyError: 'x'\).*\n"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,6 +51,39 @@ def test_a_failed_job_shows_the_last_line_of_its_log_at_once_and_at_the_end(show
     assert shown.count(told) == 2
     assert shown[-1] == told
     assert "batch 1 of 2" not in "".join(shown)  # nor its whole command
+
+
+STOPPED = """
+rule all:
+    input: "whole"
+rule first:
+    output: "part"
+    log: "first.log"
+    shell: "touch {output} 2> {log}"
+rule decode:
+    input: "part"
+    output: "whole"
+    log: "decode.log"
+    shell: "python -c 'import beamuq.errors, time; print(1, file=open(\\"begun\\", \\"w\\"));"
+           " beamuq.errors.exit_with_one_line(lambda: time.sleep(60))' 2> {log}"
+"""
+
+
+def test_a_run_stopped_by_ctrl_c_says_so_and_calls_nothing_failed(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(STOPPED)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "beamuq"]
+    run = subprocess.Popen(
+        command, cwd=tmp_path, env=run_snakemake.ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    while not (tmp_path / "begun").exists() and run.poll() is None:
+        time.sleep(0.1)
+    os.killpg(run.pid, signal.SIGINT)  # what a terminal does
+    shown = [line for line in run.communicate(timeout=60)[0].splitlines() if line]
+    assert run.returncode != 0
+    assert "stopped: 1 of 3 jobs are done; the same command goes on after them" in shown
+    assert "failed" not in "\n".join(shown)
+    assert "did not complete" not in "\n".join(shown)
 
 
 def test_a_running_job_is_shown_with_the_last_line_of_its_log(tmp_path: Path) -> None:

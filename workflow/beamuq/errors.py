@@ -91,6 +91,7 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tells of it once more at its end
         raise SystemExit(141) from None
     except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
         raise SystemExit(130) from None
     except (BeamUQError, OSError, MemoryError) as error:
         print(f"error: {line_of(error)}", file=sys.stderr)

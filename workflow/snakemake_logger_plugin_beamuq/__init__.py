@@ -2,7 +2,8 @@
 
 On a terminal: progress by rule and in total, drawn by snakemake-logger-plugin-rich, and below it the last line of each
 running job's log. Elsewhere: one line a finished job. A job that fails is told by the last line of its log, at once and
-again at the end. The long form is in ``.snakemake/log``, and on the screen without this option.
+again at the end; one that was stopped, by Ctrl-C or a signal, is no failure. The long form is in ``.snakemake/log``, and
+on the screen without this option.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_rich import LogHandler as RichLogHandler
 
+STOPPED = "stopped"  # how the log of a step ends that was asked to stop
+TOLD_BY_JOB = ("CalledProcessError", "At least one job did not complete successfully")
 SHOWN = 8  # running jobs whose logs are read, once a second: a cluster runs hundreds
 
 
@@ -47,7 +50,7 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         super().__post_init__()
         self._running: dict[int, Job] = {}
         self._failed: list[str] = []
-        self._ended = self._total = 0
+        self._ended = self._total = self._stopped = 0
         self._drawn, self._drawn_at = Text(), 0.0
         self.live_display.update(Group(self.live_display.renderable, self))
 
@@ -64,8 +67,8 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         elif event == LogEvent.JOB_ERROR:
             self._fail(self._running.pop(told["jobid"], None))
             return  # what is drawn otherwise is the whole log
-        elif event == LogEvent.ERROR and "CalledProcessError" in record.getMessage():
-            return  # the job's whole command; that it failed is told with the last line of its log
+        elif event == LogEvent.ERROR and any(text in record.getMessage() for text in TOLD_BY_JOB):
+            return  # the job's whole command, or nothing new; that it failed is told with the last line of its log
         super().emit(record)
 
     def close(self) -> None:
@@ -74,6 +77,10 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         failed, self._failed = self._failed, []
         for line in failed:
             self.console.print(Text(line, style="red"), soft_wrap=True)
+        if self._stopped:
+            done = f"stopped: {self._ended} of {self._total} jobs are done; the same command goes on after them"
+            self.console.print(Text(done), soft_wrap=True)
+            self._stopped = 0
 
     def __rich__(self) -> Text:
         """Below the bars: running jobs and where they are."""
@@ -91,6 +98,10 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
             self.console.print(Text(line), soft_wrap=True)
 
     def _fail(self, job: Job | None) -> None:
-        if job is not None:
-            self._failed.append(f"failed: {job.name}: {job.last_line() or 'nothing in its log'} ({job.log})")
-            self.console.print(Text(self._failed[-1], style="red"), soft_wrap=True)
+        if job is None:
+            return
+        if job.last_line().startswith(STOPPED):
+            self._stopped += 1
+            return
+        self._failed.append(f"failed: {job.name}: {job.last_line() or 'nothing in its log'} ({job.log})")
+        self.console.print(Text(self._failed[-1], style="red"), soft_wrap=True)
