@@ -32,9 +32,9 @@ ENTRY = re.compile(r"^<!-- exhibit: (\S+) code=(\w+) shown=(\w+) -->\n(.*?)(?=^<
 TITLES = {False: "In the paper", True: "Beyond the paper"}
 OPENING = """# Gallery
 
-What `make demo` draws, as it draws it. The demo asks a small model, in two ways, 12 to 16 questions a dataset that were
-written for this project, and judges the answers by proxies: its numbers show that the workflow works and are no results
-of the paper. `make gallery` writes this page anew from a finished demo.
+What `make demo` draws, as it draws it. The demo asks a small model, in two ways, 12 to 16 questions a dataset, written
+for this project and chosen so that the model is right on some, and judges the answers by proxies: its numbers show that
+the workflow works and are no results of the paper. `make gallery` writes this page anew from a finished demo.
 """
 
 

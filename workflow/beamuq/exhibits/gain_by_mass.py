@@ -76,13 +76,13 @@ class GainByMass(OfExactValue, FigureExhibit):
         draws = len(next(iter(read.values())).settings(exact_value.main_samples(study)))
         M = study.main.num_candidates
         title = f"Gain in PRR on samples by the mass that {M} beams cover"
+        within = f"each of {count} bins of about equally many questions" if count > 1 else "one bin of all questions"
         few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < count]
         sentences = [
             f"PRR (higher is better) of {METHOD} minus that of {M} samples"
             + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
-            + f", within each of {count} bins of about equally many questions by the probability mass that {M} beams "
-            "cover: beams normalised and, where scored, unnormalised (what they do not cover counts as disagreement), "
-            "and U itself. Above 0: better than samples.",
+            + f", within {within} by the probability mass that {M} beams cover: beams normalised and, where scored, "
+            "unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better than samples.",
             "Under each bin its greatest mass and n. Equal masses share a bin"
             + (f", which leaves fewer than {count} in {captions.listing(few)}." if few else "."),
             f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
