@@ -75,6 +75,8 @@ def test_a_run_stopped_by_ctrl_c_says_so_and_calls_nothing_failed(tmp_path: Path
     run = subprocess.Popen(
         command, cwd=tmp_path, env=run_snakemake.ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, start_new_session=True,
+        # what starts the tests in the background has them ignore the signal, and a child would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     while not (tmp_path / "begun").exists() and run.poll() is None:
         time.sleep(0.1)
