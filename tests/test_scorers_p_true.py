@@ -14,7 +14,9 @@ import torch
 from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
+from beamuq.scorers import p_true
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
+from beamuq.scorers.packed_encoder import progress_bar
 from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
@@ -149,6 +151,18 @@ def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model, query = ask()
     assert p_true_logprobs(model, query, ASKED) == [-1.0] * 4
     assert sorted(seen) == ["q1", "q2", "q3"]
+
+
+def test_progress_counts_distinct_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars = []
+
+    def bar(total: int, label: str, unit: str) -> Any:
+        bars.append(progress_bar(total, label, unit))
+        return bars[-1]
+
+    monkeypatch.setattr(p_true, "progress_bar", bar)
+    p_true_logprobs(*ask(), ASKED, batch=2)
+    assert [(bar.desc, bar.n, bar.total) for bar in bars] == [("P(True)", 3, 3)]
 
 
 def test_what_cannot_be_asked_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:

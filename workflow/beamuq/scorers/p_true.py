@@ -17,6 +17,7 @@ from typing import Any
 from beamuq.data.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
+from beamuq.scorers.packed_encoder import progress_bar
 
 BATCH_PROMPTS = 32  # prompts held at once; part of the bytes, so not a machine's setting
 PARTS: Mapping[str, frozenset[str]] = {
@@ -130,9 +131,11 @@ def p_true_logprobs(
         names.setdefault(ids, name)
     true = query.true_token()
     found: dict[tuple[int, ...], float] = {}
-    for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
-        logprobs = next_token_logprobs(model, members, [true])[:, 0]
-        found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+    with progress_bar(len(names), "P(True)", "prompt") as progress:
+        for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
+            logprobs = next_token_logprobs(model, members, [true])[:, 0]
+            found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+            progress.update(len(members))
     for ids, name in names.items():
         if not math.isfinite(found[ids]):
             raise BeamUQError(f"P(True) of {name}: log-probability {found[ids]}; use dtype float32")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,12 @@ Values = NDArray[np.float32]
 Truncation = Literal["longest_first", "only_first"]
 STEP = 8  # lengths are rounded up to a multiple of it
 TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
+
+
+def progress_bar(total: int, label: str, unit: str) -> tqdm[NoReturn]:
+    """A bar on a terminal; in a log a line every ten seconds, and none of a shorter job."""
+    seconds = 0.1 if sys.stderr.isatty() else 10
+    return tqdm(total=total, desc=label, unit=unit, mininterval=seconds, delay=seconds)
 
 
 @dataclass(frozen=True)
@@ -275,9 +281,8 @@ def run(
     by_length: dict[int, list[int]] = {}
     for i, row in enumerate(distinct):
         by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
-    scored, seconds = 0, 0.1 if sys.stderr.isatty() else 10  # a log tells of a long job, and of it every ten seconds
-    bar = tqdm(total=len(distinct) - len(known), desc=label, unit="row", mininterval=seconds, delay=seconds)
-    with torch.inference_mode(), bar as progress:
+    scored = 0
+    with torch.inference_mode(), progress_bar(len(distinct) - len(known), label, "row") as progress:
 
         def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
             """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
