@@ -76,15 +76,21 @@ class GainByMass(OfExactValue, FigureExhibit):
         draws = len(next(iter(read.values())).settings(exact_value.main_samples(study)))
         M = study.main.num_candidates
         title = f"Gain in PRR on samples by the mass that {M} beams cover"
-        within = f"each of {count} bins of about equally many questions" if count > 1 else "one bin of all questions"
+        by_mass = f"the probability mass that {M} beams cover"
+        within = (
+            f"within each of {count} bins of about equally many questions by {by_mass}"
+            if count > 1
+            else f"over all questions, too few to be split by {by_mass}"
+        )
         few = [name.replace("\n", " ") for cell, name in panels.items() if 0 < _count(data, cell) < count]
+        fewer = f", which leaves fewer than {count} in {captions.listing(few)}" if few else ""
         sentences = [
             f"PRR (higher is better) of {METHOD} minus that of {M} samples"
             + (f" (mean over {draws} disjoint draws)" if draws > 1 else "")
-            + f", within {within} by the probability mass that {M} beams cover: beams normalised and, where scored, "
-            "unnormalised (what they do not cover counts as disagreement), and U itself. Above 0: better than samples.",
-            "Under each bin its greatest mass and n. Equal masses share a bin"
-            + (f", which leaves fewer than {count} in {captions.listing(few)}." if few else "."),
+            + f", {within}: beams normalised and, where scored, unnormalised (what they do not cover counts as "
+            "disagreement), and U itself. Above 0: better than samples.",
+            "Under each bin its greatest mass (in the mean its number) and n."
+            + (f" Equal masses share a bin{fewer}." if count > 1 else ""),
             f"Bars: {captions.confidence(study)} intervals of the paired difference, from "
             f"{study.evaluation.resamples} resamples of the questions of the bin; an open mark has none, as more "
             "than 1 % of resamples are undefined, 'n/a' where PRR is (fewer than four questions, or all of one "
@@ -188,7 +194,8 @@ def _draw_panel(axes: matplotlib.axes.Axes, data: pd.DataFrame) -> None:
     first = data.drop_duplicates("bin")
     axes.set_xticks(first["bin"], [_under(row) for row in first.to_dict("records")])
     axes.set_xlim(0.5, len(first) + 0.5)
-    axes.set_xlabel("Greatest covered mass of the bin; below, n")
+    numbered = first["highest"].isna().all()
+    axes.set_xlabel("Number of the bin; below, n" if numbered else "Greatest covered mass of the bin; below, n")
 
 
 def _under(row: Mapping[Hashable, Any]) -> str:
