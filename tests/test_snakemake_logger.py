@@ -9,12 +9,16 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
 
 import run_snakemake
 
 pytest.importorskip("snakemake_logger_plugin_rich", reason="snakemake-logger-plugin-rich is not installed")
+
+from snakemake_logger_plugin_beamuq import LogHandler
 
 SNAKEFILE = """
 rule all:
@@ -53,6 +57,14 @@ def test_a_failed_job_shows_the_last_line_of_its_log_at_once_and_at_the_end(show
     assert "batch 1 of 2" not in "".join(shown)  # nor its whole command
 
 
+SETTINGS = SimpleNamespace(stdout=False, dryrun=False, printshellcmds=False, show_failed_logs=False, verbose=False)
+
+
+def started(event: LogEvent, log: Path) -> Any:
+    named = {"rule_name": "candidates", "wildcards": {"model": "m", "dataset": "d"}}
+    return SimpleNamespace(event=event, jobid=1, log=[log], **named)
+
+
 STOPPED = """
 rule all:
     input: "whole"
@@ -88,23 +100,26 @@ def test_a_run_stopped_by_ctrl_c_says_so_and_calls_nothing_failed(tmp_path: Path
     assert "did not complete" not in "\n".join(shown)
 
 
+def test_a_stopped_job_that_ends_well_in_its_next_try_is_no_stop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "decode.log"
+    log.write_text("stopped as asked\n")
+    handler = LogHandler(SETTINGS, None)
+    handler.emit(SimpleNamespace(event=LogEvent.RUN_INFO, stats={"total": 1}))  # type: ignore[arg-type]
+    for event in (LogEvent.JOB_INFO, LogEvent.JOB_ERROR, LogEvent.JOB_INFO):
+        handler.emit(started(event, log))
+    handler.emit(SimpleNamespace(event=LogEvent.JOB_FINISHED, job_id=1))  # type: ignore[arg-type]
+    handler.close()
+    shown = capsys.readouterr()
+    assert "1 of 1" in shown.out + shown.err
+    assert "stopped" not in shown.out + shown.err
+
+
 def test_a_running_job_is_shown_with_the_last_line_of_its_log(tmp_path: Path) -> None:
-    from snakemake_interface_logger_plugins.common import LogEvent
-
-    from snakemake_logger_plugin_beamuq import LogHandler
-
     log = tmp_path / "decode.log"
     log.write_bytes(b"loading\r\xff 50 %\rbatch 9 of 42: 108 of 500 questions, 31 tokens/s, 4 min 2 s left\n\n")
-    settings = SimpleNamespace(stdout=False, dryrun=False, printshellcmds=False, show_failed_logs=False, verbose=False)
-    handler = LogHandler(settings, None)
-    handler.emit(
-        SimpleNamespace(  # type: ignore[arg-type]
-            event=LogEvent.JOB_INFO,
-            jobid=1,
-            rule_name="candidates",
-            wildcards={"model": "m", "dataset": "d"},
-            log=[log],
-        )
-    )
+    handler = LogHandler(SETTINGS, None)
+    handler.emit(started(LogEvent.JOB_INFO, log))
     handler.close()
     assert str(handler.__rich__()) == f"candidates m/d: {log.read_text(errors='replace').split('%')[1].strip()}"

@@ -34,9 +34,12 @@ def claims(name: str) -> str:
         for row in answered:
             lines += [f"- `{row['id']}` {row['claim']}"]
             lines += [f"  - {_verdict(found)}" for found in _of_cells(row["in_this_study"])]
-        unanswered = [f"`{row['id']}`" for row in part if row not in answered]
+        waiting = [row for row in part if row not in answered and "was not run" in row["in_this_study"]]
+        others = [row for row in part if row not in answered and row not in waiting]
         lines += [""] * bool(answered)
-        lines += [f"Not asked of this study: {', '.join(unanswered)}.", ""] if unanswered else []
+        for told, rows_of in (("Waiting for cells that have not run", waiting), ("Not asked of this study", others)):
+            names = [f"`{row['id']}`" for row in rows_of]
+            lines += [f"{told}: {', '.join(names)}.", ""] if names else []
     return "\n".join(lines)
 
 

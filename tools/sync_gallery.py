@@ -33,8 +33,9 @@ TITLES = {False: "In the paper", True: "Beyond the paper"}
 OPENING = """# Gallery
 
 What `make demo` draws, as it draws it. The demo asks a small model, in two ways, 12 to 16 questions a dataset, written
-for this project and chosen so that the model is right on some, and judges the answers by proxies: its numbers show that
-the workflow works and are no results of the paper. `make gallery` writes this page anew from a finished demo.
+for this project and chosen, after it had answered all 40, so that about half of its answers are right; proxies judge
+them. Its numbers show that the workflow works and are no results of the paper. `make gallery` writes this page anew
+from a finished demo.
 """
 
 

@@ -2,7 +2,7 @@
 
 On a terminal: progress by rule and in total, drawn by snakemake-logger-plugin-rich, and below it the last line of each
 running job's log. Elsewhere: one line a finished job. A job that fails is told by the last line of its log, at once and
-again at the end; one that was stopped, by Ctrl-C or a signal, is no failure. The long form is in ``.snakemake/log``,
+again at the end; one that was stopped, by Ctrl-C or in decoding by SIGTERM, is no failure. The long form is in ``.snakemake/log``,
 and on the screen without this option.
 """
 
@@ -77,7 +77,7 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         failed, self._failed = self._failed, []
         for line in failed:
             self.console.print(Text(line, style="red"), soft_wrap=True)
-        if self._stopped:
+        if self._stopped and self._ended < self._total:  # a stopped job that is tried again may end well
             done = f"stopped: {self._ended} of {self._total} jobs are done; the same command goes on after them"
             self.console.print(Text(done), soft_wrap=True)
             self._stopped = 0
