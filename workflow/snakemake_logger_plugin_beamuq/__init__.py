@@ -2,8 +2,8 @@
 
 On a terminal: progress by rule and in total, drawn by snakemake-logger-plugin-rich, and below it the last line of each
 running job's log. Elsewhere: one line a finished job. A job that fails is told by the last line of its log, at once and
-again at the end; one that was stopped, by Ctrl-C or in decoding by SIGTERM, is no failure. The long form is in ``.snakemake/log``,
-and on the screen without this option.
+again at the end; one that was stopped, by Ctrl-C or in decoding by SIGTERM, is no failure. The long form is in
+``.snakemake/log``, and on the screen without this option.
 """
 
 from __future__ import annotations

@@ -264,11 +264,14 @@ def _questions(
 ) -> tuple[int, str]:
     """How many questions a mean over datasets rests on, and the words for it, with what it leaves out."""
     cells = evidence.mains(model, datasets, answer_source)
-    asked, kept = sum(cell.questions for cell in cells), [cell.artifact.dataset for cell in cells]
-    text = f"{asked:,} questions of {len(cells)} datasets"
-    if empty := [dataset for dataset in datasets if dataset not in kept]:
-        text += f" (without {', '.join(empty)}, where more than a fifth of the answers are empty)"
-    return asked, text
+    asked = sum(cell.questions for cell in cells)
+    return asked, f"{asked:,} questions of {len(cells)} datasets{_left_out(datasets, cells)}"
+
+
+def _left_out(datasets: Sequence[str], kept: Sequence[MeasuredCell]) -> str:
+    there = [cell.artifact.dataset for cell in kept]
+    empty = [dataset for dataset in datasets if dataset not in there]
+    return f" (without {', '.join(empty)}, where more than a fifth of the answers are empty)" if empty else ""
 
 
 def _rise_and_fall(tested: TestedDifferences) -> str:
@@ -786,24 +789,26 @@ class EstimatorsVersus(Measure):
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
         datasets, level = self.datasets or list(evidence.rules.paper.datasets), evidence.rules.claims.level
-        shown, opposite, texts = [], [], []
+        shown, opposite, texts, found = [], [], [], []
+        for dataset in datasets:
+            recipe = self.recipe(evidence.study, self.model, dataset)
+            if recipe is None:
+                raise NotRunError(f"the grid has no recipe that scores them, of {self.model} on {dataset}")
+            found.append(evidence.cell(self.model, dataset, recipe))
+        cells = evidence.answered(found)
         for of in self.comparisons:
             parts = []
-            for dataset in datasets:
-                recipe = self.recipe(evidence.study, self.model, dataset)
-                if recipe is None:
-                    raise NotRunError(f"the grid has no recipe that scores them, of {self.model} on {dataset}")
-                cell = evidence.cell(self.model, dataset, recipe)
+            for cell in cells:
                 value, drawn = self._difference(evidence, cell, of)
-                low, high = _bounds(drawn, level, level / (len(self.comparisons) * len(datasets)))
+                low, high = _bounds(drawn, level, level / (len(self.comparisons) * len(cells)))
                 shown.append(low is not None and low > -of.margin)
                 opposite.append(high is not None and high < -of.margin)
                 bound = "no bound: resamples undefined" if low is None else f"at least {low:+.3f}"
-                parts.append(f"{value:+.3f} ({bound}) on {dataset}, n = {cell.questions}")
+                parts.append(f"{value:+.3f} ({bound}) on {cell.artifact.dataset}, n = {cell.questions}")
             least = f"above {-of.margin:g}" if of.margin else "above 0"
             texts.append(f"{of.better} minus {of.worse}, {least} claimed: {', '.join(parts)}")
         sign: Part = "yes" if all(shown) else "no" if any(opposite) else "undecided"
-        asked = f"{len(datasets)} of the paper's {len(evidence.rules.paper.datasets)} datasets"
+        asked = f"{len(cells)} of the paper's {len(evidence.rules.paper.datasets)} datasets{_left_out(datasets, cells)}"
         text = f"{'; '.join(texts)}; {asked}; one-sided {1 - level:.0%} bounds, {sum(shown)} of {len(shown)} shown"
         return ClaimVerdict(sign, "-", "-", text, opposite=any(opposite))
 

@@ -150,15 +150,21 @@ class ClaimEvidence:
         return self.cell(model, dataset, self.study.main.recipe)
 
     def mains(self, model: str, datasets: Sequence[str], answer_source: str = "greedy") -> list[MeasuredCell]:
-        """The main recipe's cells that are averaged: where more than a fifth of the answers are empty, one is left out.
+        """The main recipe's cells that are averaged, as :meth:`answered`."""
+        return self.answered([self.main(model, dataset) for dataset in datasets], answer_source)
 
-        Raises NotRunError as :meth:`cell`, if none is left, and for the paper's mean if any is left out.
+    def answered(self, cells: Sequence[MeasuredCell], answer_source: str = "greedy") -> list[MeasuredCell]:
+        """The cells of a model but for those with more than a fifth of empty answers.
+
+        Raises NotRunError if none is left, and for the paper's claim if any is left out.
         """
-        cells = {dataset: self.main(model, dataset) for dataset in datasets}
-        empty = [dataset for dataset, cell in cells.items() if cell.left_out(answer_source)]
-        if empty and (self.of_paper or len(empty) == len(cells)):
-            raise NotRunError(f"more than a fifth of the answers of {model} are empty on {', '.join(empty)}")
-        return [cell for dataset, cell in cells.items() if dataset not in empty]
+        kept = [cell for cell in cells if not cell.left_out(answer_source)]
+        if not kept or (self.of_paper and len(kept) < len(cells)):
+            empty = [cell.artifact.dataset for cell in cells if cell not in kept]
+            raise NotRunError(
+                f"more than a fifth of the answers of {cells[0].artifact.model} are empty on {', '.join(empty)}"
+            )
+        return kept
 
     def check(self, model: str, dataset: str, recipe: str, *keys: Key, scored: bool = True) -> None:
         """Raises NotRunError if the study has no such model or dataset, or they are not measured as in the paper.
