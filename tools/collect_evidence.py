@@ -3,14 +3,16 @@
 ``python tools/collect_evidence.py results/small`` writes ``evidence/small`` from whatever is finished: CSVs and
 captions of tables and figures, the comparison with print, the ledger, the lock file; of each evaluated cell its
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
-out like the results folder, so the package's own readers read it. Left out: exhibits that print questions, and
-replicates, which scores, quality and groups give again. ``CONTENTS.md`` says which cells are in and which are not.
+out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
+and the points of curves, which scores, quality and groups give again; scores under other similarities than the main.
+``CONTENTS.md`` says which cells are in and which are not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
+LARGEST = 400_000  # bytes of a CSV: the points of curves, which the scores give again, are not published
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
 
@@ -59,15 +62,16 @@ def collect(results: Path, into: Path) -> None:
     _copy(ROOT / f"studies/{name}.lock.json", into / "lock.json")
     for label in list_of_exhibits.labels(study):
         if not shows_questions(label, study):
-            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
+            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv", most=LARGEST)
             _copy(results / f"tables/intervals/{label}.md", into / f"tables/{label}.md")
             for ending in ("csv", "txt", "png"):
-                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}", most=LARGEST)
     found = [cell for cell in cells(study) if (results / cell.path).is_file()]
     for cell in found:
         place = (cell.dataset, cell.model, cell.recipe)
         qualities = [Artifact("quality", *place, metric=of.metric) for of in study.qualities(cell.dataset)]
-        for file in (cell, Artifact("scores", *place, cell.scorer), *qualities):
+        scores = [Artifact("scores", *place, cell.scorer)] if cell.scorer == study.main.scorer else []
+        for file in (cell, *scores, *qualities):
             _write(into / file.path, parquet_tables.read(results / file.path, file.kind))
     (into / "empty_answers.json").write_text(json.dumps(_empty(study, results, found), indent=1) + "\n", "utf-8")
     hashes = {}
@@ -119,8 +123,8 @@ def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict
     return told
 
 
-def _copy(source: Path, target: Path) -> None:
-    if source.is_file():
+def _copy(source: Path, target: Path, most: float = math.inf) -> None:
+    if source.is_file() and source.stat().st_size <= most:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
 
@@ -130,7 +134,12 @@ def _write(path: Path, loaded: Loaded) -> None:
     parquet_tables.write(path, loaded.kind, loaded.table, cell=loaded.cell, provenance=loaded.provenance)
     metadata = pq.read_schema(path).metadata
     table = parquet_tables.read(path, loaded.kind).table.replace_schema_metadata({b"beamuq": metadata[b"beamuq"]})
-    pq.write_table(table, path, compression="zstd", compression_level=19, write_page_checksum=True)
+    packed: dict[str, object] = {}
+    if loaded.kind == "scores":  # a fifth smaller, and the rows of a score in the order of ids are the same rows
+        keys = [name for name in table.column_names if name != "value"]
+        table = table.sort_by([(name, "ascending") for name in (*keys[1:], "id")])
+        packed = {"use_dictionary": keys, "use_byte_stream_split": ["value"]}
+    pq.write_table(table, path, compression="zstd", compression_level=19, write_page_checksum=True, **packed)
 
 
 def main() -> None:
