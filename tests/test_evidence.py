@@ -41,11 +41,12 @@ def committed(folder: Path) -> list[Artifact]:
 
 @cache
 def recomputed(
-    folder: Path, cell: Artifact, most: int | None = None, metric: str | None = None
+    folder: Path, cell: Artifact, most: int | None = None, only: tuple[str, str] | None = None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of evaluation and replicates of a cell, from its scores, quality, groups and empty answers.
 
-    ``most``: of that many scores; ``metric``: of all questions alone, by the first quality, which costs a tenth.
+    ``most``: of that many scores; ``only``: a metric and an answer source, by the first quality, of all questions and
+    not of the answered again, which costs a twentieth.
     """
     place = (cell.dataset, cell.model, cell.recipe)
     study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
@@ -53,17 +54,17 @@ def recomputed(
     scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
     forms = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
     each = list(dict.fromkeys(forms))
-    kept = set(each[:: math.ceil(len(each) / most)] if most else each)
+    kept = {form for form in (each[:: math.ceil(len(each) / most)] if most else each) if not only or form[0] == only[1]}
     scores = scores.filter([form in kept for form in forms])
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     measured: list[dict[str, Any]] = []
     replicates: list[dict[str, Any]] = []
-    for of in study.qualities(cell.dataset)[: 1 if metric else None]:
+    for of in study.qualities(cell.dataset)[: 1 if only else None]:
         quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table
         settings = EvaluationSettings.model_validate(made, strict=False)
-        chosen = {"metrics": (metric,)} if metric else {}
+        chosen = {"metrics": only[:1]} if only else {}
         settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | chosen)
-        rows = evaluate(scores, quality, questions, settings, cell.dataset, None if metric else empty)
+        rows = evaluate(scores, quality, questions, settings, cell.dataset, None if only else empty)
         measured += rows[0]
         replicates += rows[1]
     return measured, replicates
@@ -93,12 +94,12 @@ def regenerable() -> list[Any]:
 def test_a_table_or_figure_is_regenerated_from_what_is_published(folder: Path, label: str, file: Path) -> None:
     study = study_of(folder)
     exhibit = list_of_exhibits.exhibit(label, study)
-    metric = None if label in OF_EVERY_QUALITY_AND_SUBSET else getattr(exhibit, "metric", "PRR")
+    only = getattr(exhibit, "metric", "PRR"), getattr(exhibit, "answer_source", "greedy")
     loaded = {}
     for need in exhibit.artifacts(study):
         if need.kind == "replicates":
             cell = Artifact("evaluation", need.dataset, need.model, need.recipe, need.scorer)
-            replicates = recomputed(folder, cell, metric=metric)[1]
+            replicates = recomputed(folder, cell, only=None if label in OF_EVERY_QUALITY_AND_SUBSET else only)[1]
             rows = pa.Table.from_pylist(replicates, schema=parquet_tables.SCHEMAS["replicates"])
             loaded[need] = Loaded(folder / need.path, "replicates", need.cell, {}, rows)
         else:

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
-from beamuq.exhibits import controls, draw_spread, exact_value, list_of_exhibits, why_beams_win
+from beamuq.exhibits import controls, draw_spread, exact_value, gain_by_mass, list_of_exhibits, why_beams_win
 from beamuq.exhibits.gain_by_mass import mass_bins
 from beamuq.exhibits.read_evaluation import Measured, mean_of
 from beamuq.parquet_tables import Artifact
@@ -129,6 +129,24 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibi
     draws = [prr("uniform", f"sample T=1.0 M=10 draw={draw}") for draw in range(1, 11)]
     assert rows.loc["unnormalised", "value"] == pytest.approx(prr("unnormalised", "beam M=10") - np.mean(draws))
     assert set(rows["n"]) == {first.members.sum()}
+
+
+def test_gain_by_mass_says_where_there_is_one_bin_and_counts_the_bins_of_a_mean(
+    results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exhibit = list_of_exhibits.exhibit("gain_by_mass", STUDY)
+    several = results.built("gain_by_mass")
+    monkeypatch.setattr(gain_by_mass, "LEAST", 1000)
+    one = exhibit.build(STUDY, results.inputs(exhibit.artifacts(STUDY)))
+    assert "over all questions, too few to be split by" in one.caption
+    assert "bins" not in one.caption.partition(" Above 0")[0]
+    assert "Equal masses share a bin" not in one.caption
+    assert "Equal masses share a bin" in several.caption
+    assert set(one.data["bin"]) == {1}
+    for built in (one, several):
+        labels = {axes.get_title().startswith("Mean"): axes.get_xlabel() for axes in built.draw().axes if axes.lines}
+        assert labels[False] == "Greatest covered mass of the bin; below, n"
+        assert labels.get(True, "Number of the bin; below, n") == "Number of the bin; below, n"
 
 
 def _cell() -> tuple[str, str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shutil
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
-LARGEST = 400_000  # bytes of a CSV: the points of curves, which the scores give again, are not published
+LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
 
@@ -60,12 +59,17 @@ def collect(results: Path, into: Path) -> None:
     for page in PAGES:
         _copy(results / page, into / page)
     _copy(ROOT / f"studies/{name}.lock.json", into / "lock.json")
+    large = []
     for label in list_of_exhibits.labels(study):
         if not shows_questions(label, study):
-            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv", most=LARGEST)
+            _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
             _copy(results / f"tables/intervals/{label}.md", into / f"tables/{label}.md")
             for ending in ("csv", "txt", "png"):
-                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}", most=LARGEST)
+                _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
+            points = into / f"figures/{label}.csv"
+            if points.is_file() and points.stat().st_size > LARGEST:
+                points.unlink()
+                large.append(f"`{label}`")
     found = [cell for cell in cells(study) if (results / cell.path).is_file()]
     for cell in found:
         place = (cell.dataset, cell.model, cell.recipe)
@@ -83,11 +87,11 @@ def collect(results: Path, into: Path) -> None:
         without = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["questions"])
         made = {"without_text_of": hashes[dataset]}
         _write(into / file.path, Loaded(whole.path, "questions", whole.cell, made, without))
-    (into / "CONTENTS.md").write_text(contents(study, into, found, hashes), encoding="utf-8")
+    (into / "CONTENTS.md").write_text(contents(study, into, found, hashes, large), encoding="utf-8")
 
 
-def contents(study: Study, into: Path, found: list[Artifact], hashes: dict[str, str]) -> str:
-    """The page that says what is in the folder."""
+def contents(study: Study, into: Path, found: list[Artifact], hashes: dict[str, str], large: list[str]) -> str:
+    """The page that says what is in the folder; ``large``: figures whose points are not."""
     lines = [
         f"# {study.title}",
         "",
@@ -104,6 +108,7 @@ def contents(study: Study, into: Path, found: list[Artifact], hashes: dict[str, 
         lines.append(f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} | {told} |")
     missing = [f"{of.model} {of.dataset} {of.recipe} {of.scorer}" for of in cells(study) if of not in found]
     lines += ["", "†: more than a fifth; left out of means.", "", f"Not run: {'; '.join(missing) or 'nothing'}.", ""]
+    lines += [f"Not published, as the scores give them again: the points of {', '.join(large)}.", ""] if large else []
     lines += [f"Questions of {dataset}: sha256 `{digest}`." for dataset, digest in hashes.items()]
     return "\n".join(lines) + "\n"
 
@@ -123,8 +128,8 @@ def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict
     return told
 
 
-def _copy(source: Path, target: Path, most: float = math.inf) -> None:
-    if source.is_file() and source.stat().st_size <= most:
+def _copy(source: Path, target: Path) -> None:
+    if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
 
