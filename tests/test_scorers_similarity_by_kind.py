@@ -144,6 +144,22 @@ def test_a_cache_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
     assert held < 40 * rows
 
 
+def test_the_embedder_never_holds_the_vectors_of_all_pairs(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(250, 384))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scorer = load_scorer("embedding", folders["embedding"], **CPU)
+    monkeypatch.setattr(scorer, "embed", lambda _: vectors)
+    pairs = list(itertools.product(map(str, range(250)), repeat=2))
+    tracemalloc.start()
+    scores = scorer.score(pairs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6  # the vectors of 62,500 pairs are 384 MB
+    np.testing.assert_allclose(scores.entail.reshape(250, 250), (vectors @ vectors.T).clip(0, 1), atol=1e-12)
+
+
 def test_deberta_joins_two_texts_by_one_separator_whatever_its_tokenizer_files(tmp_path: Path) -> None:
     whole = tiny_scorers.build_nli(tmp_path / "whole")
     bare = tmp_path / "bare"

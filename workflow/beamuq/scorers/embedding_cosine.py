@@ -18,6 +18,8 @@ from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
 if TYPE_CHECKING:
     import torch
 
+BLOCK = 4096  # pairs whose vectors are held at a time: those of all pairs are gigabytes
+
 
 class Embedding(PackedEncoder):
     """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding (D18, no classes).
@@ -63,9 +65,10 @@ class Embedding(PackedEncoder):
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         vectors = self.embed(texts)
         position = {text: i for i, text in enumerate(texts)}
-        first = vectors[[position[premise] for premise, _ in pairs]]
-        second = vectors[[position[hypothesis] for _, hypothesis in pairs]]
-        return PairScores(entail=np.clip((first * second).sum(axis=1), 0.0, 1.0))
+        rows = np.array([[position[premise], position[hypothesis]] for premise, hypothesis in pairs]).reshape(-1, 2)
+        blocks = (rows[start : start + BLOCK].T for start in range(0, len(rows), BLOCK))
+        cosines = [(vectors[first] * vectors[second]).sum(axis=1) for first, second in blocks]
+        return PairScores(entail=np.clip(np.concatenate([np.empty(0), *cosines]), 0.0, 1.0))
 
 
 def _trained_length(folder: Path) -> int | None:
