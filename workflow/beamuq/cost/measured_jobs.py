@@ -21,7 +21,10 @@ LedgerRow = dict[str, str | int]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a job took, its shards included: wall and CPU seconds summed, the peak of its memory in MB."""
+    """What a job took, its shards included: wall and CPU seconds summed, the peak of its memory in MB.
+
+    Snakemake looks at memory every 30 seconds, so the peak is a lower bound.
+    """
 
     seconds: float
     cpu_seconds: float

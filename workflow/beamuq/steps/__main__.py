@@ -1,5 +1,7 @@
 """``python -m beamuq.steps RULE --job TEXT``: run one job of a rule, as the plan wrote it down.
 
+The job's last line on stderr, its log, is the greatest memory that it held.
+
 Exit status 0: done; 2: bad input, told in one line on stderr; 143: stopped by a signal, can be gone on with.
 """
 
@@ -9,6 +11,8 @@ import argparse
 import gc
 import importlib
 import pkgutil
+import resource
+import sys
 from collections.abc import Sequence
 from typing import get_type_hints
 
@@ -38,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     gc.freeze()
     gc.enable()
     run(job, validated_json(MachineOptions, options.machine, "--machine"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    print(f"peak memory: {peak / 1e9:.2f} GB", file=sys.stderr)
 
 
 if __name__ == "__main__":
