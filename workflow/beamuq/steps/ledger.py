@@ -22,6 +22,7 @@ SENTENCES = (
     "Seconds are wall time added over jobs, which may have run side by side; those on a GPU are counted again in a "
     "column of their own. They differ from run to run, and this page with them, unlike every other result.",
     "A job that had to wait for a free card, because another run held it, counts its waiting; its log says how long.",
+    "Peak memory is the greatest seen, looking every 30 seconds: a lower bound. A job's log ends with the true one.",
     "Benchmarks and tables tell CPU from GPU, not which model of either: note it where you quote the numbers.",
     "Not measured: fetching, reading questions, rendering prompts, drawing exhibits and pages; none asks a model.",
 )
