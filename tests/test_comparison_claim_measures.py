@@ -868,12 +868,19 @@ def test_an_answer_about_the_study_itself_has_to_be_shown(claim: str, beams: flo
 
 @pytest.mark.parametrize(
     ("repeats", "answer"),
-    [([4, 4, 4, 4, 3] * 8, "yes"), ([1, 1, 1, 1, 2] * 8, "no"), ([0, 6] * 20, "undecided"), ([4] * 40, "undecided")],
+    [
+        ([4, 4, 4, 4, 3] * 8, "yes"),
+        ([1, 1, 1, 1, 2] * 8, "no"),
+        ([0, 6] * 20, "undecided"),
+        ([3] * 40, "yes"),  # 40 of 40 at .4: between .37 and .44
+        ([4] * 40, "undecided"),  # at .5, the range's end
+        ([0] * 40, "no"),  # none: at most .07
+    ],
 )
 def test_a_share_about_the_study_itself_has_its_interval_inside_the_printed_range(
     tmp_path: Path, repeats: list[int], answer: str
 ) -> None:
-    """Equal values have no interval: they show nothing."""
+    """Equal values have one too: none of 40 is not nothing known."""
     of = evidence(files=decoded([3] * N, [0.5] * N, [again + (again > 0) for again in repeats]), folder=tmp_path)
     measure = mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5])
     assert measure.verdict(replace(of, of_paper=False)).answer == answer

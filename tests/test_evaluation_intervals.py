@@ -62,6 +62,14 @@ def test_interval_of_shares_stays_within_them() -> None:
     assert found == (0.0, pytest.approx(0.18 + 2.776445 * 0.18))
 
 
+def test_equal_values_have_the_exact_interval_of_their_number() -> None:
+    # 0.7 ** 5 is the chance of five zeros where three in ten are ones: about as likely as one minus the confidence
+    assert intervals.interval_of_equal_values(0.0, list("abcde"), 1 - 0.7**5) == (0.0, pytest.approx(0.3))
+    assert intervals.interval_of_equal_values(1.0, list("abcde"), 1 - 0.7**5) == (pytest.approx(0.7), 1.0)
+    assert intervals.interval_of_equal_values(0.5, list("aabbcde"), 1 - 0.7**5) == pytest.approx((0.35, 0.65))
+    assert intervals.interval_of_equal_values(0.0, list("aabbcd"), 0.95) is None
+
+
 @pytest.mark.parametrize(
     ("values", "groups"),
     [([0.1, 0.2, 0.3, 0.4], "abcd"), ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "aabbcd"), ([0.3] * 6, "abcdef"), ([0.3], "a")],

@@ -255,11 +255,14 @@ class ClaimEvidence:
         """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
 
         Not ``of_paper``: whether the mean's interval lies inside that range (yes), outside (no), or across its ends; it
-        is undecided too where few or equal values have no interval.
+        is undecided too where few values have no interval. Equal values have the exact one of their number.
         """
         if self.of_paper:
             return within(*mean_and_std(values, groups), printed, self.rules.agreement.z)
-        interval = intervals.mean_interval(values, groups, self.study.evaluation.confidence)
+        confidence = self.study.evaluation.confidence
+        interval = intervals.mean_interval(values, groups, confidence)
+        if interval is None and np.ptp(values) == 0:
+            interval = intervals.interval_of_equal_values(float(values[0]), groups, confidence)
         if interval is None:
             return "undecided"
         inside = printed[0] <= interval[0] and interval[1] <= printed[1]

@@ -113,6 +113,19 @@ def mean_interval(values: Floats, groups: Sequence[str], confidence: float) -> t
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
+def interval_of_equal_values(value: float, groups: Sequence[str], confidence: float) -> tuple[float, float] | None:
+    """The exact interval of a mean of shares in [0, 1] that are all ``value``; None below five groups.
+
+    G groups without another value leave at most 1 − (1 − confidence)^(1 / G) of such groups in the population
+    (Clopper and Pearson; of zeros the rule of three), and theirs is at most 1 or at least 0.
+    """
+    count = len(set(groups))
+    if count < LEAST_GROUPS:
+        return None
+    other = 1 - (1 - confidence) ** (1 / count)
+    return value * (1 - other), value + (1 - value) * other
+
+
 def cluster_robust_variance(values: NDArray[np.bool_] | Floats, groups: Sequence[str]) -> tuple[float, int]:
     """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
     names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
