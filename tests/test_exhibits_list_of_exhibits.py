@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 import exhibits_study
@@ -19,7 +21,7 @@ from beamuq.machine_config import Machine
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.code_inputs import step_sources
 from beamuq.plan.study_on_machine import BEYOND_PAPER, Plan
-from beamuq.study_config import STUDIES, load_study
+from beamuq.study_config import STUDIES, Study, load_study
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "workflow" / "paper_numbers" / "paper_values.csv"
 TABLES = {
@@ -140,13 +142,41 @@ def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes:
     assert "\n" not in str(told.value)
 
 
-def test_model_without_all_datasets_is_refused_rather_than_averaged() -> None:
+def of_fewer_datasets(datasets: tuple[str, ...], scorer: str = "cosine") -> Study:
+    """The study, its chat model on these datasets alone."""
     grid = [*exhibits_study.CONTENT["grid"][1:]]
-    for model, datasets in ((exhibits_study.BASE, exhibits_study.DATASETS), (exhibits_study.CHAT, ("coqa",))):
-        grid.append({"recipe": "main", "models": [model], "datasets": list(datasets), "scorers": ["cosine"]})
-    study = exhibits_study.study(grid=grid)
-    with pytest.raises(BeamUQError, match="lacks tiny-chat/triviaqa"):
-        list_of_exhibits.exhibit("qa_mean_prr", study).artifacts(study)
+    for model, asked, by in (
+        (exhibits_study.BASE, exhibits_study.DATASETS, "cosine"),
+        (exhibits_study.CHAT, datasets, scorer),
+    ):
+        grid.append({"recipe": "main", "models": [model], "datasets": list(asked), "scorers": [by]})
+    return exhibits_study.study(grid=grid)
+
+
+@pytest.mark.parametrize("name", ["qa_mean_prr", "augrc"])
+def test_the_heading_of_a_mean_over_fewer_datasets_names_them(tmp_path: Path, name: str) -> None:
+    study = of_fewer_datasets(("triviaqa", "coqa"))
+    whole = exhibits_study.Results(tmp_path, STUDY).built(name).csv()
+    built = exhibits_study.Results(tmp_path, study).built(name)
+    heads = {title.replace("†", "") for title in built.grid.header[0 if name == "augrc" else -1]}
+    assert heads == {"Tiny 1B base", "Tiny 1B instruct (TriviaQA and CoQA alone)"}
+    rows, of_all = (pd.read_csv(io.StringIO(text)).set_index("model") for text in (built.csv(), whole))
+    pd.testing.assert_frame_equal(rows.loc[exhibits_study.BASE], of_all.loc[exhibits_study.BASE])
+    chat = rows.loc[exhibits_study.CHAT]
+    assert set(chat[chat["dataset"] == "mean"]["n"]) == {2 * exhibits_study.SIZE["main"]}
+
+
+def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
+    built = exhibits_study.Results(tmp_path, study := of_fewer_datasets(("coqa",))).built("base_accs", study)
+    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.grid.body}
+    assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
+    assert "–" not in texts["Tiny 1B base"]
+    assert "–: not in the study." in built.caption
+
+
+def test_a_model_without_any_main_cell_is_refused() -> None:
+    with pytest.raises(BeamUQError, match="lacks tiny-chat in recipe 'main' with scorer 'cosine'; add it to grid"):
+        list_of_exhibits.exhibit("qa_mean_prr", study := of_fewer_datasets(("coqa",), "rouge")).artifacts(study)
 
 
 def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
@@ -188,7 +218,7 @@ def test_study_json_of_another_version_says_how_it_is_mended(content: str, tmp_p
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; from beamuq.exhibits import list_of_exhibits\n"
-        "from beamuq.study_config import STUDIES, load_study\n"
+        "from beamuq.study_config import STUDIES, Study, load_study\n"
         "s = load_study(STUDIES / 'demo.yaml'); list_of_exhibits.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )

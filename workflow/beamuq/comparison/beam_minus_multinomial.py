@@ -8,6 +8,7 @@ Benjamini and Hochberg. A declared test that was not run counts as the least sig
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,20 +43,27 @@ def differences(results: MeasuredResults, rules: ComparisonRules) -> pd.DataFram
     study, families = results.study, rules.families
     models = models_of(results, rules)
     of_paper = bool(models) and models[0] in rules.paper.models
-    datasets = list(rules.paper.datasets if of_paper else study.datasets)
+    datasets = {
+        model: list(rules.paper.datasets if of_paper else exhibit_cells.datasets(study, study.main.recipe, model))
+        for model in models
+    }
+    every = {dataset for of_model in datasets.values() for dataset in of_model}
     rows = []
     for model in models:
+        alone = f"of {', '.join(datasets[model])} alone" if len(datasets[model]) < len(every) else ""
         for method in families.methods:
-            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets}
-            rows.append(_test(results, HEADLINE, model, MEAN, method, cells, families.metric))
-            for dataset in datasets:
+            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets[model]}
+            mean = _test(results, HEADLINE, model, MEAN, method, cells, families.metric)
+            rows.append(mean | {"note": "; ".join(filter(None, (alone, mean["note"])))})
+            for dataset in datasets[model]:
                 rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
     frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
     count = len(rules.paper.models) if of_paper else len(models)
+    cell_count = count * len(rules.paper.datasets) if of_paper else sum(map(len, datasets.values()))
     adjusted = pd.Series(np.nan, index=frame.index)
     for family, correct, tests in (
         (HEADLINE, holm, count * len(families.methods)),
-        (CELLS, benjamini_hochberg, count * len(families.methods) * len(datasets)),
+        (CELLS, benjamini_hochberg, cell_count * len(families.methods)),
     ):
         chosen = frame["family"] == family
         adjusted[chosen] = correct(frame.loc[chosen, "p"].to_numpy(dtype=np.float64), tests)
@@ -70,8 +78,8 @@ def _test(
     method: str,
     cells: dict[str, MeasuredCell | None],
     metric: str,
-) -> dict[str, object]:
-    row: dict[str, object] = {"family": family, "model": model, "dataset": dataset, "method": method}
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"family": family, "model": model, "dataset": dataset, "method": method}
     beam, sampled = (Key(metric, method, variant) for variant in ("beamsearch", "multinomial"))
     here = [cell for cell in cells.values() if cell is not None and beam in cell and sampled in cell]
     lacking = [name for name, cell in cells.items() if cell is None or beam not in cell or sampled not in cell]

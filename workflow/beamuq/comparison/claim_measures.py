@@ -63,8 +63,11 @@ def own_cells(
         return [name for name in own if name in (claimed or printed) or name not in printed] or list(own)
 
     cells = {model: [dataset for dataset in study.datasets if has(model, dataset)] for model in study.models}
-    there = [model for model, found in cells.items() if found]
-    return {m: standing(cells[m], datasets, list(paper.datasets)) for m in standing(there, models, list(paper.models))}
+    there = [dataset for dataset in study.datasets if any(dataset in found for found in cells.values())]
+    chosen = standing(there, datasets, list(paper.datasets))
+    of_model = {model: [d for d in found if d in chosen] for model, found in cells.items()}
+    asked = [model for model, found in of_model.items() if found]
+    return {model: of_model[model] for model in standing(asked, models, list(paper.models))}
 
 
 class Measure(StrictModel):

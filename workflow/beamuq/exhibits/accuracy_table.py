@@ -24,13 +24,16 @@ class AccuracyTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a model, a column a dataset."""
         cells = exhibit_cells.main_cells(study)
-        datasets = list(next(iter(cells.values())))
+        datasets = list(dict.fromkeys(dataset for of_model in cells.values() for dataset in of_model))
         values: list[dict[str, str | float]] = []
         sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
         body = []
         for model in cells:
             printed = []
             for dataset in datasets:
+                if dataset not in cells[model]:
+                    printed.append(TableCell("–"))
+                    continue
                 quality, questions = map(inputs.frame, _files(study, model, dataset))
                 of = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
                 place = {"model": model, "dataset": dataset, "metric": "accuracy"}
@@ -48,6 +51,7 @@ class AccuracyTable(TableExhibit):
             if stories
             else "",
             best_marked_table.size_sentence(study, sizes),
+            "–: not in the study." if any(len(of_model) < len(datasets) for of_model in cells.values()) else "",
         ]
         grid = TableGrid(("Model",), captions.dataset_heads(study, datasets), tuple(body))
         return self.table(study, title, sentences, values, grid, scorers=())

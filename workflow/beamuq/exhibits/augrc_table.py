@@ -59,8 +59,9 @@ class AugrcTable(TableExhibit):
             for answer in answers
             for place, of in _cell(study, inputs, evaluations[cell], cell, answer, places).items()
         }
+        of_each = {model: [d for asked, d in cells if asked == model] for model in models}
         for model in models if len(datasets) > 1 else []:
-            kept = [d for d in datasets if not any(map(evaluations[model, d].left_out, answers))]
+            kept = [d for d in of_each[model] if not any(map(evaluations[model, d].left_out, answers))]
             titles = [study.datasets[dataset].title for dataset in kept]
             for answer, place in itertools.product(answers, places):
                 of_place = [found[model, dataset, answer, place] for dataset in kept]
@@ -79,10 +80,12 @@ class AugrcTable(TableExhibit):
         body: TableBody = [row(("Accuracy",), ACCURACY), TableRule()]
         body += [row(item.titles, item.key) if isinstance(item, RankedRow) else item for item in rows]
         marked = {model for (model, _), one in evaluations.items() if any(map(one.left_out, answers))}
-        heads = tuple(study.models[model].title + MARK * (model in marked) for model in models for _ in shown)
+        fewer = exhibit_cells.fewer_datasets(study, of_each)
+        titles = [study.models[model].title + MARK * (model in marked) + fewer[model] for model in models]
+        heads = tuple(title for title in titles for _ in shown)
         name = study.datasets[of].title if of in datasets else f"mean over {len(datasets)} datasets"
         title = f"AUGRC (lower is better), {name}"
-        sizes = {d: [found[model, d, GREEDY, ACCURACY].n for model in models] for d in datasets}
+        sizes = {d: [found[*cell, GREEDY, ACCURACY].n for cell in cells if cell[1] == d] for d in datasets}
         sentences = [
             f"{title}.",
             "The mean, over shares of answers shown, of the share of all answers that is shown and wrong "

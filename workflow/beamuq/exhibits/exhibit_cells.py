@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from beamuq.errors import BeamUQError
 from beamuq.parquet_tables import Artifact
@@ -40,22 +40,30 @@ def datasets(study: Study, recipe: str, model: str = "") -> list[str]:
 
 
 def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Model → datasets of the main recipe under the main scorer; every model must have every dataset.
+    """Model → its datasets of the main recipe under the main scorer, in the study's order.
 
-    Raises BeamUQError if a cell is missing: a mean over other datasets would not be comparable.
+    Raises BeamUQError if a model has none: it would have no number in any main table.
     """
     recipe, scorer = study.main.recipe, study.main.scorer
-    wanted = datasets(study, recipe)
     found = list(chosen) or models(study, recipe)
-    if not found or not wanted:
+    if not found:
         raise BeamUQError(f"the grid never runs recipe {recipe!r}; add it to grid")
-    for model in found:
-        for dataset in wanted:
-            if not covers(study, recipe, model, dataset, scorer):
-                raise BeamUQError(
-                    f"the grid lacks {model}/{dataset} in recipe {recipe!r} with scorer {scorer!r}; add it to grid"
-                )
-    return dict.fromkeys(found, wanted)
+    cells = {m: [d for d in datasets(study, recipe, m) if covers(study, recipe, m, d, scorer)] for m in found}
+    for model, of_model in cells.items():
+        if not of_model:
+            raise BeamUQError(f"the grid lacks {model} in recipe {recipe!r} with scorer {scorer!r}; add it to grid")
+    return cells
+
+
+def fewer_datasets(study: Study, cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """By model, where it has fewer datasets than all models together: what a heading of its mean says of that."""
+    every = {dataset for of_model in cells.values() for dataset in of_model}
+    told = {
+        model: f" ({' and '.join(study.datasets[d].title for d in of_model)} alone)"
+        for model, of_model in cells.items()
+        if len(of_model) < len(every)
+    }
+    return dict.fromkeys(cells, "") | told
 
 
 def first_model(study: Study, preferred: str, usable: Callable[[str], bool]) -> str:

@@ -75,7 +75,7 @@ class MethodTable(TableExhibit):
         scorer, cells = self._scorer_and_cells(study)
         evaluations = read_measurements(study, inputs, self.artifacts(study), subset=self.subset)
         left_out = {cell for cell, of in evaluations.items() if of.left_out(self.answer_source)}
-        datasets = next(iter(cells.values()))
+        datasets = list(dict.fromkeys(dataset for of_model in cells.values() for dataset in of_model))
         body = pair_body(self.methods) if self.methods else main_body(study)
         what = self._what(study, scorer, cells)
 
@@ -85,12 +85,12 @@ class MethodTable(TableExhibit):
         def measure(place: TablePlace) -> Measured:
             if place.dataset != MEAN:
                 return evaluations[place.model, place.dataset][key(place)]
-            each = [evaluations[place.model, dataset] for dataset in datasets]
-            titles = [study.datasets[dataset].title for dataset in datasets]
+            each = [evaluations[place.model, dataset] for dataset in cells[place.model]]
+            titles = [study.datasets[dataset].title for dataset in cells[place.model]]
             return mean_over_datasets(each, titles, key(place), study.evaluation.confidence)
 
         rows = [item.key for item in body if isinstance(item, RankedRow)]
-        sizes = {dataset: [evaluations[model, dataset][key(rows[0])].n for model in cells] for dataset in datasets}
+        sizes = {d: [of[key(rows[0])].n for (_, asked), of in evaluations.items() if asked == d] for d in datasets}
         arrows = "; " + best_marked_table.ARROW_SENTENCE if any(row.variant for row in rows) else ""
         sampled_entropy = any(row.method == "SemanticEntropy" and not row.variant for row in rows)
 
@@ -132,7 +132,7 @@ class MethodTable(TableExhibit):
 
     def _what(self, study: Study, scorer: str, cells: dict[str, list[str]]) -> str:
         what = self.what or f"{self.metric} (higher is better)"
-        count = len(next(iter(cells.values())))
+        count = max(map(len, cells.values()))
         if self.columns == "models":
             return f"{what}, mean over {count} datasets"
         if self.cross_encoder:
@@ -158,8 +158,11 @@ class MethodTable(TableExhibit):
     ) -> list[RankedColumn]:
         if self.columns == "models":
             marked = {model for model, _ in left_out}
+            fewer = exhibit_cells.fewer_datasets(study, cells)
             return [
-                RankedColumn((study.models[m].title + MARK * (m in marked),), TablePlace(model=m, dataset=MEAN))
+                RankedColumn(
+                    (study.models[m].title + MARK * (m in marked) + fewer[m],), TablePlace(model=m, dataset=MEAN)
+                )
                 for m in cells
             ]
         ((model, datasets),) = cells.items()
