@@ -4,7 +4,8 @@
 captions of tables and figures, the comparison with print, the ledger, the lock file; of each evaluated cell its
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
 out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
-and the points of curves, which scores, quality and groups give again; scores under other similarities than the main.
+and the points of curves, which scores, quality and groups give again; scores under other similarities than the main;
+of recipes of which no exhibit judges the top beam, what is of it.
 ``CONTENTS.md`` says which cells are in and which are not.
 """
 
@@ -13,9 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beamuq import parquet_tables
@@ -31,6 +34,7 @@ from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
+TOP_BEAM = "top_beam"
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
@@ -75,8 +79,10 @@ def collect(results: Path, into: Path) -> None:
         place = (cell.dataset, cell.model, cell.recipe)
         qualities = [Artifact("quality", *place, metric=of.metric) for of in study.qualities(cell.dataset)]
         scores = [Artifact("scores", *place, cell.scorer)] if cell.scorer == study.main.scorer else []
+        recipe = study.recipes[cell.recipe]
+        unread = TOP_BEAM if cell.recipe != study.main.recipe and not recipe.shipped else ""
         for file in (cell, *scores, *qualities):
-            _write(into / file.path, parquet_tables.read(results / file.path, file.kind))
+            _write(into / file.path, _without(unread, parquet_tables.read(results / file.path, file.kind)))
     (into / "empty_answers.json").write_text(json.dumps(_empty(study, results, found), indent=1) + "\n", "utf-8")
     hashes = {}
     for dataset in dict.fromkeys(cell.dataset for cell in found):
@@ -126,6 +132,11 @@ def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict
         produced = produced_texts(table, scored, beam)
         told[file.path] = {name: [key for key, text in of.items() if not text] for name, of in produced.items()}
     return told
+
+
+def _without(answer_source: str, loaded: Loaded) -> Loaded:
+    chosen = pc.not_equal(loaded.table.column("answer_source"), answer_source)
+    return replace(loaded, table=loaded.table.filter(chosen))
 
 
 def _copy(source: Path, target: Path) -> None:

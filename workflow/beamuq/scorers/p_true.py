@@ -19,7 +19,7 @@ from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.scorers.packed_encoder import progress_bar
 
-BATCH_PROMPTS = 32  # prompts held at once; part of the bytes, so not a machine's setting
+BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 PARTS: Mapping[str, frozenset[str]] = {
     "story": frozenset({"text"}),
     "passage": frozenset({"title", "text"}),
