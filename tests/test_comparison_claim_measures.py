@@ -845,8 +845,8 @@ def test_a_claim_is_asked_of_the_study_s_own_cells(claim: str, of: set[str]) -> 
     assert measure.asked_of(own_study("pool"), RULES.paper) == {}
 
 
-def without_flowers_of_another(*datasets: str) -> Study:
-    """The study, with a second model on these datasets of the paper's."""
+def with_a_second_model(*datasets: str) -> Study:
+    """The study, with a second model on these datasets alone."""
     own = own_study("main")
     entry = own.grid[0].model_copy(update={"models": ["second"], "datasets": list(datasets)})
     models = own.models | {"second": own.models[OWN].model_copy(update={"label": "second"})}
@@ -857,19 +857,22 @@ def test_a_claim_is_not_asked_of_another_dataset_of_a_model_where_the_study_has_
     measure = {claim.id: claim.decided_by for claim in claims.read_claims()}["redundancy-falls"]
     assert measure is not None  # about TriviaQA
     own = {f"{OWN} {TRIVIA}", f"{OWN} {FLOWERS}"}
-    assert set(measure.asked_of(without_flowers_of_another("coqa"), RULES.paper)) == own
-    assert set(measure.asked_of(without_flowers_of_another("coqa", TRIVIA), RULES.paper)) == own | {f"second {TRIVIA}"}
+    assert set(measure.asked_of(with_a_second_model("coqa"), RULES.paper)) == own
+    assert set(measure.asked_of(with_a_second_model("coqa", TRIVIA), RULES.paper)) == own | {f"second {TRIVIA}"}
 
 
 def test_the_family_of_a_study_s_own_models_has_the_cells_of_its_grid() -> None:
-    of, methods = without_flowers_of_another("coqa"), RULES.families.methods
+    of, methods = with_a_second_model("coqa"), RULES.families.methods
     values = {prr(method, variant): 0.5 for method in methods for variant in (BEAM, SAMPLES)}
-    cells = [Made(at(OWN, dataset), values, 0.01) for dataset in of.datasets] + [
-        Made(at("second", "coqa"), values, 0.01)
-    ]
+    better = values | {prr(methods[0], BEAM): 0.6}
+    cells = [Made(at(OWN, dataset), values, 0.01) for dataset in of.datasets]
+    cells.append(Made(at("second", "coqa"), better, 0.01))
     found = beam_minus_multinomial.differences(Stored(of, cells, Inputs({}), []), rules())
     assert len(found) == len(methods) * (2 + 4)  # two means, four cells
     assert found["difference"].notna().all()
+    for family, tests in ((beam_minus_multinomial.HEADLINE, 2), (beam_minus_multinomial.CELLS, 4)):
+        smallest = found[found["family"] == family].nsmallest(1, "p").iloc[0]
+        assert smallest["adjusted"] == pytest.approx(smallest["p"] * tests * len(methods))
     means = found[found["family"] == beam_minus_multinomial.HEADLINE].groupby("model")["note"].unique()
     assert {model: list(notes) for model, notes in means.items()} == {OWN: [""], "second": ["of coqa alone"]}
 

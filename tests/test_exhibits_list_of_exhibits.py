@@ -144,13 +144,9 @@ def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes:
 
 def of_fewer_datasets(datasets: tuple[str, ...], scorer: str = "cosine") -> Study:
     """The study, its chat model on these datasets alone."""
-    grid = [*exhibits_study.CONTENT["grid"][1:]]
-    for model, asked, by in (
-        (exhibits_study.BASE, exhibits_study.DATASETS, "cosine"),
-        (exhibits_study.CHAT, datasets, scorer),
-    ):
-        grid.append({"recipe": "main", "models": [model], "datasets": list(asked), "scorers": [by]})
-    return exhibits_study.study(grid=grid)
+    main, *others = exhibits_study.CONTENT["grid"]
+    chat = {"models": [exhibits_study.CHAT], "datasets": list(datasets), "scorers": [scorer]}
+    return exhibits_study.study(grid=[main | {"models": [exhibits_study.BASE]}, main | chat, *others])
 
 
 @pytest.mark.parametrize("name", ["qa_mean_prr", "augrc"])
@@ -167,7 +163,7 @@ def test_the_heading_of_a_mean_over_fewer_datasets_names_them(tmp_path: Path, na
 
 
 def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
-    built = exhibits_study.Results(tmp_path, study := of_fewer_datasets(("coqa",))).built("base_accs", study)
+    built = exhibits_study.Results(tmp_path, of_fewer_datasets(("coqa",))).built("base_accs")
     texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.grid.body}
     assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
     assert "–" not in texts["Tiny 1B base"]
@@ -175,8 +171,9 @@ def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
 
 
 def test_a_model_without_any_main_cell_is_refused() -> None:
+    study = of_fewer_datasets(("coqa",), "rouge")
     with pytest.raises(BeamUQError, match="lacks tiny-chat in recipe 'main' with scorer 'cosine'; add it to grid"):
-        list_of_exhibits.exhibit("qa_mean_prr", study := of_fewer_datasets(("coqa",), "rouge")).artifacts(study)
+        list_of_exhibits.exhibit("qa_mean_prr", study).artifacts(study)
 
 
 def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
@@ -218,7 +215,7 @@ def test_study_json_of_another_version_says_how_it_is_mended(content: str, tmp_p
 def test_asking_what_exhibits_need_imports_neither_torch_nor_matplotlib() -> None:
     code = (
         "import sys; from beamuq.exhibits import list_of_exhibits\n"
-        "from beamuq.study_config import STUDIES, Study, load_study\n"
+        "from beamuq.study_config import STUDIES, load_study\n"
         "s = load_study(STUDIES / 'demo.yaml'); list_of_exhibits.exhibit('prr_curves', s).artifacts(s)\n"
         "print([m for m in ('torch', 'matplotlib', 'transformers') if m in sys.modules])"
     )

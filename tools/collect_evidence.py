@@ -34,7 +34,6 @@ from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
-TOP_BEAM = "top_beam"
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
@@ -79,10 +78,8 @@ def collect(results: Path, into: Path) -> None:
         place = (cell.dataset, cell.model, cell.recipe)
         qualities = [Artifact("quality", *place, metric=of.metric) for of in study.qualities(cell.dataset)]
         scores = [Artifact("scores", *place, cell.scorer)] if cell.scorer == study.main.scorer else []
-        recipe = study.recipes[cell.recipe]
-        unread = TOP_BEAM if cell.recipe != study.main.recipe and not recipe.shipped else ""
         for file in (cell, *scores, *qualities):
-            _write(into / file.path, _without(unread, parquet_tables.read(results / file.path, file.kind)))
+            _write(into / file.path, _judged(study, parquet_tables.read(results / file.path, file.kind)))
     (into / "empty_answers.json").write_text(json.dumps(_empty(study, results, found), indent=1) + "\n", "utf-8")
     hashes = {}
     for dataset in dict.fromkeys(cell.dataset for cell in found):
@@ -134,9 +131,12 @@ def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict
     return told
 
 
-def _without(answer_source: str, loaded: Loaded) -> Loaded:
-    chosen = pc.not_equal(loaded.table.column("answer_source"), answer_source)
-    return replace(loaded, table=loaded.table.filter(chosen))
+def _judged(study: Study, loaded: Loaded) -> Loaded:
+    """Without the top beam in recipes in which no exhibit and no claim judges it."""
+    recipe = loaded.cell["recipe"]
+    if recipe == study.main.recipe or study.recipes[recipe].shipped:
+        return loaded
+    return replace(loaded, table=loaded.table.filter(pc.field("answer_source") != "top_beam"))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -43,27 +43,24 @@ def differences(results: MeasuredResults, rules: ComparisonRules) -> pd.DataFram
     study, families = results.study, rules.families
     models = models_of(results, rules)
     of_paper = bool(models) and models[0] in rules.paper.models
-    datasets = {
-        model: list(rules.paper.datasets if of_paper else exhibit_cells.datasets(study, study.main.recipe, model))
-        for model in models
-    }
-    every = {dataset for of_model in datasets.values() for dataset in of_model}
+    own = {model: exhibit_cells.datasets(study, study.main.recipe, model) for model in models}
+    declared = {model: list(rules.paper.datasets) for model in rules.paper.models} if of_paper else own
+    every = {dataset for of_model in declared.values() for dataset in of_model}
     rows = []
     for model in models:
-        alone = f"of {', '.join(datasets[model])} alone" if len(datasets[model]) < len(every) else ""
+        datasets = declared[model]
+        alone = f"of {', '.join(datasets)} alone" if len(datasets) < len(every) else ""
         for method in families.methods:
-            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets[model]}
+            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets}
             mean = _test(results, HEADLINE, model, MEAN, method, cells, families.metric)
             rows.append(mean | {"note": "; ".join(filter(None, (alone, mean["note"])))})
-            for dataset in datasets[model]:
+            for dataset in datasets:
                 rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
     frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
-    count = len(rules.paper.models) if of_paper else len(models)
-    cell_count = count * len(rules.paper.datasets) if of_paper else sum(map(len, datasets.values()))
     adjusted = pd.Series(np.nan, index=frame.index)
     for family, correct, tests in (
-        (HEADLINE, holm, count * len(families.methods)),
-        (CELLS, benjamini_hochberg, cell_count * len(families.methods)),
+        (HEADLINE, holm, len(declared) * len(families.methods)),
+        (CELLS, benjamini_hochberg, sum(map(len, declared.values())) * len(families.methods)),
     ):
         chosen = frame["family"] == family
         adjusted[chosen] = correct(frame.loc[chosen, "p"].to_numpy(dtype=np.float64), tests)

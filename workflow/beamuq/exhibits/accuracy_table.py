@@ -24,7 +24,7 @@ class AccuracyTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a model, a column a dataset."""
         cells = exhibit_cells.main_cells(study)
-        datasets = list(dict.fromkeys(dataset for of_model in cells.values() for dataset in of_model))
+        datasets = exhibit_cells.datasets_of(study, cells)
         values: list[dict[str, str | float]] = []
         sizes: dict[str, list[int]] = {dataset: [] for dataset in datasets}
         body = []

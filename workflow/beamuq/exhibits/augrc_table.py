@@ -48,7 +48,10 @@ class AugrcTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Accuracy above every form; differences are paired."""
         cells = self._cells(study)
-        models, datasets = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+        of_each: dict[str, list[str]] = {}
+        for model, dataset in cells:
+            of_each.setdefault(model, []).append(dataset)
+        models, datasets = list(of_each), exhibit_cells.datasets_of(study, of_each)
         evaluations = read_measurements(study, inputs, self._evaluations(study))
         rows = method_tables.main_body(study)
         places = [ACCURACY, *(item.key for item in rows if isinstance(item, RankedRow))]
@@ -59,7 +62,6 @@ class AugrcTable(TableExhibit):
             for answer in answers
             for place, of in _cell(study, inputs, evaluations[cell], cell, answer, places).items()
         }
-        of_each = {model: [d for asked, d in cells if asked == model] for model in models}
         for model in models if len(datasets) > 1 else []:
             kept = [d for d in of_each[model] if not any(map(evaluations[model, d].left_out, answers))]
             titles = [study.datasets[dataset].title for dataset in kept]
@@ -80,9 +82,11 @@ class AugrcTable(TableExhibit):
         body: TableBody = [row(("Accuracy",), ACCURACY), TableRule()]
         body += [row(item.titles, item.key) if isinstance(item, RankedRow) else item for item in rows]
         marked = {model for (model, _), one in evaluations.items() if any(map(one.left_out, answers))}
-        fewer = exhibit_cells.fewer_datasets(study, of_each)
-        titles = [study.models[model].title + MARK * (model in marked) + fewer[model] for model in models]
-        heads = tuple(title for title in titles for _ in shown)
+        heads = tuple(
+            study.models[model].title + MARK * (model in marked) + exhibit_cells.alone(study, of_each, model)
+            for model in models
+            for _ in shown
+        )
         name = study.datasets[of].title if of in datasets else f"mean over {len(datasets)} datasets"
         title = f"AUGRC (lower is better), {name}"
         sizes = {d: [found[*cell, GREEDY, ACCURACY].n for cell in cells if cell[1] == d] for d in datasets}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from beamuq.errors import BeamUQError
+from beamuq.exhibits import captions
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import GridEntry, Study
 
@@ -55,15 +56,15 @@ def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]
     return cells
 
 
-def fewer_datasets(study: Study, cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """By model, where it has fewer datasets than all models together: what a heading of its mean says of that."""
-    every = {dataset for of_model in cells.values() for dataset in of_model}
-    told = {
-        model: f" ({' and '.join(study.datasets[d].title for d in of_model)} alone)"
-        for model, of_model in cells.items()
-        if len(of_model) < len(every)
-    }
-    return dict.fromkeys(cells, "") | told
+def datasets_of(study: Study, cells: Mapping[str, Sequence[str]]) -> list[str]:
+    """All datasets of model → datasets, in the study's order."""
+    return [dataset for dataset in study.datasets if any(dataset in of_model for of_model in cells.values())]
+
+
+def alone(study: Study, cells: Mapping[str, Sequence[str]], model: str) -> str:
+    """What the heading of a model's mean says where it has fewer datasets than all models together, else nothing."""
+    titles = [study.datasets[dataset].title for dataset in cells[model]]
+    return f" ({captions.listing(titles)} alone)" if len(titles) < len(datasets_of(study, cells)) else ""
 
 
 def first_model(study: Study, preferred: str, usable: Callable[[str], bool]) -> str:

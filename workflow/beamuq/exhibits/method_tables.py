@@ -75,7 +75,7 @@ class MethodTable(TableExhibit):
         scorer, cells = self._scorer_and_cells(study)
         evaluations = read_measurements(study, inputs, self.artifacts(study), subset=self.subset)
         left_out = {cell for cell, of in evaluations.items() if of.left_out(self.answer_source)}
-        datasets = list(dict.fromkeys(dataset for of_model in cells.values() for dataset in of_model))
+        datasets = exhibit_cells.datasets_of(study, cells)
         body = pair_body(self.methods) if self.methods else main_body(study)
         what = self._what(study, scorer, cells)
 
@@ -158,13 +158,10 @@ class MethodTable(TableExhibit):
     ) -> list[RankedColumn]:
         if self.columns == "models":
             marked = {model for model, _ in left_out}
-            fewer = exhibit_cells.fewer_datasets(study, cells)
-            return [
-                RankedColumn(
-                    (study.models[m].title + MARK * (m in marked) + fewer[m],), TablePlace(model=m, dataset=MEAN)
-                )
-                for m in cells
-            ]
+            titles = {
+                m: study.models[m].title + MARK * (m in marked) + exhibit_cells.alone(study, cells, m) for m in cells
+            }
+            return [RankedColumn((title,), TablePlace(model=m, dataset=MEAN)) for m, title in titles.items()]
         ((model, datasets),) = cells.items()
         marked = {dataset for _, dataset in left_out}
         return [
