@@ -15,6 +15,7 @@ from beamuq.exhibits.empty_answers import Empty
 from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, CHAT, EMPTY, SIZE
+from run_job import run_job
 
 STUDY = exhibits_study.study()
 HOTPOTQA = Artifact("evaluation", "hotpotqa", BASE, "main", "cosine")
@@ -89,6 +90,21 @@ def test_an_exhibit_of_evaluations_says_where_answers_are_empty(label: str, resu
     assert "Tiny 1B base on HotpotQA 6 of 24 †" in said
     assert "Tiny 1B base on TriviaQA 1 of 24" in said
     assert "more than a fifth of the answers are empty, and the cell is left out of means" in said
+
+
+def test_a_table_of_answered_questions_says_that_their_cells_are_in_the_mean(results: exhibits_study.Results) -> None:
+    label = "qa_tiny_answered"
+    files = list_of_exhibits.exhibit(label, STUDY).artifacts(STUDY)
+    results.paths(files)
+    study = results.folder / "study.json"
+    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
+    kinds = ("csv", "tex", "markdown", "html", "intervals_tex", "intervals_markdown", "intervals_html")
+    outputs = {kind: results.folder / label / kind for kind in kinds}
+    run_job("table", {"name": label, "study": study} | outputs)
+    caption = outputs["markdown"].read_text(encoding="utf-8")
+    assert "Tiny 1B base on HotpotQA 6 of 24 †" in caption
+    assert "the answered questions are in the mean" in caption
+    assert "left out" not in caption
 
 
 def sentence(results: exhibits_study.Results, label: str, answer_source: str = "greedy") -> str:

@@ -81,7 +81,7 @@ def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[
     assert not built[name].values.duplicated(list(CSV_COLUMNS[:7])).any()
 
 
-@pytest.mark.parametrize("name", [name for name in RANKED if name not in ("qa_mean_prr_1", "qa_mean_prr_answered")])
+@pytest.mark.parametrize("name", [name for name in RANKED if not name.endswith(("_1", "_answered"))])
 def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, BuiltTable]) -> None:
     """The synthetic study's models take the places of the paper's."""
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
@@ -118,9 +118,7 @@ def test_latex_and_html_show_the_cells_of_the_markdown(name: str, built: dict[st
 
 
 SOURCES = {  # the scorer, recipe, answers and metric that each table is of
-    **dict.fromkeys(
-        ["qa_mean_prr", "qa_mean_prr_answered", "qa_tiny", "qa_tinychat"], ("cosine", "main", "greedy", "PRR")
-    ),
+    **dict.fromkeys(["qa_mean_prr", "qa_tiny", "qa_tinychat"], ("cosine", "main", "greedy", "PRR")),
     "qa_mean_prr_1": ("cosine", "main", "greedy", "PRR@1"),
     "topbeam_scoring": ("cosine", "main", "top_beam", "PRR"),
     "abl_rocauc": ("cosine", "main", "greedy", "ROC-AUC"),
@@ -136,14 +134,14 @@ def test_every_row_is_the_measurement_that_it_names(
     name: str, built: dict[str, BuiltTable], results: exhibits_study.Results
 ) -> None:
     """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
-    scorer, recipe, answer_source, metric = SOURCES[name]
+    scorer, recipe, answer_source, metric = SOURCES[name.removesuffix("_answered")]
 
     @cache
     def stored(kind: str, model: str, dataset: str) -> dict[tuple[str, ...], dict[str, Any]]:
         (path,) = results.paths([Artifact(kind, dataset, model, recipe, scorer)])
         columns = ("answer_source", "metric", "method", "variant", "setting")
         rows = parquet_tables.read(path, kind).table.to_pylist()
-        subset = "answered" if name == "qa_mean_prr_answered" else "all"
+        subset = "answered" if name.endswith("_answered") else "all"
         chosen = [row for row in rows if (row["quality"], row["subset"]) == ("answer_f1", subset)]
         return {tuple(row[c] for c in columns): row for row in chosen}
 
@@ -270,10 +268,11 @@ def test_caption_says_demo_proxies_n_and_what_marks_are(name: str, built: dict[s
     assert caption.startswith("[demo]")
     assert "no results of the paper" in caption
     if name in RANKED:
-        similarity = "ROUGE-L" if name == "abl_crossencoder" else "MiniLM embedding cosine"
+        similarity = "ROUGE-L" if name.startswith("abl_crossencoder") else "MiniLM embedding cosine"
         assert f"similarity: {similarity}, proxy for" in caption
         assert "quality: max(token F1, containment), proxy for AlignScore" in caption
-        assert re.search(r"n = (24|23|20) questions a dataset", caption)
+        assert re.search(r"n = (24|23|20|19) questions a dataset", caption)
+        assert ("answer is not empty" in caption) == name.endswith("_answered")
     if name.startswith(("qa_", "topbeam", "abl_rocauc")):
         assert "± is the standard deviation over 200 bootstrap resamples of the questions" in caption
         assert "whole stories for CoQA" in caption

@@ -459,7 +459,12 @@ class Study(StrictModel):
     answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
     evaluation: Evaluation = Evaluation()
     decisions: Decisions = Decisions()
-    exhibits: Annotated[list[str], Field(description="labels; qa_<label> tables come by model")]
+    exhibits: Annotated[
+        list[str],
+        Field(
+            description="labels; tables qa_<label> come by model, <table>_answered of the questions that have an answer"
+        ),
+    ]
 
     @field_validator("quality")
     @classmethod

@@ -19,7 +19,10 @@ from beamuq.study_config import Study
 MOST_EMPTY = 0.2
 MARK = " †"
 ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
-LEFT_OUT = "†: more than a fifth of the answers are empty, and the cell is left out of means"
+MARK_SENTENCE = {
+    ALL: "†: more than a fifth of the answers are empty, and the cell is left out of means.",
+    ANSWERED: "†: more than a fifth of the answers are empty; the answered questions are in the mean.",
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
     return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
 
 
-def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_source: str = "greedy") -> str:
+def sentence(
+    study: Study, inputs: Inputs, files: Sequence[Artifact], answer_source: str = "greedy", subset: str = ALL
+) -> str:
     """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
     found: dict[tuple[str, str, str], Empty | None] = {}
     for file in files:
@@ -65,8 +70,14 @@ def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_sou
         told.append("none in the other cells" if some or unknown else "none")
     if unknown:
         told.append(f"not recorded for {captions.listing(unknown)}")
-    mark = f" {LEFT_OUT}." if any(MARK in text for text in some) else ""
+    mark = f" {MARK_SENTENCE[subset]}" if any(MARK in text for text in some) else ""
     return f"Empty {answer_source.replace('_', '-')} answers: {'; '.join(told)}.{mark}"
+
+
+def of_questions(subset: str, answer_source: str = "greedy") -> str:
+    """What a table says of its questions behind its metric, where they are the answered ones alone."""
+    source = answer_source.replace("_", "-")
+    return f" of the questions whose {source} answer is not empty" if subset == ANSWERED else ""
 
 
 def _of_file(study: Study, loaded: Loaded, answer_source: str) -> Empty | None:

@@ -6,6 +6,8 @@ marked as ``beyond_paper``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells
@@ -128,13 +130,6 @@ EXHIBITS: tuple[Exhibit, ...] = (
     WorkedExamples("coqa-gemma4b-one", dataset="coqa", count=1),
     # Beyond the paper
     EmptyAnswersTable("empty_answers", beyond_paper=True),
-    MethodTable(
-        "qa_mean_prr_answered",
-        columns="models",
-        what="PRR (higher is better) of the questions whose greedy answer is not empty",
-        subset=ANSWERED,
-        beyond_paper=True,
-    ),
     MergedEndingsTable("endings", beyond_paper=True),
     WhyBeamsWin("why_beams_win", beyond_paper=True),
     EstimatorsTable("estimators", beyond_paper=True),
@@ -166,7 +161,7 @@ def exhibit(label: str, study: Study) -> Exhibit:
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    """The list, and a table each of what a study has several of.
+    """The list, and a table each of what a study has several of; those of scores of the answered questions alone too.
 
     Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
     exact value, of the decisions on each dataset and of each model, of AUGRC on each dataset.
@@ -185,6 +180,11 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
         )
         for limit in study.evaluation.max_rejection[1:]
     ]
+    answered = [
+        replace(item, label=f"{item.label}_answered", subset=ANSWERED, beyond_paper=True)
+        for item in (*EXHIBITS, *by_model, *by_rejection)
+        if isinstance(item, MethodTable | AblationTable)
+    ]
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
     recipe = study.main.recipe
@@ -195,4 +195,5 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
         DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
         for name in exhibit_cells.models(study, recipe)
     ]
-    return {item.label: item for item in (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided, *augrc)}
+    every = (*EXHIBITS, *by_model, *by_rejection, *answered, *by_dataset, *decided, *augrc)
+    return {item.label: item for item in every}

@@ -9,7 +9,7 @@ from typing import Literal
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells
 from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
-from beamuq.exhibits.empty_answers import MARK
+from beamuq.exhibits.empty_answers import MARK, of_questions
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
 from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets, read_measurements
@@ -132,6 +132,7 @@ class MethodTable(TableExhibit):
 
     def _what(self, study: Study, scorer: str, cells: dict[str, list[str]]) -> str:
         what = self.what or f"{self.metric} (higher is better)"
+        what += of_questions(self.subset, self.answer_source)
         count = max(map(len, cells.values()))
         if self.columns == "models":
             return f"{what}, mean over {count} datasets"

@@ -7,6 +7,7 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import empty_answers, html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_inputs import Inputs, read_study
 from beamuq.exhibits.exhibit_types import BuiltTable
+from beamuq.parquet_tables import ALL
 from beamuq.plan.job_types import MachineOptions, TableJob
 
 
@@ -18,8 +19,8 @@ def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as ev
     built = exhibit.build(study, inputs := Inputs.read(job.study.parent, files, study))
     if not isinstance(built, BuiltTable):
         raise BeamUQError(f"--job: name: {job.name!r} is a figure; ask for it under figures/")
-    said = empty_answers.sentence(study, inputs, files, getattr(exhibit, "answer_source", "greedy"))
-    built = built.saying(said)
+    shown = getattr(exhibit, "answer_source", "greedy"), getattr(exhibit, "subset", ALL)
+    built = built.saying(empty_answers.sentence(study, inputs, files, *shown))
     intervals = built.with_intervals()
     for path, text in (
         (job.csv, built.csv()),
