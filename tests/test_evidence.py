@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
 from collect_evidence import NO_TEXT, cells, shows_questions
-from sync_evidence import PAGE, written
+from sync_evidence import PAGE, outcomes, written
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
@@ -174,6 +175,15 @@ def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert written(page) == page, "run python tools/sync_evidence.py"
     assert {f"<!-- claims {folder.name} -->" in page for folder in STUDIES} == {True}
+
+
+@of_each_study
+def test_the_table_of_outcomes_has_each_answered_claim_once_by_model(folder: Path) -> None:
+    table = outcomes(folder.name).splitlines()[2:]
+    for column in (1, 2):
+        names = [name for row in table for name in re.findall("`(.+?)`", row.split(" | ")[column])]
+        assert names
+        assert len(names) == len(set(names))
 
 
 def test_evidence_is_small() -> None:

@@ -1,6 +1,7 @@
 """Write the claims of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
 
-A block stands between ``<!-- claims NAME -->`` and ``<!-- end -->``; the rest of the page is written by hand.
+A block stands between ``<!-- claims NAME -->`` or ``<!-- outcomes NAME -->`` (which claims have which outcome) and
+``<!-- end -->``; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -14,15 +15,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
-BLOCK = re.compile(r"(<!-- claims (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (claims|outcomes) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = ("yes", "partly", "no", "undecided", "cannot say")
+
+
+def outcomes(name: str) -> str:
+    """By outcome and model the claims that have it: a table."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for row in _rows(name):
+        for found in _of_cells(row["in_this_study"]):
+            of, _, rest = found.partition(": ")
+            if (verdict := rest.partition(";")[0]) in VERDICTS:
+                told.setdefault(of.split()[0], {}).setdefault(verdict, []).append(f"`{row['id']}`")
+    lines = [f"| outcome | {' | '.join(told)} |", f"| --- |{' --- |' * len(told)}"]
+    for verdict in VERDICTS:
+        if any(verdict in of for of in told.values()):
+            lines.append(f"| {verdict} | {' | '.join(', '.join(of.get(verdict, ['none'])) for of in told.values())} |")
+    return "\n".join(lines) + "\n"
 
 
 def claims(name: str) -> str:
     """The claims of a study, ours first; of each model, dataset or both what came out, with its n and interval."""
-    path = ROOT / "evidence" / name / "comparison_claims.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = _rows(name)
     ours = [row for row in rows if row["where"].startswith("ours")]
     lines = []
     for title, part in (
@@ -41,6 +55,11 @@ def claims(name: str) -> str:
             names = [f"`{row['id']}`" for row in rows_of]
             lines += [f"{told}: {', '.join(names)}.", ""] if names else []
     return "\n".join(lines)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (ROOT / "evidence" / name / "comparison_claims.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _not_asked(found: str) -> bool:
@@ -63,7 +82,8 @@ def _verdict(found: str) -> str:
 
 def written(page: str) -> str:
     """The page with its blocks as the evidence has them."""
-    return BLOCK.sub(lambda found: found[1] + claims(found[2]) + "\n" + found[3], page)
+    writers = {"claims": claims, "outcomes": outcomes}
+    return BLOCK.sub(lambda found: found[1] + writers[found[2]](found[3]) + "\n" + found[4], page)
 
 
 def main() -> None:
