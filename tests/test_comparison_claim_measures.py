@@ -68,7 +68,7 @@ class Made(MeasuredCell):
     def __init__(self, need: Artifact, values: Mapping[Key, float], spread: float = 0.0, n: int = N) -> None:
         self.artifact, self.path = need, need.path
         self._rows = {stored(key): Measured(v, v - 0.1, v + 0.1, 0.05, n) for key, v in values.items()}
-        self._paired, self._subset = True, "all"
+        self._paired = True
         self._empty: dict[str, Empty] = {}
         self._replicates = {
             stored(key): (v + 0.05 * SHARED + spread * noise(need, key)).astype(np.float32) for key, v in values.items()

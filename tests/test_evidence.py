@@ -89,7 +89,7 @@ def measured_by(label: str, study: Study) -> tuple[str, str]:
     exhibit = list_of_exhibits.exhibit(label, study)
     metric = "ROC-AUC" if isinstance(exhibit, AugrcTable) else getattr(exhibit, "metric", "PRR")
     # AUGRC reads every answer's: the table of greedy answers' ROC-AUC comes with it at no cost
-    return metric, "" if metric == "ROC-AUC" else getattr(exhibit, "answer_source", "greedy")
+    return metric, "" if metric == "ROC-AUC" else exhibit.answer_source
 
 
 def regenerable() -> list[Any]:
@@ -100,7 +100,7 @@ def regenerable() -> list[Any]:
         for label in list_of_exhibits.labels(study):
             exhibit = list_of_exhibits.exhibit(label, study)
             published = (folder / f"{exhibit.kind}s" / f"{label}.csv").is_file()
-            if published and all(is_published(folder, need) for need in exhibit.artifacts(study)):
+            if published and all(is_published(folder, need) for need in exhibit.reads(study)):
                 alike.setdefault((folder, *measured_by(label, study)), []).append(label)
     return [
         pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}", marks=pytest.mark.slow)
@@ -114,7 +114,7 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
 ) -> None:
     study = study_of(folder)
     exhibits = {label: list_of_exhibits.exhibit(label, study) for label in labels}
-    needs = {label: exhibit.artifacts(study) for label, exhibit in exhibits.items()}
+    needs = {label: exhibit.reads(study) for label, exhibit in exhibits.items()}
     every = {need for label in labels if label.endswith(OF_EVERY_QUALITY_AND_SUBSET) for need in needs[label]}
     loaded: dict[Artifact, Loaded] = {}
     for need in dict.fromkeys(chain(*needs.values())):
@@ -126,7 +126,7 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
         else:
             loaded[need] = read(folder / need.path, need.kind)
     for label, exhibit in exhibits.items():
-        built = exhibit.build(study, Inputs(loaded))
+        built = exhibit.built(study, Inputs(loaded))
         text = built.csv() if isinstance(built, BuiltTable) else built.data.to_csv(index=False)
         again, published = pd.read_csv(io.StringIO(text)), pd.read_csv(folder / f"{exhibit.kind}s" / f"{label}.csv")
         pd.testing.assert_frame_equal(again, published, check_dtype=False, rtol=1e-5, atol=1e-6, obj=label)

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
+from beamuq.errors import BeamUQError
 from beamuq.exhibits import empty_answers, exhibit_cells, list_of_exhibits
 from beamuq.exhibits.empty_answers import Empty
-from beamuq.exhibits.exhibit_types import BuiltTable
+from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, CHAT, EMPTY, SIZE
 from run_job import run_job
@@ -87,12 +89,11 @@ def test_the_table_has_both_numbers_of_every_cell(results: exhibits_study.Result
 @pytest.mark.parametrize("label", ["qa_tiny", "empty_answers", "quality_agreement"])
 def test_an_exhibit_of_evaluations_says_where_answers_are_empty(label: str, results: exhibits_study.Results) -> None:
     said = sentence(results, label)
-    assert "Tiny 1B base on HotpotQA 6 of 24 †" in said
-    assert "Tiny 1B base on TriviaQA 1 of 24" in said
+    assert "Tiny 1B base on TriviaQA 1 of 24, WebQuestions 1 of 24, CoQA 1 of 24, HotpotQA 6 of 24 †, " in said
     assert "more than a fifth of the answers are empty, and the cell is left out of means" in said
 
 
-def test_a_table_of_answered_questions_says_that_their_cells_are_in_the_mean(results: exhibits_study.Results) -> None:
+def test_a_table_of_answered_questions_says_that_only_they_count(results: exhibits_study.Results) -> None:
     label = "qa_tiny_answered"
     files = list_of_exhibits.exhibit(label, STUDY).artifacts(STUDY)
     results.paths(files)
@@ -102,8 +103,8 @@ def test_a_table_of_answered_questions_says_that_their_cells_are_in_the_mean(res
     outputs = {kind: results.folder / label / kind for kind in kinds}
     run_job("table", {"name": label, "study": study} | outputs)
     caption = outputs["markdown"].read_text(encoding="utf-8")
-    assert "Tiny 1B base on HotpotQA 6 of 24 †" in caption
-    assert "the answered questions are in the mean" in caption
+    assert "HotpotQA 6 of 24 †" in caption
+    assert "only the answered questions count here" in caption
     assert "left out" not in caption
 
 
@@ -163,3 +164,79 @@ def test_means_of_exact_values_leave_the_cell_out(label: str, tmp_path: Path) ->
         assert mean["PRR"].tolist() == alone["PRR"].tolist()
     else:
         assert datasets == {"triviaqa", "coqa"}
+
+
+class Emptied(exhibits_study.Results):
+    """Two questions of every cell have no greedy answer; ``garbled``: and everything else that is said of them, or of
+    all questions together, is another.
+    """
+
+    garbled = False
+
+    def _of_two(self, rows: list[dict[str, Any]], garble: dict[str, Any]) -> list[dict[str, Any]]:
+        return [row | garble if self.garbled and row["id"][-3:] in TWO else row for row in rows]
+
+    def _candidates(self, need: Artifact) -> list[dict[str, Any]]:
+        garble = {"text": "another", "logprob": -40.0, "token_ids": [3], "search_rows": 99}
+        rows = self._of_two(super()._candidates(need), garble)
+        empty = [row["strategy"] == "greedy" and row["id"][-3:] in TWO for row in rows]
+        return [row | {"text": ""} if of else row for row, of in zip(rows, empty, strict=True)]
+
+    def _quality(self, need: Artifact) -> list[dict[str, Any]]:
+        return self._of_two(super()._quality(need), {"value": 0.6})
+
+    def _scores(self, need: Artifact) -> list[dict[str, Any]]:
+        return self._of_two(super()._scores(need), {"value": 7.0})
+
+    def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
+        garble = {"value": 0.11, "low": 0.1, "high": 0.12}
+        rows = super()._evaluation(need)
+        return [row | garble if self.garbled and row["subset"] == "all" else row for row in rows]
+
+    def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
+        rows = super()._replicates(need)
+        garble = {"values": [0.0] * len(rows[0]["values"])}
+        return [row | garble if self.garbled and row["subset"] == "all" else row for row in rows]
+
+
+TWO = ("003", "007")
+ANSWERED = [label for label in list_of_exhibits.labels(STUDY) if label.endswith("_answered")]
+
+
+@pytest.fixture(scope="module")
+def emptied(tmp_path_factory: pytest.TempPathFactory) -> list[Emptied]:
+    both = [Emptied(tmp_path_factory.mktemp("emptied"), STUDY) for _ in range(2)]
+    both[1].garbled = True
+    return both
+
+
+def numbers(built: BuiltTable | BuiltFigure) -> pd.DataFrame:
+    frame = built.values if isinstance(built, BuiltTable) else built.data
+    return frame.drop(columns="table", errors="ignore")
+
+
+@pytest.mark.parametrize("label", ANSWERED)
+def test_an_exhibit_of_answered_questions_knows_nothing_of_the_others(label: str, emptied: list[Emptied]) -> None:
+    built, of_garbled = (results.built(label) for results in emptied)
+    pd.testing.assert_frame_equal(numbers(built), numbers(of_garbled))
+    assert "questions whose" in built.title
+    assert " Only questions whose " in built.caption
+    of_all, all_garbled = (numbers(results.built(label.removesuffix("_answered"))) for results in emptied)
+    assert not of_all.equals(all_garbled)
+    assert not of_all.equals(numbers(built))
+
+
+def test_exhibits_that_do_not_exist_of_answered_questions_alone_are_these() -> None:
+    labels = {label for label in list_of_exhibits.labels(STUDY) if not label.endswith("_answered")}
+    without = {label for label in labels if f"{label}_answered" not in ANSWERED}
+    decided = {label for label in labels if label.startswith(("decisions", "risk_coverage", "reliability"))}
+    two_answers = {label for label in labels if label.startswith("augrc")}
+    single = {"triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one", "sampling_vs_beamsearch"}
+    assert without == {"test_datasets", "lmpoly_methods", "prompts", "empty_answers"} | decided | two_answers | single
+
+
+def test_a_cell_without_any_answer_is_refused(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    exhibits_study.rewrite(results, Artifact("candidates", "triviaqa", BASE, "main"), lambda row: row | {"text": ""})
+    with pytest.raises(BeamUQError, match="every greedy answer is empty; drop exhibits of answered questions"):
+        results.built("prr_curves_answered")

@@ -462,7 +462,7 @@ class Study(StrictModel):
     exhibits: Annotated[
         list[str],
         Field(
-            description="labels; tables qa_<label> come by model, <table>_answered of the questions that have an answer"
+            description="labels; tables qa_<label> come by model, <label>_answered of the questions that have an answer"
         ),
     ]
 

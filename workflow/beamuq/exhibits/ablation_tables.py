@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells
 from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
-from beamuq.exhibits.empty_answers import of_questions
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
 from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements, stored_setting
-from beamuq.parquet_tables import ALL, Artifact
+from beamuq.parquet_tables import Artifact
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
 from beamuq.study_config import Study
 
@@ -31,8 +30,6 @@ class AblationTable(TableExhibit):
         "every_strategy". The first recipe of the grid that has them is shown.
     rows, sentences
         Of the study and the recipe: the rows, and what the caption says behind its first sentence, ``what``.
-    subset
-        "all" questions, or the "answered" ones alone.
     """
 
     scores: tuple[str, ...]
@@ -41,7 +38,6 @@ class AblationTable(TableExhibit):
     what: str
     rows: Callable[[Study, str], RankedBody]
     sentences: Callable[[Study, str], list[str]]
-    subset: str = ALL
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of every cell of the recipe."""
@@ -58,8 +54,7 @@ class AblationTable(TableExhibit):
         """Values as evaluated."""
         recipe = self._recipe(study)
         body = self.rows(study, recipe)
-        what = self.what + of_questions(self.subset)
-        evaluations = read_measurements(study, inputs, self.artifacts(study), subset=self.subset)
+        evaluations = read_measurements(study, inputs, self.artifacts(study))
 
         def measure(place: TablePlace) -> Measured:
             setting = stored_setting(study, place.setting)
@@ -80,7 +75,7 @@ class AblationTable(TableExhibit):
 
         def sentences(marks: str, spread: str) -> list[str]:
             return [
-                f"{what}.",
+                f"{self.what}.",
                 *self.sentences(study, recipe),
                 f"{marks}.",
                 f"{best_marked_table.size_sentence(study, sizes)} {spread}",
@@ -90,7 +85,7 @@ class AblationTable(TableExhibit):
         return best_marked_table.ranked_table(
             self,
             study,
-            what,
+            self.what,
             sentences,
             datasets=list(sizes),
             scorer=study.main.scorer,

@@ -34,6 +34,8 @@ class AugrcTable(TableExhibit):
     Of one dataset, or the mean over those of the main recipe.
     """
 
+    of_answers = False  # its two answers are empty for different questions
+
     dataset: str = ""
 
     def artifacts(self, study: Study) -> list[Artifact]:

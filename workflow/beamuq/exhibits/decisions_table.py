@@ -64,6 +64,8 @@ class DecisionsTable(TableExhibit):
     Of one dataset, or the mean over those of the main recipe; of ``model``, or the first base model of the main cells.
     """
 
+    of_answers = False  # thresholds are chosen of all answers
+
     dataset: str = ""
     model: str = ""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
 from beamuq.exhibits.best_marked_table import RankedRow
-from beamuq.exhibits.empty_answers import MARK
+from beamuq.exhibits.empty_answers import MARK, of_answered
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements
@@ -24,6 +24,8 @@ class EmptyAnswersTable(TableExhibit):
     methods that have both forms.
     """
 
+    of_answers = False  # it has both
+
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of the main recipe for every model × dataset."""
         cells = exhibit_cells.main_cells(study)
@@ -33,7 +35,8 @@ class EmptyAnswersTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a cell: how many answers are empty, then by method PRR of all and of the answered questions."""
         files = self.artifacts(study)
-        of = {subset: read_measurements(study, inputs, files, subset=subset) for subset in (ALL, ANSWERED)}
+        of_each = {ALL: inputs, ANSWERED: of_answered(study, inputs, files)}
+        of = {subset: read_measurements(study, read, files) for subset, read in of_each.items()}
         rows = [item.key for item in method_tables.main_body(study) if isinstance(item, RankedRow)]
         keys = [Key("PRR", place.method, place.variant) for place in rows]
         printed = [key for key in keys if key.method == "Prob" or key.variant]

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import pandas as pd
 
-from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.parquet_tables import Artifact
+from beamuq.exhibits import captions, empty_answers
+from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.judged_answer import AnswerSource
+from beamuq.parquet_tables import ALL, ANSWERED, Artifact
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -32,12 +33,18 @@ _KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
 class Exhibit(ABC):
     """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``, or one of our own.
 
-    ``beyond_paper``: print has nothing like it; the report shows it in a section of its own.
+    ``beyond_paper``: print has nothing like it; the report shows it in a section of its own. ``answer_source``: whose
+    answers are judged and scored. ``subset``: "all" questions, or the "answered" ones alone, whose produced answer is
+    not empty; no cell of those is left out of a mean.
     """
 
     label: str
     beyond_paper: bool = field(default=False, kw_only=True)
+    answer_source: AnswerSource = field(default="greedy", kw_only=True)
+    subset: str = field(default=ALL, kw_only=True)
     kind: ClassVar[Literal["table", "figure"]]
+    of_answers: ClassVar[bool] = True
+    """Whether it exists of the answered questions alone too."""
 
     @abstractmethod
     def artifacts(self, study: Study) -> list[Artifact]:
@@ -46,6 +53,27 @@ class Exhibit(ABC):
     @abstractmethod
     def build(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
         """The table or figure, from the files that :meth:`artifacts` names."""
+
+    def reads(self, study: Study) -> list[Artifact]:
+        """As :meth:`artifacts`, with what says which questions are answered where that matters."""
+        files = self.artifacts(study)
+        return files if self.subset == ALL else distinct([*files, *empty_answers.answered_files(files)])
+
+    def built(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
+        """As :meth:`build`, of its subset of the questions, from what :meth:`reads` names; says what is empty."""
+        files = self.artifacts(study)
+        said = empty_answers.sentence(study, inputs, files, self.answer_source, self.subset)
+        if self.subset == ANSWERED:
+            inputs = empty_answers.of_answered(study, inputs, files, self.answer_source)
+        return self.build(study, inputs).saying(said)
+
+    def _titled(self, study: Study, title: str) -> str:
+        questions = empty_answers.of_questions(self.subset, self.answer_source)
+        return captions.titled(study, f"{title}; {questions}" if questions else title)
+
+    def _said(self, sentences: Sequence[str]) -> list[str]:
+        questions = empty_answers.of_questions(self.subset, self.answer_source)
+        return [*sentences, f"O{questions[1:]}." if questions else ""]
 
     def files(self, study: Study) -> list[Path]:  # noqa: ARG002  (most exhibits have none)
         """What it reads besides: prompt templates."""
@@ -85,11 +113,11 @@ class TableExhibit(Exhibit):
         """
         used = [study.main.scorer] if scorers is None else scorers
         caption, interval_caption = (
-            captions.caption(study, [*sentences, last], scorers=used, quality=quality)
+            captions.caption(study, [*self._said(sentences), last], scorers=used, quality=quality)
             for last in (without if brackets else "", brackets)
         )
         values_frame = long_frame(self.label, values)
-        return BuiltTable(self.label, captions.titled(study, title), caption, values_frame, grid, interval_caption)
+        return BuiltTable(self.label, self._titled(study, title), caption, values_frame, grid, interval_caption)
 
 
 class FigureExhibit(Exhibit):
@@ -113,8 +141,8 @@ class FigureExhibit(Exhibit):
         quality: bool = True,
     ) -> BuiltFigure:
         """The figure with its caption, drawn of its title and footnote; the rest as in :meth:`TableExhibit.table`."""
-        used, title = [study.main.scorer] if scorers is None else scorers, captions.titled(study, title)
-        caption = captions.caption(study, sentences, scorers=used, quality=quality)
+        used, title = [study.main.scorer] if scorers is None else scorers, self._titled(study, title)
+        caption = captions.caption(study, self._said(sentences), scorers=used, quality=quality)
         note = captions.footnote(study, used, quality=quality)
         return BuiltFigure(self.label, title, caption, data, lambda: draw(title, note))
 

@@ -29,8 +29,8 @@ _HEAD = r"""\documentclass[10pt]{article}
 
 # Rows of two lines: leaves room for a long caption on the same page.
 _FIT_TO_HEIGHT = (
-    r"\ifdim\dimexpr\ht\tablebox+\dp\tablebox\relax>7in"
-    r"\sbox{\tablebox}{\resizebox*{!}{7in}{\usebox{\tablebox}}}\fi"
+    r"\ifdim\dimexpr\ht\tablebox+\dp\tablebox\relax>6.2in"
+    r"\sbox{\tablebox}{\resizebox*{!}{6.2in}{\usebox{\tablebox}}}\fi"
 )
 
 

@@ -161,7 +161,7 @@ def exhibit(label: str, study: Study) -> Exhibit:
 
 
 def _by_label(study: Study) -> dict[str, Exhibit]:
-    """The list, and a table each of what a study has several of; those of scores of the answered questions alone too.
+    """The list, and a table each of what a study has several of; each of the answered questions alone too.
 
     Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
     exact value, of the decisions on each dataset and of each model, of AUGRC on each dataset.
@@ -180,11 +180,6 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
         )
         for limit in study.evaluation.max_rejection[1:]
     ]
-    answered = [
-        replace(item, label=f"{item.label}_answered", subset=ANSWERED, beyond_paper=True)
-        for item in (*EXHIBITS, *by_model, *by_rejection)
-        if isinstance(item, MethodTable | AblationTable)
-    ]
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
     recipe = study.main.recipe
@@ -195,5 +190,10 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
         DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
         for name in exhibit_cells.models(study, recipe)
     ]
-    every = (*EXHIBITS, *by_model, *by_rejection, *answered, *by_dataset, *decided, *augrc)
-    return {item.label: item for item in every}
+    every = (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided, *augrc)
+    answered = [
+        replace(item, label=f"{item.label}_answered", subset=ANSWERED, beyond_paper=True)
+        for item in every
+        if item.of_answers
+    ]
+    return {item.label: item for item in (*every, *answered)}

@@ -9,12 +9,12 @@ from typing import Literal
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import best_marked_table, captions, exhibit_cells
 from beamuq.exhibits.best_marked_table import RankedBody, RankedColumn, RankedRow, TablePlace
-from beamuq.exhibits.empty_answers import MARK, of_questions
+from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableExhibit, TableHeading, TableRule
 from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets, read_measurements
 from beamuq.methods import registry
-from beamuq.parquet_tables import ALL, Artifact
+from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 MEAN = "mean"
@@ -36,14 +36,10 @@ class MethodTable(TableExhibit):
         Opens the caption, before the number of datasets or the model; "" names the metric.
     methods
         Shown in both forms; none: the methods that the study scores, baselines first.
-    answer_source
-        Whose answers are judged and scored: "greedy" or "top_beam".
     cross_encoder
         Under the study's cross-encoder (or its proxy) instead of the main scorer.
     sentences
         Behind the caption's first sentence.
-    subset
-        "all" questions, or the "answered" ones alone, of which no cell is left out of a mean.
     """
 
     columns: Literal["models", "datasets"] = "datasets"
@@ -52,10 +48,8 @@ class MethodTable(TableExhibit):
     what: str = ""
     metric: str = "PRR"
     methods: tuple[str, ...] = ()
-    answer_source: str = "greedy"
     cross_encoder: bool = False
     sentences: tuple[str, ...] = ()
-    subset: str = ALL
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of the main recipe, model by model."""
@@ -73,7 +67,7 @@ class MethodTable(TableExhibit):
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated; a mean's interval from the stored replicates."""
         scorer, cells = self._scorer_and_cells(study)
-        evaluations = read_measurements(study, inputs, self.artifacts(study), subset=self.subset)
+        evaluations = read_measurements(study, inputs, self.artifacts(study))
         left_out = {cell for cell, of in evaluations.items() if of.left_out(self.answer_source)}
         datasets = exhibit_cells.datasets_of(study, cells)
         body = pair_body(self.methods) if self.methods else main_body(study)
@@ -132,7 +126,6 @@ class MethodTable(TableExhibit):
 
     def _what(self, study: Study, scorer: str, cells: dict[str, list[str]]) -> str:
         what = self.what or f"{self.metric} (higher is better)"
-        what += of_questions(self.subset, self.answer_source)
         count = max(map(len, cells.values()))
         if self.columns == "models":
             return f"{what}, mean over {count} datasets"

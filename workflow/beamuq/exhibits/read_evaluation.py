@@ -62,8 +62,7 @@ class Measured:
 class Measurements:
     """One evaluation file, and its replicates where they were asked for, by :class:`Key`.
 
-    ``quality``: the metric of the quality whose rows these are; "" for the study's main one. ``subset``: "all"
-    questions, or the "answered" ones, whose produced answer is not empty.
+    ``quality``: the metric of the quality whose rows these are; "" for the study's main one.
     """
 
     def __init__(
@@ -73,15 +72,14 @@ class Measurements:
         evaluation: Artifact,
         replicates: Artifact | None = None,
         quality: str = "",
-        subset: str = ALL,
     ) -> None:
         self.path = evaluation.path
-        self._empty, self._subset = empty_answers(inputs[evaluation].table), subset
+        self._empty = empty_answers(inputs[evaluation].table)
         quality = quality or study.main_quality.metric
         self._rows: dict[Key, Measured] = {}
         self._replicates: dict[Key, NDArray[np.float32]] = {}
         for row in inputs[evaluation].table.to_pylist():
-            if row["subset"] == subset and row["quality"] == quality:
+            if row["subset"] == ALL and row["quality"] == quality:
                 key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                 self._rows[key] = Measured(row["value"], row["low"], row["high"], row["std"], row["n"], row["note"])
         self._paired = replicates is not None
@@ -90,9 +88,7 @@ class Measurements:
             values = table.column("values").combine_chunks()
             flat, offsets = values.values.to_numpy(), values.offsets.to_numpy()
             for position, row in enumerate(table.drop_columns(["values"]).to_pylist()):
-                empty = self.empty(row["answer_source"])
-                same = empty is not None and not empty.empty  # then those of all stand for those of the answered
-                if row["subset"] == (ALL if same else subset) and row["quality"] == quality:
+                if row["subset"] == ALL and row["quality"] == quality:
                     key = Key(row["metric"], row["method"], row["variant"], row["setting"], row["answer_source"])
                     self._replicates[key] = flat[offsets[position] : offsets[position + 1]]
 
@@ -107,7 +103,7 @@ class Measurements:
     def left_out(self, answer_source: str = "greedy") -> bool:
         """Whether so many are that no mean may have the cell."""
         of = self.empty(answer_source)
-        return self._subset == ALL and of is not None and of.too_many
+        return of is not None and of.too_many
 
     def replicates(self, key: Key) -> NDArray[np.float32]:
         """One value a resample, NaN where undefined."""
@@ -122,13 +118,12 @@ class Measurements:
 
 
 def read_measurements(
-    study: Study, inputs: Inputs, files: Sequence[Artifact], quality: str = "", subset: str = ALL
+    study: Study, inputs: Inputs, files: Sequence[Artifact], quality: str = ""
 ) -> dict[tuple[str, str], Measurements]:
     """Model and dataset → the cell's measurements, from its evaluation and the replicates that follow it."""
     pairs = zip(files[::2], files[1::2], strict=True)
     return {
-        (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality, subset)
-        for file, replicates in pairs
+        (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality) for file, replicates in pairs
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import empty_answers, exhibit_inputs, exhibit_types, figure_style, list_of_exhibits
+from beamuq.exhibits import exhibit_inputs, exhibit_types, figure_style, list_of_exhibits
 from beamuq.plan.job_types import FigureJob, MachineOptions
 
 
@@ -11,9 +11,7 @@ def run(job: FigureJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     """Read what the figure needs, build it, draw it in every format."""
     study = exhibit_inputs.read_study(job.study)
     item = list_of_exhibits.exhibit(job.name, study)
-    files = item.artifacts(study)
-    inputs = exhibit_inputs.Inputs.read(job.study.parent, files, study)
-    built = item.build(study, inputs)
+    built = item.built(study, exhibit_inputs.Inputs.read(job.study.parent, item.reads(study), study))
     if not isinstance(built, exhibit_types.BuiltFigure):
         raise BeamUQError(f"--job: name: {job.name!r} is a table; ask for it under results/")
-    figure_style.save(built.saying(empty_answers.sentence(study, inputs, files)), **job.outputs())
+    figure_style.save(built, **job.outputs())

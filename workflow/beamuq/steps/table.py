@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import empty_answers, html_table, latex_table, list_of_exhibits, markdown_table
+from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_inputs import Inputs, read_study
 from beamuq.exhibits.exhibit_types import BuiltTable
-from beamuq.parquet_tables import ALL
 from beamuq.plan.job_types import MachineOptions, TableJob
 
 
@@ -15,12 +14,9 @@ def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as ev
     """Read what the table needs, build it, write it in every format."""
     study = read_study(job.study)
     exhibit = list_of_exhibits.exhibit(job.name, study)
-    files = exhibit.artifacts(study)
-    built = exhibit.build(study, inputs := Inputs.read(job.study.parent, files, study))
+    built = exhibit.built(study, Inputs.read(job.study.parent, exhibit.reads(study), study))
     if not isinstance(built, BuiltTable):
         raise BeamUQError(f"--job: name: {job.name!r} is a figure; ask for it under figures/")
-    shown = getattr(exhibit, "answer_source", "greedy"), getattr(exhibit, "subset", ALL)
-    built = built.saying(empty_answers.sentence(study, inputs, files, *shown))
     intervals = built.with_intervals()
     for path, text in (
         (job.csv, built.csv()),
