@@ -210,6 +210,20 @@ def emptied(tmp_path_factory: pytest.TempPathFactory) -> list[Emptied]:
     return both
 
 
+class NoneEmpty(exhibits_study.Results):
+    def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
+        rows = [row for row in super()._evaluation(need) if row["subset"] == "all"]
+        return [row | {"subset": subset} for subset in ("all", "answered") for row in rows]
+
+    def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
+        return [row for row in super()._replicates(need) if row["subset"] == "all"]
+
+
+@pytest.fixture(scope="module")
+def none_empty(tmp_path_factory: pytest.TempPathFactory) -> NoneEmpty:
+    return NoneEmpty(tmp_path_factory.mktemp("none_empty"), STUDY)
+
+
 def numbers(built: BuiltTable | BuiltFigure) -> pd.DataFrame:
     frame = built.values if isinstance(built, BuiltTable) else built.data
     return frame.drop(columns="table", errors="ignore")
@@ -226,11 +240,17 @@ def test_an_exhibit_of_answered_questions_knows_nothing_of_the_others(label: str
     assert not of_all.equals(numbers(built))
 
 
+@pytest.mark.parametrize("label", ANSWERED)
+def test_where_no_answer_is_empty_it_is_the_exhibit_of_all(label: str, none_empty: NoneEmpty) -> None:
+    of_all = none_empty.built(label.removesuffix("_answered"))
+    pd.testing.assert_frame_equal(numbers(none_empty.built(label)), numbers(of_all))
+
+
 def test_exhibits_that_do_not_exist_of_answered_questions_alone_are_these() -> None:
     labels = {label for label in list_of_exhibits.labels(STUDY) if not label.endswith("_answered")}
     without = {label for label in labels if f"{label}_answered" not in ANSWERED}
     decided = {label for label in labels if label.startswith(("decisions", "risk_coverage", "reliability"))}
-    two_answers = {label for label in labels if label.startswith("augrc")}
+    two_answers = {label for label in labels if label.startswith(("augrc", "endings"))}
     single = {"triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one", "sampling_vs_beamsearch"}
     assert without == {"test_datasets", "lmpoly_methods", "prompts", "empty_answers"} | decided | two_answers | single
 
@@ -238,5 +258,5 @@ def test_exhibits_that_do_not_exist_of_answered_questions_alone_are_these() -> N
 def test_a_cell_without_any_answer_is_refused(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
     exhibits_study.rewrite(results, Artifact("candidates", "triviaqa", BASE, "main"), lambda row: row | {"text": ""})
-    with pytest.raises(BeamUQError, match="every greedy answer is empty; drop exhibits of answered questions"):
+    with pytest.raises(BeamUQError, match="every greedy answer is empty; drop this exhibit"):
         results.built("prr_curves_answered")

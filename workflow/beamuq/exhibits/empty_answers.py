@@ -1,4 +1,4 @@
-"""What every exhibit says of empty produced answers.
+"""What every exhibit says of empty produced answers, and what it reads where only the answered questions count.
 
 A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
 """
@@ -27,7 +27,7 @@ MARK_SENTENCE = {
     ANSWERED: "†: more than a fifth of the answers are empty; only the answered questions count here.",
 }
 
-_OF_QUESTIONS = ("candidates", "statistics", "similarity", "quality", "scores")
+_OF_QUESTIONS = ("candidates", "quality", "scores")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def sentence(
 def of_questions(subset: str, answer_source: str = "greedy") -> str:
     """What an exhibit says of its questions where they are the answered ones alone, else nothing."""
     source = answer_source.replace("_", "-")
-    return f"only questions whose {source} answer is not empty" if subset == ANSWERED else ""
+    return f"questions whose {source} answer is not empty" if subset == ANSWERED else ""
 
 
 def answered_files(files: Sequence[Artifact]) -> list[Artifact]:
@@ -126,7 +126,7 @@ def _empty_ids(study: Study, recipe: str, candidates: Loaded, answer_source: str
     for name, texts in produced_texts(candidates.table, sources, beam).items():
         found[name] = {key for key, text in texts.items() if not text}
         if name == answer_source and len(found[name]) == len(texts):
-            raise BeamUQError(f"{candidates.path}: every {name} answer is empty; drop exhibits of answered questions")
+            raise BeamUQError(f"{candidates.path}: every {name} answer is empty; drop this exhibit")
     return found
 
 

@@ -48,11 +48,11 @@ class Exhibit(ABC):
 
     @abstractmethod
     def artifacts(self, study: Study) -> list[Artifact]:
-        """The files it reads. Raises BeamUQError, with the fix, where the study cannot supply the exhibit."""
+        """The files that it shows. Raises BeamUQError, with the fix, where the study cannot supply the exhibit."""
 
     @abstractmethod
     def build(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
-        """The table or figure, from the files that :meth:`artifacts` names."""
+        """The table or figure, from the files that :meth:`artifacts` names, of its subset of the questions alone."""
 
     def reads(self, study: Study) -> list[Artifact]:
         """As :meth:`artifacts`, with what says which questions are answered where that matters."""
@@ -60,7 +60,7 @@ class Exhibit(ABC):
         return files if self.subset == ALL else distinct([*files, *empty_answers.answered_files(files)])
 
     def built(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
-        """As :meth:`build`, of its subset of the questions, from what :meth:`reads` names; says what is empty."""
+        """The table or figure, from the files that :meth:`reads` names; its caption says what is empty."""
         files = self.artifacts(study)
         said = empty_answers.sentence(study, inputs, files, self.answer_source, self.subset)
         if self.subset == ANSWERED:
@@ -69,11 +69,11 @@ class Exhibit(ABC):
 
     def _titled(self, study: Study, title: str) -> str:
         questions = empty_answers.of_questions(self.subset, self.answer_source)
-        return captions.titled(study, f"{title}; {questions}" if questions else title)
+        return captions.titled(study, f"{title}; only {questions}" if questions else title)
 
     def _said(self, sentences: Sequence[str]) -> list[str]:
         questions = empty_answers.of_questions(self.subset, self.answer_source)
-        return [*sentences, f"O{questions[1:]}." if questions else ""]
+        return [*sentences, f"Only {questions}." if questions else ""]
 
     def files(self, study: Study) -> list[Path]:  # noqa: ARG002  (most exhibits have none)
         """What it reads besides: prompt templates."""

@@ -33,6 +33,8 @@ APART, MERGED, DIFFERENCE = "apart", "merged", "merged − apart"
 class MergedEndingsTable(TableExhibit):
     """Cells of the main recipe beside those of one that decodes their beams with merged endings (D21)."""
 
+    of_answers = False  # its two recipes leave other questions unanswered
+
     def artifacts(self, study: Study) -> list[Artifact]:
         """Questions, and of both recipes candidates, evaluation and replicates."""
         merged, cells = _cells(study)

@@ -36,7 +36,7 @@ class RejectionCurvesFigure(FigureExhibit):
         files = self.artifacts(study)
         found = QuestionScores(inputs, *files)
         resamples = min(BAND_RESAMPLES, study.evaluation.resamples)
-        counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"{self.label} {files[0].model}")
+        counts = bootstrap.resample_counts(found.groups, resamples, study.seed, f"prr_curves {files[0].model}")
         frames = []
         for method in captions.GRAPH:
             for variant in (captions.MULTINOMIAL, captions.BEAMSEARCH):
