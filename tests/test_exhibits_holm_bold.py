@@ -25,6 +25,7 @@ TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
 # beyond the paper: these rank nothing, and the second style alone has all their intervals
 WITH_INTERVALS = (
     *("quality_agreement", "empty_answers", "draw_spread"),
+    *("gains_tiny", "gains_tinychat", "gains_by_candidates", "gains_by_strategy"),
     *("estimators", "estimators_coqa", "estimators_triviaqa"),
     *("decisions", *(f"decisions_{dataset}" for dataset in (*exhibits_study.DATASETS, "tiny", "tinychat"))),
     *("augrc", *(f"augrc_{dataset}" for dataset in exhibits_study.DATASETS)),

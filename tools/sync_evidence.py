@@ -1,7 +1,8 @@
-"""Write the claims of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
+"""Write claims and tables of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
 
-A block stands between ``<!-- claims NAME -->`` or ``<!-- outcomes NAME -->`` (which claims have which outcome) and
-``<!-- end -->``; the rest of the page is written by hand.
+A block stands between ``<!-- claims NAME -->``, ``<!-- outcomes NAME -->`` (which claims have which outcome), or
+``<!-- table NAME LABEL -->``, with a further word of the columns whose heading has it alone, and ``<!-- end -->``; the
+rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
-BLOCK = re.compile(r"(<!-- (claims|outcomes) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (claims|outcomes|table) ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = ("yes", "partly", "no", "undecided", "cannot say")
 
 
@@ -57,6 +58,18 @@ def claims(name: str) -> str:
     return "\n".join(lines)
 
 
+def table(name: str, label: str, head: str = "") -> str:
+    """A published table; with ``head`` the titles of its rows and the columns under that heading, by their last one."""
+    text = (ROOT / "evidence" / name / "tables" / f"{label}.md").read_text(encoding="utf-8").replace("&#8203;", "")
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    if head:
+        heads = [title.split(" · ") for title in rows[0]]
+        kept = [at for at, titles in enumerate(heads) if len(titles) == 1 or head in titles]
+        rows[0] = [titles[-1] for titles in heads]
+        rows = [[row[at] for at in kept] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def _rows(name: str) -> list[dict[str, str]]:
     with (ROOT / "evidence" / name / "comparison_claims.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -82,8 +95,8 @@ def _verdict(found: str) -> str:
 
 def written(page: str) -> str:
     """The page with its blocks as the evidence has them."""
-    writers = {"claims": claims, "outcomes": outcomes}
-    return BLOCK.sub(lambda found: found[1] + writers[found[2]](found[3]) + "\n" + found[4], page)
+    writers = {"claims": claims, "outcomes": outcomes, "table": table}
+    return BLOCK.sub(lambda found: found[1] + writers[found[2]](*found[3].split()) + "\n" + found[4], page)
 
 
 def main() -> None:

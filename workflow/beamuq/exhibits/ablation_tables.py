@@ -41,7 +41,7 @@ class AblationTable(TableExhibit):
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of every cell of the recipe."""
-        recipe, scorer = self._recipe(study), study.main.scorer
+        recipe, scorer = self.recipe(study), study.main.scorer
         cells = [
             (model, dataset)
             for model in study.models
@@ -52,7 +52,7 @@ class AblationTable(TableExhibit):
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated."""
-        recipe = self._recipe(study)
+        recipe = self.recipe(study)
         body = self.rows(study, recipe)
         evaluations = read_measurements(study, inputs, self.artifacts(study))
 
@@ -98,7 +98,8 @@ class AblationTable(TableExhibit):
             arrows=False,
         )
 
-    def _recipe(self, study: Study) -> str:
+    def recipe(self, study: Study) -> str:
+        """The recipe shown. Raises BeamUQError, with the fix, where the grid has none."""
         for entry in study.grid:
             scoring = study.scoring[entry.recipe]
             scored = all(getattr(scoring, name) for name in self.scores) and set(self.methods) <= set(scoring.methods)

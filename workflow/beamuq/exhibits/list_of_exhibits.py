@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.prr_and_auc import prr_to
-from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells
+from beamuq.exhibits import ablation_tables, beam_gains_table, candidate_count_curves, captions, exhibit_cells
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.augrc_table import AugrcTable
@@ -41,6 +41,16 @@ from beamuq.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
 
+WAYS = AblationTable(
+    "abl_sampling",
+    scores=("every_strategy",),
+    methods=captions.GRAPH,
+    stub=("Candidates", "Setting"),
+    what="PRR (higher is better) for different ways of generating candidates",
+    rows=ablation_tables.strategy_rows,
+    sentences=ablation_tables.strategy_sentences,
+)
+
 EXHIBITS: tuple[Exhibit, ...] = (
     # What there is: datasets, methods, prompts
     DatasetSizes("test_datasets"),
@@ -70,16 +80,10 @@ EXHIBITS: tuple[Exhibit, ...] = (
     ),
     MethodTable("abl_crossencoder", model=GEMMA, methods=captions.CONSISTENCY, cross_encoder=True),
     QualityAgreement("quality_agreement", beyond_paper=True),
+    beam_gains_table.by_candidates("gains_by_candidates"),
+    beam_gains_table.by_strategy("gains_by_strategy", WAYS),
     # One setting varied
-    AblationTable(
-        "abl_sampling",
-        scores=("every_strategy",),
-        methods=captions.GRAPH,
-        stub=("Candidates", "Setting"),
-        what="PRR (higher is better) for different ways of generating candidates",
-        rows=ablation_tables.strategy_rows,
-        sentences=ablation_tables.strategy_sentences,
-    ),
+    WAYS,
     AblationTable(
         "abl_normalization",
         scores=("epsilon",),
@@ -163,12 +167,15 @@ def exhibit(label: str, study: Study) -> Exhibit:
 def _by_label(study: Study) -> dict[str, Exhibit]:
     """The list, and a table each of what a study has several of; each of the answered questions alone too.
 
-    Of each of its models, of the means of PRR to each further rejection, of the estimators on each dataset with an
-    exact value, of the decisions on each dataset and of each model, of AUGRC on each dataset.
+    Of each of its models the methods, what beams gain and the decisions, of the means of PRR to each further rejection,
+    of the estimators on each dataset with an exact value, of the decisions and of AUGRC on each dataset.
     """
     by_model = [
         MethodTable(f"qa_{model.label}", model=name, only_this_model=True) for name, model in study.models.items()
     ]
+    recipe = study.main.recipe
+    run = exhibit_cells.models(study, recipe)
+    gains = [beam_gains_table.by_dataset(f"gains_{study.models[name].label}", name) for name in run]
     by_rejection = [
         MethodTable(
             f"qa_mean_prr_{prr_to(limit)[4:]}",
@@ -182,15 +189,11 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     ]
     exact = {d for entry in study.grid if study.recipes[entry.recipe].above for d in entry.datasets}
     by_dataset = [EstimatorsTable(f"estimators_{d}", d, beyond_paper=True) for d in study.datasets if d in exact]
-    recipe = study.main.recipe
     of_main = exhibit_cells.datasets(study, recipe)
     augrc = [AugrcTable(f"augrc_{d}", d, beyond_paper=True) for d in of_main]
     decided = [DecisionsTable(f"decisions_{d}", d, beyond_paper=True) for d in of_main]
-    decided += [
-        DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True)
-        for name in exhibit_cells.models(study, recipe)
-    ]
-    every = (*EXHIBITS, *by_model, *by_rejection, *by_dataset, *decided, *augrc)
+    decided += [DecisionsTable(f"decisions_{study.models[name].label}", model=name, beyond_paper=True) for name in run]
+    every = (*EXHIBITS, *by_model, *gains, *by_rejection, *by_dataset, *decided, *augrc)
     answered = [
         replace(item, label=f"{item.label}_answered", subset=ANSWERED, beyond_paper=True)
         for item in every
