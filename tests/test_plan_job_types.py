@@ -102,6 +102,16 @@ def test_merged_endings_are_a_setting_of_a_recipe_where_finished_decodings_have_
     assert "merge_stop_tokens" not in settings.recipe
 
 
+def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(plan: Plan) -> None:
+    """Neither another recipe's jobs nor what exhibits are told of the study."""
+    recipe = plan.study.recipes["truth"].model_copy(update={"batch_questions": 3})
+    fewer = replace(plan, study=plan.study.model_copy(update={"recipes": plan.study.recipes | {"truth": recipe}}))
+    before, after = (job_of(of, "candidates", recipe="truth").settings.model_dump() for of in (plan, fewer))  # type: ignore[attr-defined]
+    assert after == before | {"batch_questions": 3}
+    for rule in ("candidates", "study"):
+        assert job_of(fewer, rule).text() == job_of(plan, rule).text()
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_job_is_told_what_the_tables_it_reads_have_to_be_made_with(rule: str, plan: Plan) -> None:
     wildcards: Any = SimpleNamespace(**WHERE, name="qa_mean_prr" if rule == "table" else "redundancy")

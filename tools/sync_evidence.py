@@ -61,7 +61,8 @@ def claims(name: str) -> str:
 def table(name: str, label: str, head: str = "") -> str:
     """A published table; with ``head`` the titles of its rows and the columns under that heading, by their last one."""
     text = (ROOT / "evidence" / name / "tables" / f"{label}.md").read_text(encoding="utf-8").replace("&#8203;", "")
-    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
     if head:
         heads = [title.split(" · ") for title in rows[0]]
         kept = [at for at, titles in enumerate(heads) if len(titles) == 1 or head in titles]

@@ -225,6 +225,9 @@ class Recipe(StrictModel):
     shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
         False
     )
+    batch_questions: Annotated[
+        int | None, Field(ge=1, le=4096, description="questions decoded together; none: as many as in the study")
+    ] = None
     merge_stop_tokens: Annotated[
         bool, Field(description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)")
     ] = False
@@ -233,14 +236,15 @@ class Recipe(StrictModel):
     def _something_to_decode(self) -> Recipe:
         strategies = self.strategies()
         if set(strategies) <= {strategy_names.GREEDY, strategy_names.SHIPPED}:
-            keys = ", ".join(key for key in type(self).model_fields if key not in ("shipped", "merge_stop_tokens"))
+            others = ("shipped", "batch_questions", "merge_stop_tokens")
+            keys = ", ".join(key for key in type(self).model_fields if key not in others)
             raise ValueError(f"names no strategy; give at least one of {keys}")
         each_once(strategies)
         return self
 
     def searched(self) -> dict[str, Any]:
-        """The recipe as job texts and footers have it: without null keys, ``merge_stop_tokens`` being one beside it."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens"})
+        """The recipe as job texts and footers have it: without null keys and those that stand beside it there."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"})
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""

@@ -159,7 +159,7 @@ class Jobs:
                 newline_stops=study.newline_stops,
                 merge_stop_tokens=recipe.merge_stop_tokens,
                 seed=study.seed,
-                batch_questions=study.batch_questions,
+                batch_questions=recipe.batch_questions or study.batch_questions,
                 style=model.style,
                 enable_thinking=model.enable_thinking,
                 format=FORMATS["candidates"],
@@ -368,7 +368,10 @@ class Jobs:
 
     def study(self, wildcards: SnakemakeWildcards) -> types.StudyJob:
         """The study in its own order, without what cannot change what exhibits and pages say."""
-        seen = self.grid.study.model_dump(mode="json", exclude={"exhibits", "batch_questions"})
+        seen = self.grid.study.model_dump(
+            mode="json",
+            exclude={"exhibits": True, "batch_questions": True, "recipes": {"__all__": {"batch_questions"}}},
+        )
         content = json.dumps(seen | {"exhibits": [], "batch_questions": 1}, ensure_ascii=False)
         return types.StudyJob(content=content, **self.paths.outputs("study", wildcards))
 
