@@ -1,8 +1,8 @@
 """Write claims and tables of each study of ``evidence/`` into ``docs/evidence.md``; ``--check`` compares.
 
-A block stands between ``<!-- claims NAME -->``, ``<!-- outcomes NAME -->`` (which claims have which outcome), or
-``<!-- table NAME LABEL -->``, with a further word of the columns whose heading has it alone, and ``<!-- end -->``; the
-rest of the page is written by hand.
+A block stands between ``<!-- claims NAME -->``, ``<!-- outcomes NAME -->`` (which claims have which outcome) or
+``<!-- table NAME LABEL -->`` and ``<!-- end -->``. ``<!-- table NAME LABEL TITLE -->`` has only the columns under that
+title. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence.md"
-BLOCK = re.compile(r"(<!-- (claims|outcomes|table) ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (claims|outcomes|table) ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 VERDICTS = ("yes", "partly", "no", "undecided", "cannot say")
 
 
@@ -58,16 +58,22 @@ def claims(name: str) -> str:
     return "\n".join(lines)
 
 
-def table(name: str, label: str, head: str = "") -> str:
-    """A published table; with ``head`` the titles of its rows and the columns under that heading, by their last one."""
+def table(name: str, label: str, title: str = "") -> str:
+    """A published table; of its columns those under ``title``, headed by what stands below it.
+
+    Raises SystemExit where no column has that title.
+    """
     text = (ROOT / "evidence" / name / "tables" / f"{label}.md").read_text(encoding="utf-8").replace("&#8203;", "")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
-    if head:
-        heads = [title.split(" · ") for title in rows[0]]
-        kept = [at for at, titles in enumerate(heads) if len(titles) == 1 or head in titles]
+    if title:
+        heads = [head.split(" · ") for head in rows[0]]
+        stub = [len(titles) == 1 for titles in heads]
+        under = [title in titles for titles in heads]
+        if not any(under):
+            sys.exit(f"{PAGE}: table {name} {label} has no column under {title!r}; it has {', '.join(rows[0])}")
         rows[0] = [titles[-1] for titles in heads]
-        rows = [[row[at] for at in kept] for row in rows]
+        rows = [[cell for cell, *kept in zip(row, stub, under, strict=True) if any(kept)] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -97,7 +103,7 @@ def _verdict(found: str) -> str:
 def written(page: str) -> str:
     """The page with its blocks as the evidence has them."""
     writers = {"claims": claims, "outcomes": outcomes, "table": table}
-    return BLOCK.sub(lambda found: found[1] + writers[found[2]](*found[3].split()) + "\n" + found[4], page)
+    return BLOCK.sub(lambda found: found[1] + writers[found[2]](*found[3].split(maxsplit=2)) + "\n" + found[4], page)
 
 
 def main() -> None:

@@ -226,7 +226,8 @@ class Recipe(StrictModel):
         False
     )
     batch_questions: Annotated[
-        int | None, Field(ge=1, le=4096, description="questions decoded together; none: as many as in the study")
+        int | None,
+        Field(ge=1, le=4096, description="as the study's key, for this recipe; part of the results' identity"),
     ] = None
     merge_stop_tokens: Annotated[
         bool, Field(description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)")

@@ -42,13 +42,9 @@ class AblationTable(TableExhibit):
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of every cell of the recipe."""
         recipe, scorer = self.recipe(study), study.main.scorer
-        cells = [
-            (model, dataset)
-            for model in study.models
-            for dataset in study.datasets
-            if exhibit_cells.covers(study, recipe, model, dataset, scorer)
-        ]
-        return exhibit_cells.evaluation_artifacts(cells, recipe, scorer)
+        return exhibit_cells.evaluation_artifacts(
+            exhibit_cells.cells(study, recipe, list(study.models)), recipe, scorer
+        )
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """Values as evaluated."""
@@ -103,11 +99,12 @@ class AblationTable(TableExhibit):
         for entry in study.grid:
             scoring = study.scoring[entry.recipe]
             scored = all(getattr(scoring, name) for name in self.scores) and set(self.methods) <= set(scoring.methods)
-            if scored and study.main.scorer in entry.scorers:
+            decoded = study.recipes[entry.recipe].decoded(study.main.beam)
+            if scored and decoded and study.main.scorer in entry.scorers:
                 return entry.recipe
         raise BeamUQError(
-            f"needs a recipe of the grid whose scoring has {' and '.join(self.scores)} with methods "
-            f"{', '.join(self.methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
+            f"needs a recipe of the grid with {study.main.beam!r} whose scoring has {' and '.join(self.scores)} with "
+            f"methods {', '.join(self.methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
         )
 
 
@@ -178,7 +175,7 @@ def strategy_sentences(study: Study, recipe: str) -> list[str]:
         "with its full p."
         if study.recipes[recipe].diverse
         else "",
-        "The rows of exact weights, which print lacks, are ranked with the others." if exact else "",
+        "Print lacks the rows of exact weights." if exact else "",
     ]
 
 

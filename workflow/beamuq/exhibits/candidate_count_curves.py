@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.errors import BeamUQError
 from beamuq.exhibits import captions, exhibit_cells, figure_style
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
@@ -148,11 +147,7 @@ def recipes(study: Study, methods: Sequence[str], dataset: str) -> dict[str, str
         if (recipe := exhibit_cells.budget_recipe(study, model, dataset, methods))
     }
     if not found:
-        raise BeamUQError(
-            f"needs {dataset} in a recipe that decodes {study.main.sample!r} and {study.main.beam!r} and whose scoring "
-            f"has budgets with methods {', '.join(methods)} under scorer {study.main.scorer!r}; add one or drop the "
-            "exhibit"
-        )
+        raise exhibit_cells.without_budgets(study, methods, dataset)
     return dict(sorted(found.items(), key=lambda item: study.models[item[0]].style != "base"))
 
 

@@ -40,6 +40,11 @@ def datasets(study: Study, recipe: str, model: str = "") -> list[str]:
     ]
 
 
+def cells(study: Study, recipe: str, chosen: Sequence[str]) -> list[Cell]:
+    """The cells of a recipe under the main scorer, model by model of the chosen, datasets in the study's order."""
+    return [(m, d) for m in chosen for d in study.datasets if covers(study, recipe, m, d, study.main.scorer)]
+
+
 def main_cells(study: Study, chosen: Sequence[str] = ()) -> dict[str, list[str]]:
     """Model → its datasets of the main recipe under the main scorer, in the study's order.
 
@@ -132,6 +137,15 @@ def budget_recipe(study: Study, model: str, dataset: str, methods: Sequence[str]
         if scored and covers(study, found.recipe, model, dataset, main.scorer):
             return found.recipe
     return None
+
+
+def without_budgets(study: Study, methods: Sequence[str], dataset: str = "") -> BeamUQError:
+    """What to raise where no cell (of ``dataset``) has the recipe that :func:`budget_recipe` looks for."""
+    where = f"{dataset} in a recipe" if dataset else "a recipe"
+    return BeamUQError(
+        f"needs {where} that decodes {study.main.sample!r} and {study.main.beam!r} and whose scoring has budgets with "
+        f"methods {', '.join(methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
+    )
 
 
 def pool_artifacts(study: Study, model: str, dataset: str) -> list[Artifact]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.prr_and_auc import prr_to
-from beamuq.exhibits import ablation_tables, beam_gains_table, candidate_count_curves, captions, exhibit_cells
+from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, exhibit_cells, gains_table, method_tables
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.augrc_table import AugrcTable
@@ -41,7 +41,7 @@ from beamuq.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
 
-WAYS = AblationTable(
+STRATEGIES = AblationTable(
     "abl_sampling",
     scores=("every_strategy",),
     methods=captions.GRAPH,
@@ -49,6 +49,16 @@ WAYS = AblationTable(
     what="PRR (higher is better) for different ways of generating candidates",
     rows=ablation_tables.strategy_rows,
     sentences=ablation_tables.strategy_sentences,
+)
+
+FLOORS = AblationTable(
+    "abl_normalization",
+    scores=("epsilon",),
+    methods=captions.GRAPH,
+    stub=("Floor",),
+    what="PRR (higher is better) for floors ε on the mass of each beam",
+    rows=ablation_tables.floor_rows,
+    sentences=ablation_tables.floor_sentences,
 )
 
 EXHIBITS: tuple[Exhibit, ...] = (
@@ -73,26 +83,15 @@ EXHIBITS: tuple[Exhibit, ...] = (
         model=GEMMA,
         what="PRR (higher is better) of further methods in both forms",
         methods=("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY),
-        sentences=(
-            "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
-            "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
-        ),
+        sentences=tuple(method_tables.BOTH_FORMS.values()),
     ),
     MethodTable("abl_crossencoder", model=GEMMA, methods=captions.CONSISTENCY, cross_encoder=True),
     QualityAgreement("quality_agreement", beyond_paper=True),
-    beam_gains_table.by_candidates("gains_by_candidates"),
-    beam_gains_table.by_strategy("gains_by_strategy", WAYS),
+    gains_table.by_candidates("gains_by_candidates"),
+    gains_table.by_strategy("gains_by_strategy", STRATEGIES, FLOORS),
     # One setting varied
-    WAYS,
-    AblationTable(
-        "abl_normalization",
-        scores=("epsilon",),
-        methods=captions.GRAPH,
-        stub=("Floor",),
-        what="PRR (higher is better) for floors ε on the mass of each beam",
-        rows=ablation_tables.floor_rows,
-        sentences=ablation_tables.floor_sentences,
-    ),
+    STRATEGIES,
+    FLOORS,
     AblationTable(
         "abl_ecc_params",
         scores=("alpha", "fixed_k"),
@@ -175,7 +174,7 @@ def _by_label(study: Study) -> dict[str, Exhibit]:
     ]
     recipe = study.main.recipe
     run = exhibit_cells.models(study, recipe)
-    gains = [beam_gains_table.by_dataset(f"gains_{study.models[name].label}", name) for name in run]
+    gains = [gains_table.by_dataset(f"gains_{study.models[name].label}", name) for name in run]
     by_rejection = [
         MethodTable(
             f"qa_mean_prr_{prr_to(limit)[4:]}",

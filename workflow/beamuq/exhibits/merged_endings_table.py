@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 from beamuq.errors import BeamUQError
@@ -132,10 +131,7 @@ def _cells(study: Study) -> tuple[str, list[exhibit_cells.Cell]]:
         recipe, methods = study.recipes[entry.recipe], study.scoring[entry.recipe].methods
         searched = recipe.merge_stop_tokens and main.beam in recipe.strategies()
         if searched and set(METHODS) <= set(methods) and scorer in entry.scorers:
-            covered = functools.partial(exhibit_cells.covers, study, entry.recipe, scorer=scorer)
-            cells = [
-                (model, dataset) for model in study.models for dataset in study.datasets if covered(model, dataset)
-            ]
+            cells = exhibit_cells.cells(study, entry.recipe, list(study.models))
             for cell in cells:
                 _check_questions(study, entry.recipe, *cell)
             return entry.recipe, cells

@@ -18,6 +18,10 @@ from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 MEAN = "mean"
+BOTH_FORMS = {
+    "SemanticEntropy": "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
+    "SAR": "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
+}
 SEMANTIC_ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
 
 

@@ -41,6 +41,11 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     return "" if low is None or high is None else f"[{decimal(low, digits)}, {decimal(high, digits)}]"
 
 
+def excludes_zero(low: float | None, high: float | None) -> bool:
+    """Whether 0 lies outside an interval; False where there is none."""
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
 def difference(value: float, low: float | None, high: float | None, note: str = "", digits: int = 3) -> TableCell:
     """A difference with its sign, its interval beside it."""
     text, spread = decimal(value, digits), interval(low, high, digits)

@@ -165,8 +165,8 @@ def _flips(pair: Pair) -> bool:
 
 
 def _shown(of: Estimate | None) -> bool:
-    """Whether the interval leaves out 0."""
-    return of is not None and of.low is not None and of.high is not None and (of.low > 0 or of.high < 0)
+    """Whether the interval excludes 0."""
+    return of is not None and number_format.excludes_zero(of.low, of.high)
 
 
 def _cells(of: AgreementOfCell) -> Iterator[TableCell]:

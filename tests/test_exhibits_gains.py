@@ -12,7 +12,9 @@ import pytest
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.best_marked_table import RankedRow
 from beamuq.exhibits.exhibit_types import BuiltTable
+from beamuq.exhibits.gains_table import GainsTable
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, DATASETS, SIZE
 
@@ -109,11 +111,38 @@ def test_each_other_way_is_the_papers_row_less_its_beams(results: Noisy) -> None
     others = table[table["setting"] != "beam"].set_index([*PLACE, "setting"])["value"]
     found = gains[gains["dataset"] != "mean"].set_index([*PLACE, "setting"])["value"]
     for key, value in others.items():
-        assert found[key] == pytest.approx(value - beams[key[:3]], abs=1e-12)
-    floors = gains[gains["setting"].str.startswith("epsilon")]
-    assert set(floors["setting"]) == {f"epsilon={e}" for e in ("1.0", "0.1", "0.05", "0.01", "0.001", "0.00001")}
-    assert set(floors["variant"]) == {f"{setting} - beam" for setting in floors["setting"]}
-    assert len(found) == len(others) + (floors["dataset"] != "mean").sum()
+        assert found[(*key[:3], f"{key[3]} - beam")] == pytest.approx(value - beams[key[:3]], abs=1e-12)
+    floors = [f"epsilon={floor} - beam" for floor in ("1.0", "0.1", "0.05", "0.01", "0.001", "0.00001")]
+    assert set(found.index.get_level_values("setting")) == {f"{key[3]} - beam" for key in others.index} | set(floors)
+
+
+def test_the_floor_of_the_main_beams_has_no_row() -> None:
+    study = exhibits_study.study(main=exhibits_study.CONTENT["main"] | {"epsilon": 0.1})
+    table = list_of_exhibits.exhibit("gains_by_strategy", study)
+    assert isinstance(table, GainsTable)
+    floors = [row.titles[1] for row in table.rows(study, "strategies") if isinstance(row, RankedRow)][-6:]
+    assert floors == ["ε=1.0", "ε=0.05", "ε=0.01", "ε=0.001", "ε=0.00001", "ε=0"]
+
+
+def test_a_difference_with_an_undefined_side_is_undefined_and_says_why(tmp_path: Path) -> None:
+    results = exhibits_study.Results(tmp_path, STUDY)
+    lost = {"value": None, "low": None, "high": None, "std": None, "note": "all wrong"}
+    exhibits_study.rewrite(
+        results, HOTPOTQA, lambda row: row | (lost if (row["method"], row["variant"]) == ("SAR", "beamsearch") else {})
+    )
+    built: BuiltTable = results.built("gains_tiny")
+    found = built.values.set_index(["dataset", "method"])["value"]
+    assert found[[("hotpotqa", "SAR"), ("mean", "SAR")]].isna().all()
+    assert found.drop([("hotpotqa", "SAR"), ("mean", "SAR")]).notna().all()
+    assert built.notes == ["(a) all wrong", "(b) PRR is undefined on HotpotQA: all wrong"]
+
+
+def test_of_a_single_dataset_there_is_no_mean(tmp_path: Path) -> None:
+    study = exhibits_study.study(
+        grid=[{"recipe": "main", "models": [BASE], "datasets": ["coqa"], "scorers": ["cosine"]}], exhibits=[]
+    )
+    built: BuiltTable = exhibits_study.Results(tmp_path, study).built("gains_tiny", study)
+    assert built.grid.header == (("CoQA",),)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +160,20 @@ def test_a_study_without_what_is_compared_is_told_the_fix(
     study = exhibits_study.study(scoring=scoring | {recipe: scoring[recipe] | change})
     with pytest.raises(BeamUQError, match=message):
         list_of_exhibits.exhibit(label, study).artifacts(study)
+
+
+@pytest.mark.parametrize(
+    ("decoded", "message"),
+    [
+        ({"sample": {"size": 10}}, "of the grid with 'beam M=10'"),
+        ({"beam": {"widths": [10]}}, "needs candidates beside"),
+    ],
+)
+def test_strategies_need_the_main_beams_and_something_beside_them(decoded: dict[str, Any], message: str) -> None:
+    scoring = exhibits_study.CONTENT["scoring"]
+    study = exhibits_study.study(
+        recipes=exhibits_study.CONTENT["recipes"] | {"strategies": decoded},
+        scoring=scoring | {"strategies": scoring["strategies"] | {"epsilon": []}},
+    )
+    with pytest.raises(BeamUQError, match=message):
+        list_of_exhibits.exhibit("gains_by_strategy", study).artifacts(study)
