@@ -413,7 +413,7 @@ def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str
     settings = set(built["abl_sampling"].values["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
-    assert "exact weights, which print lacks, are ranked with the others" in built["abl_sampling"].caption
+    assert "Print lacks the rows of exact weights" in built["abl_sampling"].caption
 
 
 # -- hostile text, and documents that stand alone ----------------------------------------------------------------
