@@ -23,7 +23,7 @@ from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
 from collect_evidence import NO_TEXT, cells, shows_questions
-from sync_evidence import PAGE, outcomes, written
+from sync_evidence import PAGE, outcomes, table, written
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
@@ -175,6 +175,15 @@ def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert written(page) == page, "run python tools/sync_evidence.py"
     assert {f"<!-- claims {folder.name} -->" in page for folder in STUDIES} == {True}
+
+
+def test_a_table_is_shown_whole_or_by_the_columns_under_a_title() -> None:
+    whole, mean = (table("small", "gains_by_candidates", *title).splitlines() for title in ((), ("Mean",)))
+    assert len(whole) == len(mean)
+    assert mean[0] == "| M | Dissim | Ecc | EigVecDissim |"
+    assert [row.split(" | ")[1:] for row in mean[2:]] == [row.split(" | ")[-3:] for row in whole[2:]]
+    with pytest.raises(SystemExit, match="has no column under 'mean'"):
+        table("small", "gains_by_candidates", "mean")
 
 
 @of_each_study
