@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from beamuq.exhibits.exhibit_inputs import Inputs, read_study
 from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
-from collect_evidence import NO_TEXT, cells, shows_questions
+from collect_evidence import NO_TEXT, cells, shortened, shows_questions
 from sync_evidence import PAGE, outcomes, table, written
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
@@ -195,5 +196,17 @@ def test_the_table_of_outcomes_has_each_answered_claim_once_by_model(folder: Pat
         assert len(names) == len(set(names))
 
 
+def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:
+    scores = pd.Series(
+        [0.3, 0.1, 0.1, np.nextafter(0.1, 1), 1 / 3, np.nextafter(1 / 3, 1), 1e-50, 0.0, -2 / 3, math.nan]
+    )
+    short = shortened(scores)
+    pd.testing.assert_series_equal(short, scores, rtol=1e-7, atol=0)
+    assert short.rank().equals(scores.rank())
+    assert short[0] == np.float32(0.3)
+    assert short[8] == np.float32(-2 / 3)
+    assert not scores.astype("float32").rank().equals(scores.rank())
+
+
 def test_evidence_is_small() -> None:
-    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 17_000_000
+    assert sum(path.stat().st_size for path in EVIDENCE.rglob("*") if path.is_file()) < 12_500_000

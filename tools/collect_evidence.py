@@ -5,7 +5,7 @@ captions of tables and figures, the comparison with print, the ledger, the lock 
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
 out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
 and the points of curves, which scores, quality and groups give again; scores under other similarities than the main;
-of recipes of which no exhibit judges the top beam, what is of it.
+of recipes of which no exhibit judges the top beam, what is of it; digits of scores that no order hangs on.
 ``CONTENTS.md`` says which cells are in and which are not.
 """
 
@@ -17,6 +17,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -139,6 +141,15 @@ def _judged(study: Study, loaded: Loaded) -> Loaded:
     return replace(loaded, table=loaded.table.filter(pc.field("answer_source") != "top_beam"))
 
 
+def shortened(values: pd.Series[float]) -> pd.Series[float]:
+    """In single precision, but for those of which that would change the order or tie what is not equal."""
+    exact = np.unique(values)
+    short = exact.astype(np.float32).astype(np.float64)
+    while len(wrong := np.flatnonzero(np.diff(short) <= 0)):
+        short[wrong], short[wrong + 1] = exact[wrong], exact[wrong + 1]
+    return pd.Series(short[np.searchsorted(exact, values)], values.index)
+
+
 def _copy(source: Path, target: Path) -> None:
     if source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -151,9 +162,12 @@ def _write(path: Path, loaded: Loaded) -> None:
     metadata = pq.read_schema(path).metadata
     table = parquet_tables.read(path, loaded.kind).table.replace_schema_metadata({b"beamuq": metadata[b"beamuq"]})
     packed: dict[str, object] = {}
-    if loaded.kind == "scores":  # a fifth smaller, and the rows of a score in the order of ids are the same rows
+    if loaded.kind == "scores":  # in the order of ids the rows of a score are the same rows
         keys = [name for name in table.column_names if name != "value"]
         table = table.sort_by([(name, "ascending") for name in (*keys[1:], "id")])
+        of_each_score = table.to_pandas().groupby(keys[1:], sort=False, dropna=False)["value"]
+        place, values = table.schema.get_field_index("value"), of_each_score.transform(shortened).to_numpy()
+        table = table.set_column(place, table.schema.field(place), pa.array(values, from_pandas=True))
         packed = {"use_dictionary": keys, "use_byte_stream_split": ["value"]}
     pq.write_table(table, path, compression="zstd", compression_level=19, write_page_checksum=True, **packed)
 
