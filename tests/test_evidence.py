@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Callable, Collection
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from sync_evidence import PAGE, outcomes, table, written
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
 FORM = ("answer_source", "method", "variant", "setting")
+Scored = tuple[str, str, str, str]  # of FORM
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
 OF_EVERY_QUALITY_AND_SUBSET = ("quality_agreement", "empty_answers", "_answered")  # ends of labels
 of_each_study = pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
@@ -45,24 +47,21 @@ def committed(folder: Path) -> list[Artifact]:
 def recomputed(
     folder: Path,
     cell: Artifact,
-    most: int | None = None,
+    chosen: Callable[[list[Scored]], Collection[Scored]],
     metric: str = "",
-    answer_source: str = "",
     main_quality_of_all: bool = False,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of evaluation and replicates of a cell, from its scores, quality, groups and empty answers.
 
-    ``most``: of that many scores; ``metric``, ``answer_source``: of these alone; ``main_quality_of_all``: by the first
-    quality, of all questions and not of the answered again. Whatever is left out costs nothing.
+    ``chosen``: of these scores; ``metric``: by this one alone; ``main_quality_of_all``: by the first quality, of all
+    questions and not of the answered again. Whatever is left out costs nothing.
     """
     place = (cell.dataset, cell.model, cell.recipe)
     study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
     empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
     scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
-    forms = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
-    each = list(dict.fromkeys(forms))
-    each = [form for form in each if answer_source in ("", form[0])]
-    kept = set(each[:: math.ceil(len(each) / most)] if most else each)
+    forms: list[Scored] = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
+    kept = set(chosen(list(dict.fromkeys(forms))))
     scores = scores.filter([form in kept for form in forms])
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     measured: list[dict[str, Any]] = []
@@ -70,8 +69,8 @@ def recomputed(
     for of in study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]:
         quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table
         settings = EvaluationSettings.model_validate(made, strict=False)
-        chosen = {"metrics": (metric,)} if metric else {}
-        settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | chosen)
+        alone = {"metrics": (metric,)} if metric else {}
+        settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | alone)
         rows = evaluate(scores, quality, questions, settings, cell.dataset, None if main_quality_of_all else empty)
         measured += rows[0]
         replicates += rows[1]
@@ -118,10 +117,14 @@ def test_tables_and_figures_are_regenerated_from_what_is_published(
     needs = {label: exhibit.reads(study) for label, exhibit in exhibits.items()}
     every = {need for label in labels if label.endswith(OF_EVERY_QUALITY_AND_SUBSET) for need in needs[label]}
     loaded: dict[Artifact, Loaded] = {}
+
+    def of_the_answer(forms: list[Scored]) -> list[Scored]:
+        return [form for form in forms if answer_source in ("", form[0])]
+
     for need in dict.fromkeys(chain(*needs.values())):
         if need.kind == "replicates":
             cell = Artifact("evaluation", need.dataset, need.model, need.recipe, need.scorer)
-            rows = recomputed(folder, cell, None, metric, answer_source, main_quality_of_all=need not in every)[1]
+            rows = recomputed(folder, cell, of_the_answer, metric, main_quality_of_all=need not in every)[1]
             table = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["replicates"])
             loaded[need] = Loaded(folder / need.path, "replicates", need.cell, {}, table)
         else:
@@ -144,7 +147,9 @@ def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
     keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
     numbers = ["value", "low", "high", "std"]
     published = read(folder / cell.path, "evaluation").table.to_pandas().sort_values(keys, ignore_index=True)
-    again = pd.DataFrame(recomputed(folder, cell, most=40)[0])[published.columns].sort_values(keys, ignore_index=True)
+    again = pd.DataFrame(recomputed(folder, cell, lambda forms: forms[:: math.ceil(len(forms) / 40)])[0])[
+        published.columns
+    ].sort_values(keys, ignore_index=True)
     published = published.merge(again[keys], on=keys)
     assert len(published) == len(again)
     assert again[[*keys, "n", "note"]].equals(published[[*keys, "n", "note"]].astype({"n": "int64"}))
