@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 MOST_UNDEFINED = 0.01  # a larger share of undefined resamples leaves no interval
+_BLOCK = 256  # resamples counted together, so that their arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,13 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     """
     units, unit = np.unique(np.asarray(groups), return_inverse=True)
     draws = _generator(seed, name).integers(len(units), size=(resamples, len(units)))
-    cells = draws + np.arange(resamples)[:, None] * len(units)
-    counts = np.bincount(cells.ravel(), minlength=resamples * len(units)).reshape(resamples, len(units))
-    return np.ascontiguousarray(counts.T)[unit].astype(np.int64)
+    counts = np.empty((len(unit), resamples), dtype=np.int64)
+    for start in range(0, resamples, _BLOCK):
+        block = draws[start : start + _BLOCK]
+        cells = block + np.arange(len(block))[:, None] * len(units)
+        drawn = np.bincount(cells.ravel(), minlength=block.size).reshape(block.shape)
+        counts[:, start : start + len(block)] = drawn.T[unit]
+    return counts
 
 
 def one_half(groups: Sequence[str], seed: int, name: str) -> npt.NDArray[np.bool_]:

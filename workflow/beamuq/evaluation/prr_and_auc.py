@@ -190,7 +190,8 @@ class Evaluator:
                     sums["PRR"].append((quality - np.append(quality[1:], 0.0)) @ weight)
             if "ROC-AUC" in metrics or "PR-AUC" in metrics:
                 found = _cumulated(drawn * incorrect[:, None])[ends]
-                within, positive = _steps_of(retained)[holding], _steps_of(found)[holding]
+                within = _steps_of(retained)[holding] if tied else drawn[holding]
+                positive = _steps_of(found)[holding] if tied else within  # a group of one: all or nothing
                 total, found = retained[holding], found[holding]
                 if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
                     below = (total - found) - 0.5 * (within - positive)
