@@ -77,7 +77,7 @@ $(STAMP): pyproject.toml envs/constraints.txt
 	@nvidia-smi --list-gpus > /dev/null 2>&1 || $(ENV)/bin/python -m pip install --quiet --no-deps --timeout 10 --retries 0 \
 		--index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' envs/constraints.txt)" \
 		|| echo "torch's CPU build cannot be had from $(TORCH_CPU_INDEX): the default build comes, which is larger"
-	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[gpu,dev]'
+	$(ENV)/bin/python -m pip install --quiet --constraint envs/constraints.txt --editable '.[models,study,dev]'
 	touch $@
 
 clean: ## remove the environment and the built pages; results stay

@@ -11,7 +11,7 @@ from beamuq.data.prompt_template import load, parse, render
 from beamuq.data.question import Passage, Question, Turn, question
 from beamuq.errors import BeamUQError
 
-PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "prompts"
+PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts"
 
 ASKED = question("q", "Who wrote Emma?", ["Jane Austen"])
 SHOTS = [question("s", "Where is Oslo?", ["Norway", "in Norway"]), question("t", "What is 2 + 2?", ["4"])]

@@ -81,7 +81,7 @@ def test_split_has_its_questions_each_with_its_own_id_and_an_answer(adapter: str
 @pytest.mark.parametrize(("adapter", "style"), sorted(WORDS))
 def test_prompts_have_as_many_words_as_counted_elsewhere(adapter: str, style: str) -> None:
     splits, examples = EVALUATED[adapter]
-    template = load(ROOT / "workflow" / "prompts" / style / f"{adapter}.txt")
+    template = load(ROOT / "workflow" / "beamuq" / "prompts" / style / f"{adapter}.txt")
     shots = split(adapter, "train")[:examples]
     prompts = [render(template, item, shots, where=item["id"]) for name in splits for item in split(adapter, name)]
     words = [len(prompt.split()) for prompt in prompts]

@@ -14,7 +14,7 @@ from beamuq.study_config import load_study
 from run_job import run_job
 
 ROOT = Path(__file__).resolve().parents[1]
-TEMPLATE = ROOT / "workflow" / "prompts" / "base" / "trivia_qa.txt"
+TEMPLATE = ROOT / "workflow" / "beamuq" / "prompts" / "base" / "trivia_qa.txt"
 DEMO = load_study(ROOT / "studies" / "demo.yaml")
 
 
@@ -85,7 +85,7 @@ def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) 
     job = {name: folder / file for name, file in splits.items()} | {"settings": settings, "format": 1}
     run_job("questions", job | {"questions": questions, "shots": shots})
     for style in ("base", "instruct"):
-        template = ROOT / "workflow" / "prompts" / style / f"{dataset.adapter}.txt"
+        template = ROOT / "workflow" / "beamuq" / "prompts" / style / f"{dataset.adapter}.txt"
         out = make(tmp_path, questions, shots, {"style": style, "dataset": key}, template)
         prompts = parquet_tables.read(out, "prompts").table["prompt"].to_pylist()
         assert len(set(prompts)) == dataset.questions

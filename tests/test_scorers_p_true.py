@@ -19,7 +19,7 @@ from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, re
 from beamuq.scorers.packed_encoder import progress_bar
 from tiny import tiny_model
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
+TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts" / "p_true.txt"
 PARTS = load_template(TEMPLATE)
 SHORT = {
     "story": "S {text}",

@@ -23,7 +23,7 @@ from beamuq.text_normalization import clean
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "prompts" / "p_true.txt"
+TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts" / "p_true.txt"
 SAMPLE, BEAM = "sample T=1.0", "beam M=3"
 CELL = {"model": "tiny", "dataset": "made", "recipe": "main"}
 ALL: dict[str, Any] = {

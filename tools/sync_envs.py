@@ -71,9 +71,10 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    base, gpu = project["dependencies"], project["optional-dependencies"]["gpu"]
+    base, extras = project["dependencies"], project["optional-dependencies"]
+    analysis = base + extras["study"]
     versions = pins()
-    for name, requirements in {"analysis": base, "gpu": base + gpu}.items():
+    for name, requirements in {"analysis": analysis, "gpu": analysis + extras["models"]}.items():
         path, text = ROOT / f"envs/{name}.yaml", environment(name, requirements, versions)
         if not check:
             path.write_text(text)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from beamuq.api.ask_model import ask, ask_all
+    from beamuq.api.calibrate_and_decide import calibrate, decide
+    from beamuq.api.explore_results import explore
+    from beamuq.api.score_candidates import score
 
 __version__ = "0.1.0"
+__all__ = ["ask", "ask_all", "calibrate", "decide", "explore", "score"]
 
-# by name, not by import: what this file imports counts as code of every rule
+# imported when first used: no step needs one, and what this file imports counts as code of every rule
 _FUNCTIONS = {
     "ask": "beamuq.api.ask_model",
     "ask_all": "beamuq.api.ask_model",
@@ -18,8 +25,11 @@ _FUNCTIONS = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
-    """Those of ``beamuq.api``, imported when first used: a step needs none."""
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'beamuq' has no attribute {name!r}")

@@ -179,7 +179,7 @@ def _add_ask_options(parser: argparse.ArgumentParser) -> None:
         "--template",
         dest="prompt_template",
         metavar="FILE",
-        help="a prompt template as in workflow/prompts; without it that of jsonl.txt",
+        help="a prompt template, as those in beamuq/prompts; without it that of jsonl.txt",
     )
     _add_options(
         parser,

@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -19,7 +18,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 CLASSED = ("status", "in this study")
 DASH = "–"  # in a column of numbers: there is none
 
@@ -112,7 +110,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.PackageLoader("beamuq"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_printable,

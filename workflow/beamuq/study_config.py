@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,10 +36,10 @@ from beamuq.yaml_field_types import (
     shaped,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
+PROMPTS = Path(str(resources.files("beamuq") / "prompts"))
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
-PROMPTS = ROOT / "workflow" / "prompts"
 
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
 METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")

@@ -262,7 +262,7 @@ def ask(
         Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows (adapter ``jsonl``);
         None: :data:`EXAMPLES`; an empty list: none.
     prompt_template
-        A file as in ``workflow/prompts``; None: that of adapter ``jsonl`` in this style.
+        A file, as those in ``beamuq/prompts``; None: that of adapter ``jsonl`` in this style.
     width, max_new_tokens
         M of the beam search; an answer that has not ended after so many tokens is cut.
     threshold

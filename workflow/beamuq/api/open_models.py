@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,20 @@ def machine() -> Machine:
     return load_machine(read_mapping(path)) if path.is_file() else Machine()
 
 
+def fetched_models() -> Path:
+    """Where fetched models are kept: a checkout's ``models_root``; without a checkout the user's cache."""
+    if (ROOT / "Snakefile").is_file():
+        return ROOT / machine().models_root
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "beamuq" / "models"
+
+
+def check_models_extra() -> None:
+    """Raise BeamUQError where torch or transformers is not installed: a wheel's core comes without them."""
+    for name in ("torch", "transformers"):
+        if importlib.util.find_spec(name) is None:
+            raise BeamUQError(f"a model needs {name}, which is not installed; pip install 'beamuq[models]'")
+
+
 def model_folder(source: str) -> Path:
     """The folder of a model: a local one, or one fetched by hash to where a study's would be.
 
@@ -41,13 +56,14 @@ def model_folder(source: str) -> Path:
     Raises
     ------
     BeamUQError
-        If it is none of these, or cannot be fetched.
+        If it is none of these, or cannot be fetched; if torch is not installed.
     """
+    check_models_extra()
     from beamuq.models.model_folder import MANIFEST
     from beamuq.models.model_source import fetch_model, parse_source
     from beamuq.models.packaged_weights import PACKAGED
 
-    root = ROOT / machine().models_root
+    root = fetched_models()
     local = Path(source.removeprefix("folder:")).expanduser()
     if source and (source.startswith("folder:") or local.is_dir()):
         return local
@@ -98,7 +114,7 @@ def open_similarity(
     if isinstance(name, Similarity):
         return name
     if name == "auto":
-        folder = ROOT / machine().models_root / "all-minilm-l6-v2"
+        folder = fetched_models() / "all-minilm-l6-v2"
         there = importlib.util.find_spec("transformers") is not None and (folder / "fetched.json").is_file()
         name = "minilm" if there else "lexical"
     if name == "lexical":
@@ -114,6 +130,7 @@ def open_similarity(
             fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
             raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
         return Similarity(name, load_scorer(name))
+    check_models_extra()
     if not source:
         raise BeamUQError(f"similarity {name!r}: needs a model; write {kind}:FOLDER or {kind}:hub:ORG/NAME")
     from transformers.utils import logging

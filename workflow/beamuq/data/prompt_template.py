@@ -1,4 +1,4 @@
-"""Prompt templates: what ``workflow/prompts/<style>/<adapter>.txt`` may say, and how it is filled in.
+"""Prompt templates: what ``workflow/beamuq/prompts/<style>/<adapter>.txt`` may say, and how it is filled in.
 
 A file has named parts, each opened by a line such as ``== prompt ==``; what stands before the first is a note.
 ``prompt`` is the whole prompt. The others are repeated as often as there are such things: ``shot`` is one few-shot

@@ -13,8 +13,8 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from beamuq.html_pages import escape
 from beamuq.methods.registry import PRINTED_VARIANTS
 from beamuq.methods.semantic_entropy_sar import semantic_clusters
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = resources.files("beamuq.explorer")
 PARTS = ("explorer.html", "explorer.css", "explorer.js")
 MOST_QUESTIONS = 2000  # of a page, by default: some 4 MB
 MOST_COMPARED = 40  # texts of a similarity matrix, which more would make unreadable

@@ -184,7 +184,7 @@ class PromptsSettings(StrictModel):
 
 
 class PromptsJob(Job):
-    """Questions and few-shot examples to prompts, through one template (workflow/prompts/STYLE/ADAPTER.txt)."""
+    """Questions and few-shot examples to prompts, through one template (workflow/beamuq/prompts/STYLE/ADAPTER.txt)."""
 
     template: Input
     questions: Input

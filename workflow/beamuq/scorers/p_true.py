@@ -1,6 +1,6 @@
 """P(True): the probability that the model calls its own answer true when asked (appendix; D16, what it is shown).
 
-The wording is ``workflow/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
+The wording is ``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
 (:mod:`beamuq.data.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
 titled paragraphs, ``{history}`` the earlier turns of a dialogue (both a blank line between), ``{options}`` one option a
 line. Where one of them stands alone on a line and the question has none, the line goes, and the blank line after it.

@@ -1,0 +1,122 @@
+"""The built wheel, installed where only the core's dependencies can be imported, far from any checkout."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from beamuq.study_config import ROOT
+
+pytestmark = pytest.mark.slow
+EXTRAS = ("torch", "transformers", "snakemake", "matplotlib")
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """The installed distributions that requirements bring."""
+    pending, found = [Requirement(text) for text in requirements], set()
+    while pending:
+        requirement = pending.pop()
+        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found.add(requirement.name)
+            pending += map(Requirement, importlib.metadata.requires(requirement.name) or [])
+    return found
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of a virtual environment with the wheel and the closure of its dependencies, as links."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # a build leaves files beside what it builds
+    shutil.copytree(ROOT / "workflow/beamuq", source / "workflow/beamuq")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-I", "-m", "pip", "--quiet"]
+    options = ["--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "wheel", *options, "--wheel-dir", folder, source], check=True)
+    venv.create(folder / "env", symlinks=True)
+    (wheel,) = folder.glob("beamuq-*.whl")
+    python = folder / "env/bin/python"
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], env=alone, check=True)
+    (packages,) = (folder / "env").glob("lib/python*/site-packages")
+    for name in closure(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]):
+        for file in importlib.metadata.files(name) or ():
+            top = Path(str(file.locate())).parents[len(file.parts) - 2] if len(file.parts) > 1 else file.locate()
+            if file.parts[0] not in ("..", "__pycache__") and not (packages / file.parts[0]).exists():
+                (packages / file.parts[0]).symlink_to(top)
+    return python.parent
+
+
+@pytest.fixture
+def run(core: Path, tmp_path: Path) -> Any:
+    """Runs a command of the environment in an empty folder, as its own home, with nothing of this process's paths."""
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": f"{core}:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+        }
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    return command
+
+
+def test_the_core_has_neither_torch_nor_snakemake_nor_matplotlib(run: Any) -> None:
+    for name in EXTRAS:
+        assert f"No module named '{name}'" in run("python", "-c", f"import {name}").stderr
+
+
+def test_readmes_example_is_scored_and_explored(run: Any, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = re.search(r"^echo '(.*)' > candidates.jsonl$", readme, re.MULTILINE)
+    assert row is not None
+    (tmp_path / "candidates.jsonl").write_text(row[1] + "\n", encoding="utf-8")
+    scored = run("beamuq", "score", "candidates.jsonl", "--similarity", "lexical", "--format", "jsonl")
+    assert scored.returncode == 0, scored.stderr
+    assert '"Dissimilarity"' in scored.stdout
+    explored = run("beamuq", "explore", "candidates.jsonl", "--similarity", "lexical", "--output", "page.html")
+    assert explored.returncode == 0, explored.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" in page
+    assert "<style" in page
+
+
+def test_answers_are_calibrated_and_decided(run: Any, tmp_path: Path) -> None:
+    rows = [
+        {"id": str(n), "answer": "a", "samples": ["a", "a" if n % 4 else "b"], "correct": bool(n % 4)}
+        for n in range(400)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert run("beamuq", "score", "rows.jsonl", "--output", "scores.jsonl").returncode == 0
+    calibrated = run("beamuq", "calibrate", "scores.jsonl", "--method", "Dissimilarity", "--output", "calibration.json")
+    assert calibrated.returncode == 0, calibrated.stderr
+    decided = run("beamuq", "decide", "scores.jsonl", "--calibration", "calibration.json", "--format", "csv")
+    assert decided.returncode == 0, decided.stderr
+    assert len(decided.stdout.splitlines()) == 401
+
+
+def test_ask_names_the_extra_that_it_lacks(run: Any) -> None:
+    asked = run("beamuq", "ask", "Who wrote Hamlet?")
+    assert asked.returncode == 2
+    assert "pip install 'beamuq[models]'" in asked.stderr
+
+
+def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(run: Any, tmp_path: Path) -> None:
+    code = (
+        "import beamuq.api.open_models as o, beamuq.study_config as s, beamuq\n"
+        "print(o.fetched_models(), (s.PROMPTS / 'base/jsonl.txt').is_file(), set(beamuq.__all__) <= set(dir(beamuq)))"
+    )
+    assert run("python", "-c", code).stdout.split() == [str(tmp_path / ".cache/beamuq/models"), "True", "True"]
