@@ -21,17 +21,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-import study_of_claim
 from beamuq import cli, machine_config, parquet_tables, study_config
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
 from beamuq.comparison.claims import read_claims
-from beamuq.comparison.tolerances_and_families import PAPER_STUDY
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
-from beamuq.plan.cells_of_a_study import GridCell
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Prob": answer_probability.prob,
@@ -83,37 +80,12 @@ def estimators() -> str:
 
 
 def claims() -> str:
-    """Every claim under the cells of the paper's study that decide it, with what these ask and load."""
-    paper = study_config.load_study(PAPER_STUDY)
-    by_cells: dict[tuple[GridCell, ...], list[str]] = {}
+    """Every claim, and where it stands."""
+    rows = ["| claim | where | |", "| --- | --- | --- |"]
     for claim in read_claims():
         text = claim.claim + (f" **Open**: {claim.missing}." if claim.missing else "")
-        row = f"| `{claim.id}` | {claim.where} | {_cell(text)} |"
-        by_cells.setdefault(tuple(study_of_claim.cells_of(claim, paper)), []).append(row)
-    table = "| claim | where | |\n| --- | --- | --- |\n"
-    return "\n\n".join(
-        f"## {_title(cells, paper)}\n\n{_jobs(cells)}\n\n{table}" + "\n".join(rows)
-        for cells, rows in sorted(by_cells.items(), key=lambda item: len(item[0]))
-    )
-
-
-def _title(cells: Sequence[GridCell], paper: study_config.Study) -> str:
-    if not cells:
-        return "No run"
-    titles = [
-        f"{len(names)} {kind}" if len(names) > 3 else ", ".join(every[name].title for name in names)
-        for kind, every, names in (
-            ("models", paper.models, list(dict.fromkeys(cell.model for cell in cells))),
-            ("datasets", paper.datasets, list(dict.fromkeys(cell.dataset for cell in cells))),
-        )
-    ]
-    return f"{' on '.join(titles)}: `{cells[0].recipe}`"
-
-
-def _jobs(cells: Sequence[GridCell]) -> str:
-    if not cells:
-        return "Decided by arithmetic in every comparison, or by no measurement of this workflow."
-    return f"{len(cells)} decoding job{'s' * (len(cells) > 1)}, {sum(cell.questions for cell in cells):,} questions."
+        rows.append(f"| `{claim.id}` | {claim.where} | {_cell(text)} |")
+    return "\n".join(rows)
 
 
 def options(name: str) -> str:
