@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo gallery crate quick test test-all lint unit fuzz census models env docs bench clean
+.PHONY: help demo crate quick test test-all lint unit fuzz census models env docs bench clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
@@ -22,10 +22,6 @@ help: ## the targets; each makes the environment first, once
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
 	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \
 		results/demo/tables/estimators_coqa.csv $(SHOW)
-
-gallery: $(STAMP) ## docs/gallery.md, from a finished demo
-	snakemake --cores all --config study=demo --rerun-incomplete tables figures results/demo/explorer.html $(SHOW)
-	python tools/sync_gallery.py
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py $(STUDY)
