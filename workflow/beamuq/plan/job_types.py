@@ -139,19 +139,6 @@ class FetchDatasetJob(Job):
     split: Annotated[Path, Output("{datasets}/{dataset}/{split}.parquet")]
 
 
-class FetchedPageJob(Job):
-    """Tell what was fetched. ``machine``: the keys of config.yaml that say which study, and where things lie.
-
-    ``told``: what the page says of the study itself.
-    """
-
-    fetched: Inputs
-    lock: Inputs
-    machine: dict[str, Any]
-    told: dict[str, Any]
-    page: Annotated[Path, Output("{results}/fetched.md")]
-
-
 # -- questions and prompts -----------------------------------------------------------------------------------------
 
 
@@ -476,15 +463,9 @@ class ExplorerJob(Job):
 
 
 class LedgerJob(Job):
-    """What the jobs of a study took, summed."""
+    """What the jobs of a study took, summed by rule and by cell."""
 
     study: Input
     csv: Annotated[Path, Output("{results}/ledger.csv")]
     markdown: Annotated[Path, Output("{results}/ledger.md")]
     html: Annotated[Path, Output("{results}/ledger.html")]
-
-
-class EstimateJob(Job):
-    """Tell what a study would run, fetch and take. ``machine``: config.yaml as this run has it."""
-
-    machine: dict[str, Any]

@@ -81,18 +81,6 @@ class Jobs:
             **self.paths.outputs("fetch_dataset", wildcards),
         )
 
-    def fetched_page(self, wildcards: SnakemakeWildcards) -> types.FetchedPageJob:
-        datasets = {key: self.grid.study.datasets[key] for key in self.grid.datasets}
-        told = {key: [dataset.source, dataset.licence, dataset.split] for key, dataset in datasets.items()}
-        return types.FetchedPageJob(
-            fetched=tuple(self.fetched),
-            lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
-            machine=self.machine.model_dump(include={"study", "data_root", "models_root", "datasets_root"}),
-            told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
-            code=code_hash("fetched_page"),
-            **self.paths.outputs("fetched_page", wildcards),
-        )
-
     @property
     def fetched(self) -> list[Path]:
         """Every model, scorer and dataset split that has to be brought here."""
@@ -425,9 +413,6 @@ class Jobs:
         return types.LedgerJob(
             **self._page("ledger", wildcards), code=code_hash("ledger"), rerun_on=(*files, *benchmarks)
         )
-
-    def estimate(self, wildcards: SnakemakeWildcards) -> types.EstimateJob:  # noqa: ARG002  (as every rule's)
-        return types.EstimateJob(machine=self.machine.model_dump())
 
     def _page(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
         """The files of a job that reads the study and what lies beside it."""
