@@ -105,16 +105,6 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def fetched_content(manifest: Path) -> str | None:
-    """The ``content`` of a fetched model (:func:`model_identity`) as its manifest names it; None where it does not.
-
-    Nothing is hashed: a job that loads the model compares its files with the manifest.
-    """
-    with contextlib.suppress(BeamUQError, KeyError, TypeError):  # of a model that is not here, or of an older version
-        return _hash_of({name: entry["sha256"] for name, entry in _parse(manifest)["files"].items()})
-    return None
-
-
 def check_content(folder: Path) -> dict[str, Any] | None:
     """:func:`read_manifest`, with the sha256 of every file compared as well; what hashes to what is remembered.
 

@@ -18,7 +18,6 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamuq.config_errors import StrictModel, validated_json
 from beamuq.parquet_tables import path_pattern
-from beamuq.provenance import MadeWith
 
 INPUT = "input"
 Input = Annotated[Path, INPUT]
@@ -52,7 +51,7 @@ class MachineOptions(StrictModel):
 
     ``threads``: of torch on a CPU. ``cache_root``: where pairs scored before are kept; None: nowhere. ``lock``: the
     study's lock file, which names commits; hub sources need it. ``offline``: never ask a registry or the hub.
-    ``expected``: what tables that the job reads have to be made with, by input; whatever changes it reruns their jobs.
+    ``expected``: settings of the tables that the job reads, by input; whatever changes them reruns their jobs.
     ``cards``: how many graphics cards the language model is spread over, where there are any.
     """
 
@@ -60,7 +59,7 @@ class MachineOptions(StrictModel):
     cache_root: Path | None = None
     lock: Path | None = None
     offline: bool = False
-    expected: dict[str, MadeWith] = {}
+    expected: dict[str, dict[str, Any]] = {}
     cards: Annotated[int, Field(ge=1)] = 1
 
 

@@ -30,9 +30,9 @@ def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     """Read the benchmarks of the study's jobs, write the sums."""
     study = read_study(job.study)
     rows = ledger(measured_jobs(job.study.parent, Grid(study).measured))
-    body = [rows.columns, ["---"] * rows.shape[1], *(map(str, row) for row in rows.itertuples(index=False))]
+    lines = [rows.columns, ["---"] * rows.shape[1], *rows.astype(str).itertuples(index=False)]
     parquet_tables.write_text(job.csv, csv_text(rows))
-    parquet_tables.write_text(job.markdown, "\n".join(map(markdown_table.line, body)) + "\n")
+    parquet_tables.write_text(job.markdown, "".join(f"{markdown_table.line(cells)}\n" for cells in lines))
     title = captions.titled(study, f"{study.title}: what it cost")
     opening = [captions.DEMO_WARNING] if study.demo else []
     parquet_tables.write_text(job.html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
