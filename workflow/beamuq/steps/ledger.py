@@ -30,7 +30,7 @@ def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     """Read the benchmarks of the study's jobs, write the sums."""
     study = read_study(job.study)
     rows = ledger(measured_jobs(job.study.parent, Grid(study).measured))
-    lines = [rows.columns, ["---"] * rows.shape[1], *rows.astype(str).itertuples(index=False)]
+    lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     parquet_tables.write_text(job.csv, csv_text(rows))
     parquet_tables.write_text(job.markdown, "".join(f"{markdown_table.line(cells)}\n" for cells in lines))
     title = captions.titled(study, f"{study.title}: what it cost")
