@@ -1,7 +1,7 @@
 PYTHON ?= python3
 STUDY ?= demo
 # how a run is shown; make demo SHOW= gives Snakemake's long form
-SHOW ?= --logger beamuq
+SHOW ?= --logger rich
 # where torch comes from on a machine without an NVIDIA card: a CPU build, a tenth of the size
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ENV := .venv

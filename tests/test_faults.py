@@ -30,8 +30,6 @@ from tiny import build_tiny_model
 
 STEPS = ("questions", "prompts", "candidates", "similarity", "quality", "scores", "evaluation", "table", "figure")
 PROFILE = ("--workflow-profile", str(ROOT / "profiles/workstation"))
-FUTURE, PAST = time.time() + 3e7, 315_532_800.0  # in a year; 1980
-MENDED = "Mend it: "
 
 pytestmark = pytest.mark.slow
 
@@ -260,54 +258,3 @@ def test_a_wrong_clock_reruns_nothing(place: Workplace, finished: Workplace) -> 
     assert len(files) > 20
     assert "Nothing to be done" in place.run(*PROFILE)
     assert place.hashes() == finished.hashes()
-
-
-@pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
-@pytest.mark.parametrize("path", [CANDIDATES, SIMILARITY])
-def test_one_wrong_stamp_in_the_middle_reruns_nothing(path: str, moment: float, place: Workplace) -> None:
-    os.utime(place.folder / path, (moment, moment))
-    assert "Nothing to be done" in place.run("--dry-run", *PROFILE)
-
-
-@pytest.mark.parametrize("moment", [FUTURE, PAST], ids=["future", "1980"])
-def test_what_is_lost_beside_a_wrong_stamp_comes_back_without_decoding(
-    moment: float, place: Workplace, finished: Workplace
-) -> None:
-    os.utime(place.folder / CANDIDATES, (moment, moment))
-    (place.folder / SIMILARITY).unlink()
-    log = place.folder / "logs/micro/candidates/tiny/triviaqa/main.log"
-    decoded = log.stat().st_mtime_ns
-    if moment == FUTURE:
-        told = place.run(SIMILARITY, *PROFILE, fails=True)
-        assert "clock skew" in told
-        mend_clock(told, place)
-    place.run(SIMILARITY, *PROFILE)
-    assert log.stat().st_mtime_ns == decoded
-    assert place.hashes() == finished.hashes()
-
-
-def mend_clock(told: str, place: Workplace) -> None:
-    """Run the command that the line about the clock names."""
-    (line,) = [line for line in told.splitlines() if line.startswith("  clock: ")]
-    subprocess.run(line.partition(MENDED)[2], shell=True, cwd=place.folder, check=True)
-
-
-def test_a_change_hidden_by_a_stamp_in_the_future_is_warned_of_and_found(tiny_models: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(ROOT / "workflow/demo/trivia_qa", data)
-    study = micro_study(tiny_models)
-    study["datasets"]["triviaqa"]["source"] = f"folder:{data}"
-    place = Workplace(tmp_path / "place", study)
-    prompts = "results/micro/prompts/base/triviaqa.parquet"
-    place.run(prompts, *PROFILE)
-    before = (place.folder / prompts).read_bytes()
-    for path in place.folder.glob("results/**/*.parquet"):
-        os.utime(path, (FUTURE, FUTURE))
-    split = data / "validation.jsonl"
-    split.write_text(split.read_text().replace("?", " now?"))
-    told = place.run("--dry-run", prompts, *PROFILE)
-    assert "Nothing to be done" in told
-    assert "files are stamped in the future (first: results/micro/prompts/base/triviaqa.parquet)" in told
-    mend_clock(told, place)
-    assert "clock:" not in place.run(prompts, *PROFILE)
-    assert (place.folder / prompts).read_bytes() != before

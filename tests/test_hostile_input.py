@@ -13,7 +13,6 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,16 +25,13 @@ import torch
 import yaml
 
 from beamuq import html_pages, parquet_tables
-from beamuq.cost.download_sizes import FetchedSource
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import latex_escape, markdown_table
 from beamuq.exhibits.exhibit_types import csv_text
 from beamuq.models.load_model import load_causal
-from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
-from beamuq.steps import fetched_page
-from beamuq.study_config import DEMO_DATA, PROMPTS, ROOT, STUDIES
+from beamuq.study_config import PROMPTS, ROOT, STUDIES
 from beamuq.text_normalization import clean, normalize_squad, normalize_triviaqa
 from micro import Workplace, micro_study
 from tiny import build_tiny_model
@@ -183,128 +179,12 @@ def test_numbers_and_harmless_texts_are_the_same_csv() -> None:
     assert csv_text(frame[:0]) == frame[:0].to_csv(index=False, lineterminator="\n")
 
 
-def test_titles_of_pages_in_markdown_are_no_markup() -> None:
-    hostile = "<img src=x onerror=y> [click](javascript:x)\n# `code` | *b*"
-    of = FetchedSource(hostile, hostile, hostile, 1, hostile, hostile)
-    lines = fetched_page.page(hostile, [of]).splitlines()
-    assert lines[0] == f"# What “{markdown_table.escape(hostile)}” is made of"
-    assert lines[4] == markdown_table.line(
-        [*map(markdown_table.escape, (hostile, hostile, hostile[:12], "1 B", hostile, hostile))]
-    )
-
-
-# What a shell, Snakemake or Python's % would read, and what they would not.
-EVERYWHERE = "é日 b;touch RAN;&'#*?[x]|\\%(s)s!=,~"
-OWN_FOLDER = f'-{EVERYWHERE}`touch RAN`"$(touch RAN)x'
-WORKING_FOLDER = f"-{EVERYWHERE}{{dataset}}<y>:{{"
-PLUGIN = """
-from beamuq.methods import Method
-M = Method("X", lambda evidence: evidence.weights.sum(axis=1), "candidates", needs=("weights",))
-"""
-
-
-def test_a_study_runs_in_folders_of_any_name_and_none_is_a_command(tiny_models: Path, tmp_path: Path) -> None:
-    working, own = tmp_path / WORKING_FOLDER, tmp_path / OWN_FOLDER
-    place = Workplace(working, micro_study(tiny_models))
-    study = micro_study(tiny_models)
-    study["datasets"]["triviaqa"]["source"] = "hub:a/b"
-    shutil.copytree(tiny_models / "nli", own / "nli")
-    study["scorers"]["nli"]["source"] = f"folder:{own / 'nli'}"
-    study["scoring"]["main"]["methods"].append("odd:M")
-    (own / "plugins").mkdir()
-    (own / "plugins/odd.py").write_text(PLUGIN)
-    (own / "micro.yaml").write_text(yaml.safe_dump(study))
-    shutil.copytree(DEMO_DATA / "trivia_qa", own / "trivia_qa")
-    roots = (
-        f"data_root={own}",
-        f"cache_root={own}",
-        f"models_root={EVERYWHERE[1:]}",
-        f"datasets_root={EVERYWHERE[1:]}",
-    )
-    prompts = "results/micro/prompts/base/triviaqa.parquet"
-    place.run(prompts)
-    (working / prompts).unlink()
-    place.run(prompts, settings=(f"study={own}/micro.yaml", *roots))
-    assert (working / prompts).is_file()
-    plan = Plan.load({"study": str(own / "micro.yaml"), "data_root": str(own)})
-    command = plan.shell_prefix(ROOT / "workflow").format() + f"{sys.executable} -c 'import odd, beamuq'"
-    subprocess.run(["bash", "-c", command], check=True, env={"PATH": os.environ["PATH"]})
-    assert not list(tmp_path.rglob("RAN"))
-    assert not Path("RAN").exists()
-
-
-@pytest.mark.parametrize("name", ["a`touch RAN`", "a$(touch RAN)", 'a"b'])
-def test_a_working_folder_that_snakemake_would_run_is_refused(name: str, tiny_models: Path, tmp_path: Path) -> None:
-    place = Workplace(tmp_path / name, micro_study(tiny_models))
-    told = place.run("results/micro/prompts/base/triviaqa.parquet", fails=True).strip().splitlines()
-    assert len(told) == 2  # the first is Snakemake's, on config.yaml
-    assert told[1].startswith("error: ")
-    assert json.dumps(str(place.folder)) in told[1]
-    assert "every character but" in told[1]
-    assert not list(tmp_path.rglob("RAN"))
-
-
-@pytest.mark.parametrize(
-    ("working", "project", "deploys"),
-    [
-        ("/it's", "/p", True),
-        ("/w", "/it's", True),
-        ("/w", "/`id`", False),
-        ("/w", "/{x}", False),
-        ("/w", "/<x>", False),
-    ],
-)
-def test_a_folder_that_snakemake_formats_or_quotes_wrongly_is_refused(
-    working: str, project: str, deploys: bool
-) -> None:
-    odd = working if working != "/w" else project
-    with pytest.raises(BeamUQError, match=f'^"{re.escape(odd)}": .*every .*character'):
-        snakemake_command.check_folders(Path(working), Path(project), deploys)
-
-
-@pytest.mark.parametrize("sign", ["{x}", "{", "<x>", "\n"])
-@pytest.mark.parametrize("key", ["study", "data_root", "models_root", "datasets_root"])
-def test_a_path_that_snakemake_cannot_have_is_refused_in_a_line(key: str, sign: str) -> None:
-    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*odd.*every other character is possible"):
-        Plan.load({"study": "demo", key: f"odd{sign}/x.yaml"})
-
-
-def test_a_source_or_plug_in_that_snakemake_cannot_have_is_refused(
-    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = micro_study(tiny_models)
-    path = tmp_path / "mine.yaml"
-    changed = study | {"models": {"tiny": study["models"]["tiny"] | {"source": "folder:odd{x}"}}}
-    path.write_text(yaml.safe_dump(changed))
-    with pytest.raises(BeamUQError, match=r"models\.tiny\.source: .*odd\{x\}.*every other character is possible"):
-        Plan.load({"study": str(path)})
-    (tmp_path / "{x}").mkdir()
-    (tmp_path / "{x}/braced.py").write_text(PLUGIN.replace('"X"', '"Y"'))
-    monkeypatch.syspath_prepend(tmp_path / "{x}")
-    study["scoring"]["main"]["methods"].append("braced:M")
-    path.write_text(yaml.safe_dump(study))
-    with pytest.raises(
-        BeamUQError,
-        match=r"scoring\.main\.methods\[3\]: .*\{x\}/braced\.py: holds '\{'.*every other character",
-    ):
-        Plan.load({"study": str(path)})
-
-
-def test_plug_ins_behind_a_colon_are_refused_and_no_others(tiny_models: Path, tmp_path: Path) -> None:
-    plan = Workplace(tmp_path / "a:b", micro_study(tiny_models)).folder / "micro.yaml"
-    loaded = Plan.load({"study": str(plan)})
-    assert "a:b" not in loaded.shell_prefix(ROOT / "workflow")
-    (tmp_path / "a:b/plugins").mkdir()
-    with pytest.raises(BeamUQError, match=r'a:b/plugins": .:. ends a folder in PYTHONPATH.*every other character'):
-        loaded.shell_prefix(ROOT / "workflow")
-
-
 def test_the_paths_that_shell_lines_name_bare_are_plain(tiny_models: Path, tmp_path: Path) -> None:
     """To quote {log} there would change the text of every rule, and rerun whatever users have decoded."""
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
     commands = re.findall(r'    shell:\n        (".*")\n', rules)
     assert len(commands) == rules.count("shell:")
-    assert {name for command in commands for name in re.findall(r"{([\w.]+)}", command)} == {"log", "input.page"}
+    assert {name for command in commands for name in re.findall(r"{([\w.]+)}", command)} == {"log"}
     plan = Plan.load({"study": str(Workplace(tmp_path, micro_study(tiny_models)).folder / "micro.yaml")})
     patterns = {name: re.compile(pattern) for name, pattern in plan.wildcard_patterns.items()}
     for rule in ("candidates", "table", "fetch_model", "fetch_dataset", "quality"):

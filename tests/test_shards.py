@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from beamuq.cost.measured_jobs import benchmark_of
-from beamuq.parquet_tables import Artifact
 from beamuq.plan.study_on_machine import Plan
 from micro import CANDIDATES, Workplace, micro_study
 
@@ -40,6 +38,3 @@ def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> Non
     place.run(CANDIDATES)
     assert path.read_bytes() == sharded
     assert not list(benchmarks.iterdir())
-    took = benchmark_of(place.folder / "results/micro", Artifact("candidates", "triviaqa", "tiny", "main"))
-    assert took is not None
-    assert 0 < took.seconds < 400
