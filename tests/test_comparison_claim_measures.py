@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -173,12 +172,6 @@ def test_mass_above_the_printed_threshold(tmp_path: Path) -> None:
     judged(mean_by_length("printed condition met", printed=[0.6, 0.7]), of, "not supported", found)
 
 
-def test_mass_of_answers_up_to_a_length(tmp_path: Path) -> None:
-    of = evidence(files=decoded([3] * 20 + [4] * 20, [0.95, 0.5] * 10 + [0.95] * 20), folder=tmp_path)
-    measure = mean_by_length("printed condition met", lengths=[1, 3], printed=[0.5, 0.5])
-    judged(measure, of, "supported", "50.0% ± 11.5%, 20 questions; 50.0% meet")
-
-
 def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
     files = decoded([1] * 10 + [2, 4] * 10 + [5] * 10, [0.5] * N, [9] * 10 + [4] * 20 + [0] * 10)
     of = evidence(files=files, folder=tmp_path)
@@ -296,17 +289,6 @@ def test_a_paired_mean_leaves_out_cells_of_empty_answers_though_undefined_and_sa
     assert alone["note"].startswith("undefined in ")
 
 
-def test_what_is_true_as_printed_is_supported_whatever_its_significance() -> None:
-    measure, of = gains_of({"SemanticEntropy": (0.472, 0.465)}, 0.1, expect="all")
-    assert measure.verdict(of).significance == "no"
-    judged(measure, of, "supported", "1 of 1 rise; significantly rise 0%")
-
-
-def test_print_claims_significance_of_one_claim_alone() -> None:
-    claimed = [c.id for c in claims.read_claims() if isinstance(c.decided_by, BeamGains) and c.decided_by.significant]
-    assert claimed == ["entropy-gains"]
-
-
 def test_gains_of_most_need_more_than_half() -> None:
     methods = {"SemanticEntropy": ENTROPY, "Dissimilarity": (0.65, 0.63), "DegreeMatrix": (0.4, 0.42)}
     found = "2 of 3 rise; significantly rise 67%, fall 33%; mean +0.024 ± 0.003, printed +0.030"
@@ -334,16 +316,6 @@ def test_no_gain_is_a_negligible_one(pair: tuple[float, float], spread: float, s
     )
     assert verdict.status == ("partly" if status == "supported" and verdict.size == "no" else status)
     assert ("undecidable with n = 240" in verdict.found) == (status == "undecided")
-
-
-def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_small() -> None:
-    values = {prr("Dissimilarity", BEAM): 0.6, prr("Dissimilarity", SAMPLES): 0.5}
-    models = [GEMMA, LLAMA]
-    cells = [cell for model in models for cell in mains(model, values, 0.01)]
-    measure = BeamGains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
-    assert "may be too small" not in measure.verdict(evidence(*cells)).found
-    fewer = Made(cells[-1].artifact, values, 0.01, N - 1)
-    assert "cells of different questions for unrelated" in measure.verdict(evidence(*cells[:-1], fewer)).found
 
 
 def test_the_last_bit_of_a_sum_is_no_rise() -> None:
@@ -487,20 +459,6 @@ def plateau(claimed: int) -> Plateau:
     return Plateau(kind="plateau", cells=[(GEMMA, TRIVIA)], method="Dissimilarity", variant=BEAM, at=claimed)
 
 
-@pytest.mark.parametrize("curve", [[0.3, 0.7], [0.7], [0.69, 0.71, 0.7]])
-def test_a_plateau_that_no_value_could_show_is_said_to_be_undecidable(curve: list[float]) -> None:
-    """The half-width, 1.96 · √2 · .02, tells it, whatever the curve."""
-    of = evidence(widths(curve, [0.5], 0.02))
-    verdict = plateau(2).verdict(of)
-    assert verdict.size == "undecided"
-    said = re.search(
-        r"undecidable with n = 40 unless clearly off: half-width 0\.05\d, margin 0\.02; about (\d+) q", verdict.found
-    )
-    assert said
-    assert int(said[1]) == pytest.approx(40 * (1.96 * 2**0.5) ** 2, rel=0.1)
-    assert "undecidable" not in plateau(2).verdict(evidence(widths(curve, [0.5], 0.002))).found
-
-
 # -- scores ----------------------------------------------------------------------------------------------------------
 
 RIGHT = [float(i % 2) for i in range(N)]
@@ -639,13 +597,6 @@ def test_untempered_samples_are_none_that_yield() -> None:
     names = ["beam", "multinomial T=0.7", "multinomial T=1.0", "multinomial T=1.5", "diverse G=5 lambda=2.0"]
     of = settings("tab:abl_sampling", [(0.6, 0.5, 0.7, 0.5, 0.4)] * 2, names)
     judged(by_id["strategies-yield"], of, "supported", "below beam in 100% of 6 comparisons")
-
-
-def test_every_other_temperature_of_the_table_is_tempered() -> None:
-    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
-    printed = {row.key.setting for row in PRINTED if row.key.table == "tab:abl_sampling"}
-    tempered = {name for name in printed if name.startswith("multinomial")} - {"multinomial T=1.0"}
-    assert set(by_id["strategies-yield"].worse) == tempered | {"diverse"}  # type: ignore[union-attr]
 
 
 def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
@@ -918,12 +869,6 @@ def test_a_share_about_the_study_itself_has_its_interval_inside_the_printed_rang
     assert measure.verdict(replace(of, of_paper=False)).answer == answer
 
 
-def test_too_few_answers_of_a_length_tell_nothing(tmp_path: Path) -> None:
-    of = evidence(files=decoded([3] * 4 + [9] * 36, [0.5] * N), folder=tmp_path)
-    with pytest.raises(NotRunError, match="too few answers of 2 to 4 tokens: 4"):
-        mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5]).verdict(of)
-
-
 def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside(tmp_path: Path) -> None:
     of = evidence(files=pool(LEAST_MASS, vary=True), folder=tmp_path)
     with pytest.raises(NotRunError, match="0 questions of triviaqa have two samples that are none of the beams"):
@@ -1053,14 +998,6 @@ def test_a_claim_may_be_about_fewer_questions() -> None:
         FLOOR.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
 
 
-def test_claims_about_an_ablation_declare_its_questions() -> None:
-    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
-    for name in ("every-budget-everywhere", "plateau-open", "plateau-choice"):
-        assert by_id[name].questions == 200  # type: ignore[union-attr]
-    for name in ("every-budget", "saturation", "entropy-behind"):
-        assert by_id[name].questions is None  # type: ignore[union-attr]
-
-
 def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     """The other methods of the main table do not."""
     content = study().model_dump(mode="json")
@@ -1105,7 +1042,7 @@ def of_estimators(
 
 def our_claim(name: str) -> Measure:
     found = {claim.id: claim for claim in claims.read_claims()}[name]
-    assert found.where == claims.OURS
+    assert found.where.startswith("ours")
     assert found.decided_by is not None
     return found.decided_by
 

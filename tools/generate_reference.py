@@ -12,7 +12,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, NoneType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -22,12 +22,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-import study_of_claim
 from beamuq import beam_mass_theorem, cli, machine_config, parquet_tables, study_config
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
 from beamuq.comparison.claims import read_claims
-from beamuq.comparison.tolerances_and_families import PAPER_STUDY
 from beamuq.methods import (
     answer_probability,
     candidate_weights,
@@ -39,7 +37,6 @@ from beamuq.methods import (
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import DIRECTION, METHODS, Method
-from beamuq.plan.cells_of_a_study import Grid, GridCell
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Prob": (answer_probability.prob,),
@@ -123,50 +120,13 @@ def estimators() -> str:
     return "\n".join(rows)
 
 
-HOURS_OF_MAIN = (0.75, 3.0)
-"""Of all main cells on one H200: an estimate, see docs/cost.md."""
-
-
 def claims() -> str:
-    """Every claim under the cells of the paper's study that decide it, with what these ask and load."""
-    paper = study_config.load_study(PAPER_STUDY)
-    by_cells: dict[tuple[GridCell, ...], list[str]] = {}
+    """Every claim, and where it stands."""
+    rows = ["| claim | where | |", "| --- | --- | --- |"]
     for claim in read_claims():
         told = claim.claim + (f" **Open**: {claim.missing}." if claim.missing else "")
-        row = f"| `{claim.id}` | {claim.where} | {_cell(told)} |"
-        by_cells.setdefault(tuple(study_of_claim.cells_of(claim, paper)), []).append(row)
-    table = "| claim | where | |\n| --- | --- | --- |\n"
-    return "\n\n".join(
-        f"## {_asked_of(cells, paper)}\n\n{_cost(cells, paper)}\n\n{table}" + "\n".join(rows)
-        for cells, rows in sorted(by_cells.items(), key=lambda item: len(item[0]))
-    )
-
-
-def _asked_of(cells: Sequence[GridCell], paper: study_config.Study) -> str:
-    if not cells:
-        return "No run"
-    titles = [
-        f"{len(names)} {kind}" if len(names) > 3 else ", ".join(every[name].title for name in names)
-        for kind, every, names in (
-            ("models", paper.models, list(dict.fromkeys(cell.model for cell in cells))),
-            ("datasets", paper.datasets, list(dict.fromkeys(cell.dataset for cell in cells))),
-        )
-    ]
-    return f"{' on '.join(titles)}: `{cells[0].recipe}`"
-
-
-def _cost(cells: Sequence[GridCell], paper: study_config.Study) -> str:
-    if not cells:
-        return "Decided by arithmetic in every comparison, or by no measurement of this workflow."
-    main, asked = paper.main.recipe, sum(cell.questions for cell in cells)
-    of_main = sum(cell.questions for cell in Grid(paper).cells.values() if cell.recipe == main)
-    low, high = (asked / of_main * hours * 60 for hours in HOURS_OF_MAIN)
-    time = (
-        f"{low:.0f} to {high:.0f} minutes on one H200 (estimate)" if cells[0].recipe == main else "time not estimated"
-    )
-    sources = dict.fromkeys(paper.models[cell.model].source.removeprefix("hub:") for cell in cells)
-    jobs = f"{len(cells)} decoding job{'s' * (len(cells) > 1)}, {asked:,} questions"
-    return f"{jobs}; {time}. Language models: {', '.join(f'`{source}`' for source in sources)}."
+        rows.append(f"| `{claim.id}` | {claim.where} | {_cell(told)} |")
+    return "\n".join(rows)
 
 
 def command(parser: argparse.ArgumentParser) -> str:
