@@ -214,16 +214,6 @@ def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float
     judged(measure, evidence(files=files, folder=tmp_path), status, found)
 
 
-@pytest.mark.parametrize(("z", "significance"), [(2.0, "yes"), (6.0, "no")])
-def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: float, significance: str) -> None:
-    files = decoded([2, 3] * 20, [0.8] * N, sampled=[0.6, 0.2, 0.95, 0.85] * 10)
-    of = evidence(files=files, folder=tmp_path)
-    agreement = of.rules.agreement.model_copy(update={"z": z})
-    declared = of.rules.model_copy(update={"agreement": agreement})
-    measure = BeamCoverage(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
-    assert measure.verdict(ClaimEvidence(of.results, of.values, declared)).significance == significance
-
-
 # -- the main table --------------------------------------------------------------------------------------------------
 
 
@@ -730,35 +720,6 @@ def test_the_gap_outside_the_beams(
     judged(GAP, of, status, f"40 of 40 questions, {N * outside * 10:,} samples outside the beams", found)
 
 
-def test_the_gap_is_decided_on_any_study_with_a_pool(tmp_path: Path) -> None:
-    """A demo of a few questions: nothing to print, but an answer about itself."""
-    of = evidence(files=pool(LEAST_MASS, vary=True, outside=4), folder=tmp_path)
-    content = of.study.model_dump(mode="json")
-    own = Study.model_validate(
-        content
-        | {
-            "demo": True,
-            "datasets": {TRIVIA: content["datasets"][TRIVIA]},
-            "grid": [
-                entry | {"models": [GEMMA], "datasets": [TRIVIA], "scorers": ["nli"]}
-                for entry in content["grid"]
-                if entry["recipe"] == "pool"
-            ],
-        }
-    )
-    results = Stored(own, [], of.results.inputs, list(of.results.present))
-    own_evidence = ClaimEvidence(results, of.values, of.rules)
-    asked = claims.ask(claims.read_claims(), own_evidence)
-    by_id = claims.judge(claims.read_claims(), own_evidence, asked).set_index("id")
-    assert set(by_id["status"]) == {"not comparable"}
-    assert by_id.loc["small-gap", "in_this_study"].startswith(f"{GEMMA}: partly; {TRIVIA}: 40 of 40 questions, 1,600 ")
-    assert set(asked[asked["answer"] != claims.CANNOT_SAY]["id"]) == {"small-gap", "reduced-variance"}
-    lacking = asked.set_index("id")["found"]
-    assert lacking["every-budget"].startswith("needs a recipe with budgets")
-    assert lacking["strategies-yield"].startswith("needs a recipe that scores these settings")
-    assert lacking["consistently-improves"].startswith("needs a cell of the main recipe")
-
-
 OWN, FLOWERS = "own-model", "flowers"
 
 
@@ -890,13 +851,6 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     harmless = beam_mass_theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
     monkeypatch.setattr(beam_mass_theorem, "COUNTEREXAMPLE", harmless)
     judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and squared error 0.0025 of beams against 0.0047")
-
-
-def test_what_no_run_decides_says_what_is_missing() -> None:
-    claim = claims.Claim(id="a", where="b", claim="c", missing="a ruler")
-    row = claims.judge([claim], evidence(), claims.ask([claim], evidence())).iloc[0]
-    assert row["in_this_study"] == "cannot say; missing: a ruler"
-    assert (row["status"], row["found"]) == ("not run", "missing: a ruler")
 
 
 # -- the rules -------------------------------------------------------------------------------------------------------

@@ -213,10 +213,6 @@ def _stored(results: exhibits_study.Results, variant: str, setting: str) -> floa
     return float(value)
 
 
-def test_too_few_resamples_are_told_where_nothing_could_be_distinguished(results: exhibits_study.Results) -> None:
-    assert f"{RESAMPLES} resamples are too few to distinguish any of 25" in results.built("estimators").caption
-
-
 @pytest.mark.parametrize("label", ["estimators", "fair_share", "matched_rows"])
 def test_a_study_without_the_recipe_is_told(label: str, results: exhibits_study.Results) -> None:
     content = exhibits_study.CONTENT

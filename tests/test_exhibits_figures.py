@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +22,12 @@ from beamuq.exhibits import exhibit_cells, figure_style, list_of_exhibits
 from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
+from run_job import run_job
 
 pytestmark = pytest.mark.slow
 
 STUDY = exhibits_study.study()
 FIGURES = exhibits_study.labels("figure")
-KINDS = ("pdf", "svg", "png", "csv", "caption")
 Drawn = dict[str, matplotlib.figure.Figure]
 
 
@@ -493,40 +489,18 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
 # -- the files ---------------------------------------------------------------------------------------------------
 
 
-def job_of(name: str, results: exhibits_study.Results, folder: Path) -> dict[str, Any]:
-    """A job of the figure step."""
+def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
+    built: dict[str, BuiltFigure], results: exhibits_study.Results, tmp_path: Path
+) -> None:
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    results.paths(list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY))
-    return {"name": name, "study": str(study)} | {kind: str(folder / f"{name}.{kind}") for kind in KINDS}
-
-
-@pytest.fixture(scope="module")
-def saved(
-    built: dict[str, BuiltFigure], results: exhibits_study.Results, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Path]:
-    """Two folders of every figure: drawn here, and by the step in a process of other hash seed and time zone."""
-    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
-    code = (
-        "import json, sys\nfrom beamuq.steps.__main__ import main\n"
-        "for job in json.load(sys.stdin): main(['figure', '--job', json.dumps(job)])"
-    )
-    environment = os.environ | {"PYTHONHASHSEED": "7", "MPLCONFIGDIR": str(there / "mpl"), "TZ": "Asia/Tokyo"}
-    command = json.dumps([job_of(name, results, there) for name in FIGURES])
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment, text=True) as other:
-        assert other.stdin is not None
-        other.stdin.write(command)
-        other.stdin.close()
-        for name, figure in built.items():
-            figure_style.save(figure, **{kind: here / f"{name}.{kind}" for kind in KINDS})
-    assert other.returncode == 0
-    return here, there
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_drawing_again_in_another_process_gives_the_same_bytes(name: str, saved: tuple[Path, Path]) -> None:
-    for kind in KINDS:
-        assert (saved[0] / f"{name}.{kind}").read_bytes() == (saved[1] / f"{name}.{kind}").read_bytes(), kind
+    results.paths(list_of_exhibits.exhibit("redundancy", STUDY).artifacts(STUDY))
+    here, there = ({kind: tmp_path / f"{i}.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")} for i in "ab")
+    run_job("figure", {"name": "redundancy", "study": str(study)} | {kind: str(file) for kind, file in there.items()})
+    figure_style.save(built["redundancy"], **here)
+    for kind, file in here.items():
+        assert file.read_bytes() == there[kind].read_bytes(), kind
+    assert len(pd.read_csv(here["csv"])) == len(built["redundancy"].data)
 
 
 # -- text of one width -------------------------------------------------------------------------------------------

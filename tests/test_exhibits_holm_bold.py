@@ -254,13 +254,3 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, BuiltTable]
         counts.append(len(expected))
     assert max(counts) > 1
     assert max(counts) < len(body)
-
-
-@pytest.mark.parametrize("name", RANKED)
-def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(
-    name: str, built: dict[str, BuiltTable]
-) -> None:
-    pairs = list(zip(cells(built[name]), cells(built[name].with_intervals()), strict=True))
-    assert all(other.mark in ("", "best") for _, other in pairs)
-    assert all(other.mark == "best" for paper, other in pairs if paper.mark == "best")
-    assert any(not other.mark for _, other in pairs)

@@ -19,7 +19,6 @@ import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
-from beamuq.errors import BeamUQError
 from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
 from beamuq.exhibits.exhibit_types import (
     CSV_COLUMNS,
@@ -326,15 +325,6 @@ def test_dataset_sizes_are_those_of_the_files(built: dict[str, BuiltTable]) -> N
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
-def test_prompts_show_placeholders_and_no_braces(built: dict[str, BuiltTable]) -> None:
-    values = built["prompts"].values.set_index(["model", "dataset"])["value"]
-    assert len(values) == 12
-    assert values["base", "triviaqa"] == "<5 few-shot QA pairs>\n\nQuestion: <question>\nAnswer:"
-    assert "<all preceding QA pairs>" in values["instruct", "coqa"]
-    assert "<title 1>" in values["base", "hotpotqa"]
-    assert not values.str.contains("[{}]").any()
-
-
 def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, BuiltTable]) -> None:
     titles = [row.titles[0] for row in built["qa_tiny"].grid.body if isinstance(row, TableRow)]
     assert titles.count("Semantic Entropy") == 1
@@ -447,13 +437,3 @@ def test_step_writes_both_styles_and_nothing_else(results: exhibits_study.Result
         assert outputs[kind].read_text(encoding="utf-8") == render(built)
         assert outputs[f"intervals_{kind}"].read_text(encoding="utf-8") == render(built.with_intervals())
         assert render(built) != render(built.with_intervals())
-
-
-def test_figure_s_name_is_refused_by_the_table_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(list_of_exhibits.exhibit("redundancy", STUDY).artifacts(STUDY))
-    study = results.folder / "study.json"
-    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    outputs = {kind: tmp_path / kind for kind in OUTPUTS}
-    with pytest.raises(BeamUQError, match="'redundancy' is a figure"):
-        run_job("table", {"name": "redundancy", "study": study} | outputs)
-    assert not list(tmp_path.iterdir())

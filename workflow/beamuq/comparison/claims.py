@@ -15,7 +15,6 @@ from beamuq.comparison.number_statuses import DEMO, NOT_COMPARABLE
 from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
 from beamuq.config_errors import StrictModel
 
-STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
 ASKED = ["id", "claim", "of", "answer", "found"]
 CANNOT_SAY = "cannot say"
