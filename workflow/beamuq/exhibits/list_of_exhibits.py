@@ -14,7 +14,6 @@ from beamuq.exhibits import ablation_tables, candidate_count_curves, captions, e
 from beamuq.exhibits.ablation_tables import AblationTable
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.augrc_table import AugrcTable
-from beamuq.exhibits.beam_audit_table import BeamAuditTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.controls import Controls
@@ -141,7 +140,6 @@ EXHIBITS: tuple[Exhibit, ...] = (
     Controls("controls", beyond_paper=True),
     DrawSpread("draw_spread", beyond_paper=True),
     MatchedRowsFigure("matched_rows", beyond_paper=True),
-    BeamAuditTable("beam_audit", beyond_paper=True),
     RiskCoverage("risk_coverage", beyond_paper=True),
     DecisionsTable("decisions", beyond_paper=True),
     ReliabilityFigure("reliability", beyond_paper=True),

@@ -431,8 +431,6 @@ class ComparisonJob(Job):
     csv: Annotated[Path, Output("{results}/comparison.csv")]
     formulations: Annotated[Path, Output("{results}/comparison_formulations.csv")]
     claims: Annotated[Path, Output("{results}/comparison_claims.csv")]
-    summary: Annotated[Path, Output("{results}/comparison.json")]
-    markdown: Annotated[Path, Output("{results}/comparison.md")]
     html: Annotated[Path, Output("{results}/comparison.html")]
     forest_pdf: Annotated[Path, Output("{figures}/paired.pdf")]
     forest_svg: Annotated[Path, Output("{figures}/paired.svg")]
