@@ -35,8 +35,8 @@ from model_classes import VOCABULARY, random_model
 from small_batch import assert_same, batch_of, decoded, expected
 from tiny import build_tiny_model, tiny_model, toy_model
 
-TREE = ("gpt_oss", "cohere", "cohere2", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral")
-CACHED = ("gptj", "falcon_h1", "jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
+TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
+CACHED = ("jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
 PROMPTS = [Prompt("long", (*range(20, 50), 7)), Prompt("forked", (*range(20, 30), 8)), Prompt("short", (9,))]
 STOPS = frozenset(range(1, 9))
 STEPS = 5
