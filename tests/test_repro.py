@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -17,12 +18,17 @@ CLAIMS = yaml.safe_load((ROOT / "repro.yaml").read_text(encoding="utf-8"))["clai
 NUMBER = r"[+−]?\d*\.?\d+"
 
 
+@cache
+def rows(file: str) -> list[dict[str, str]]:
+    with (ROOT / file).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
 def published(claim: dict[str, str]) -> tuple[float, ...]:
     """Value, low and high of the row to which an entry points."""
     keys, _, column = claim["pointer"].rpartition("/")
     wanted = dict(pair.split("=", 1) for pair in keys.split(","))
-    with (ROOT / claim["file"]).open(encoding="utf-8", newline="") as file:
-        (row,) = (row for row in csv.DictReader(file) if wanted.items() <= row.items())
+    (row,) = (row for row in rows(claim["file"]) if wanted.items() <= row.items())
     return float(row[column]), float(row["low"]), float(row["high"])
 
 
