@@ -289,7 +289,7 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
 def _of_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of what ``score`` writes in CSV, without the cells that are empty."""
     with reading(path, "CSV in UTF-8", "give what score writes"):
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
     for number, row in enumerate(frame.to_dict("records"), start=1):
         yield f"{path}: row {number}", {str(key): text for key, text in row.items() if text}
 
