@@ -101,11 +101,6 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
     assert any(value in told for told in decide(asked, made, force=True).warnings)
 
 
-def test_another_method_is_refused(made: Calibration) -> None:
-    with pytest.raises(BeamUQError, match=r"rows: method 'CocoaPPL': no such score; did you mean 'CocoaMSP'"):
-        decide([row | {"method": "CocoaMSP"} for row in NEW], made)
-
-
 def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> None:
     told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
     assert check_same(made, told, force=False, where="x") == []

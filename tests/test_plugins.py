@@ -146,13 +146,7 @@ def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
         Method("Mine", lambda e: e, "sample")  # type: ignore[arg-type]
 
 
-GOOD = question("a1", "Who?", ["Ann"])
-
-
-@pytest.mark.parametrize(
-    "made",
-    [None, "a1", [None], [{"id": "a1"}], [GOOD | {"id": 7}], [GOOD | {"references": "Ann"}], [GOOD | {"history": [1]}]],
-)
+@pytest.mark.parametrize("made", [None, [{"id": "a1"}], [question("a1", "Who?", ["Ann"]) | {"references": "Ann"}]])
 def test_an_adapter_that_gives_no_questions_is_refused(made: Any) -> None:
     with in_one_line(r"test\.jsonl: line 1: "):
         questions_of(Adapter(pa.schema({}), lambda *_: made), [("test.jsonl: line 1", {})], "test")
@@ -210,27 +204,18 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
     ("wrong", "told"),
     [
         ({"start": fails}, "KeyError"),
-        ({"start": lambda: None}, "AttributeError"),
         ({"query": lambda: None}, "gave a NoneType"),
-        ({"query": lambda: DistributionQuery(np.array([0.5]))}, "no list of whole numbers"),
         ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
         ({"said": fails}, "KeyError"),
         ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
         ({"said": lambda tokens, logprobs: (tokens + 1, logprobs)}, "adds token 4 .*which the model did not say"),
-        ({"said": lambda tokens, logprobs: (tokens + 0.5, logprobs)}, "TypeError"),
-        ({"found": lambda _: None}, "TypeError"),
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
         ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
-        ({"found": lambda _: [(99, None)]}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
         (queries(top=-1), r"query\(\)\.top is not what"),
-        (queries(top=np.nan), r"query\(\)\.top is not what"),
-        (queries(top=2, statistics=np.ones(1)), r"query\(\)\.statistics is not what"),
         (queries(top=2, top_k=-1), r"query\(\)\.temperature, top_k and top_p is not what"),
         (queries(top=2, masses=np.zeros(3)), r"query\(\)\.masses is not what"),
-        (queries(top=2, edits=5), "AttributeError"),
-        (edits(9, 0.5), r"query\(\)\.edits is not what"),
         (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )
@@ -243,11 +228,3 @@ def test_a_search_cannot_write_to_the_trie_that_all_searches_read() -> None:
     search = Search(found=lambda _: search.trie.total.fill(0.0))
     with in_one_line("strategy 'mine M=2': ValueError: .*read-only"):
         search.run()
-
-
-@pytest.mark.parametrize("template", ["{{ x }}", None])
-def test_a_chat_template_that_writes_nothing_is_refused(template: str | None) -> None:
-    made: dict[str, Any] = {"apply_chat_template": lambda *_, **__: template and ""}
-    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", **made)
-    with in_one_line("models/m: its chat template: gave .*not the text of a prompt"):
-        chat_prompt_ids(tokenizer, "Who?")

@@ -265,10 +265,12 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
     """The rows of one method in one form, each with its place."""
     csv_file = isinstance(rows, str | Path) and Path(rows).suffix == ".csv"
     read = _of_csv(Path(str(rows))) if csv_file else placed_rows(rows)
-    every: list[tuple[str, ScoredRow]] = [(place, validated(ScoredRow, dict(row), place)) for place, row in read]
-    of_method = [(place, item) for place, item in every if item.method == method]
+    every = list(read)
+    of_method: list[tuple[str, ScoredRow]] = [
+        (place, validated(ScoredRow, dict(row), place)) for place, row in every if row.get("method") == method
+    ]
     if not of_method:
-        methods = dict.fromkeys(item.method for _, item in every)
+        methods = dict.fromkeys(str(row.get("method")) for _, row in every)
         raise BeamUQError(f"{where}: method {method!r}: no such score; {hint(method, methods)}")
     found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
     if not found:
