@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo crate quick test lint unit census models env docs bench clean
+.PHONY: help demo crate quick test lint unit evidence census models env docs bench clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
@@ -31,9 +31,9 @@ quick: $(STAMP) ## the checks of a minute, while writing
 	ruff format --check .
 	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
 	mypy
-	$(PYTEST) -m "not (census or slow or snakemake or model or packaged or latex or browser)"
+	$(PYTEST) -m "not (census or evidence or slow or snakemake or model or packaged or latex or browser)"
 
-test: lint unit ## every check
+test: lint unit ## every check of minutes
 
 lint: $(STAMP) ## style, types, and what is generated
 	ruff check .
@@ -46,7 +46,10 @@ lint: $(STAMP) ## style, types, and what is generated
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models ## the tests
-	$(PYTEST) -m "not census"
+	$(PYTEST) -m "not (census or evidence)"
+
+evidence: $(STAMP) ## every published table and figure, made again from the published scores
+	$(PYTEST) -m evidence
 
 census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census

@@ -63,8 +63,9 @@ def regenerable() -> list[Any]:
             published = (folder / f"{exhibit.kind}s" / f"{label}.csv").is_file()
             if published and all(is_published(folder, need) for need in exhibit.reads(study)):
                 alike.setdefault((folder, *measured_by(label, study)), []).append(label)
+    for_minutes = {True: pytest.mark.slow, False: pytest.mark.evidence}
     return [
-        pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}", marks=pytest.mark.slow)
+        pytest.param(*of, labels, id=f"{of[0].name}-{of[1]}-{of[2]}", marks=for_minutes[of[0].name == "real"])
         for of, labels in alike.items()
     ]
 

@@ -54,6 +54,6 @@ def test_every_interval_told_has_an_entry_and_every_entry_is_told(page: str) -> 
     assert re.findall(INTERVAL, text) == []
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_the_differences_follow_from_the_published_scores() -> None:
     pd.testing.assert_frame_equal(table(), pd.read_csv(FILE), rtol=1e-5, atol=1e-6)
