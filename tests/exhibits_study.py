@@ -188,7 +188,7 @@ class Results:
         """An exhibit, from files that are written where they are not there yet."""
         asked = of or self.study
         item = list_of_exhibits.exhibit(label, asked)
-        built = item.built(asked, self.inputs(item.reads(asked)))
+        built = item.built(asked, self.inputs(item.artifacts(asked)))
         assert isinstance(built, BuiltTable if item.kind == "table" else BuiltFigure)
         return built
 
