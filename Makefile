@@ -1,7 +1,7 @@
 PYTHON ?= python3
 STUDY ?= demo
 # how a run is shown; make demo SHOW= gives Snakemake's long form
-SHOW ?= --logger beamuq
+SHOW ?= --logger rich
 # where torch comes from on a machine without an NVIDIA card: a CPU build, a tenth of the size
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ENV := .venv
@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo gallery crate quick test test-all lint unit fuzz census models env docs bench clean
+.PHONY: help demo crate quick test lint unit census models env docs bench clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
@@ -22,10 +22,6 @@ help: ## the targets; each makes the environment first, once
 demo: $(STAMP) ## the demo study, end to end: every table and figure from raw questions
 	snakemake --cores all --config study=demo --rerun-incomplete --prioritize figures/demo/redundancy.pdf \
 		results/demo/tables/estimators_coqa.csv $(SHOW)
-
-gallery: $(STAMP) ## docs/gallery.md, from a finished demo
-	snakemake --cores all --config study=demo --rerun-incomplete tables figures results/demo/explorer.html $(SHOW)
-	python tools/sync_gallery.py
 
 crate: $(STAMP) ## a finished study as a Workflow Run RO-Crate: make crate STUDY=paper
 	python tools/run_crate.py $(STUDY)
@@ -35,11 +31,9 @@ quick: $(STAMP) ## the checks of a minute, while writing
 	ruff format --check .
 	rules=$$(git diff --name-only --diff-filter=d HEAD -- Snakefile '*.smk'); test -z "$$rules" || snakefmt --check $$rules
 	mypy
-	$(PYTEST) -m "not (fuzz or census or slow or snakemake or model or packaged or latex or browser)"
+	$(PYTEST) -m "not (census or slow or snakemake or model or packaged or latex or browser)"
 
 test: lint unit ## every check
-
-test-all: test fuzz census ## and hostile input, and every class of models
 
 lint: $(STAMP) ## style, types, and what is generated
 	ruff check .
@@ -52,10 +46,7 @@ lint: $(STAMP) ## style, types, and what is generated
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models ## the tests
-	$(PYTEST) -m "not (fuzz or census)"
-
-fuzz: $(STAMP) ## hostile files, configurations and rows for BEAMUQ_FUZZ_SECONDS
-	$(PYTEST) -m fuzz
+	$(PYTEST) -m "not census"
 
 census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census

@@ -21,7 +21,7 @@ include: "workflow/rules/quality.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/exhibits.smk"
-include: "workflow/rules/cost.smk"
+include: "workflow/rules/ledger.smk"
 include: "workflow/rules/overview.smk"
 include: "workflow/rules/explorer.smk"
 include: "workflow/rules/comparison.smk"
@@ -36,7 +36,6 @@ localrules:
     fetched,
     study,
     ledger,
-    estimate,
 
 
 rule all:
@@ -67,3 +66,8 @@ rule evaluations:
 rule generations:
     input:
         plan.generations,
+
+
+rule fetched:
+    input:
+        plan.jobs.fetched,

@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """With BEAMUQ_NO_SKIP=1 (set by .ci/run) a skipped test is a failure, unless BEAMUQ_MAY_SKIP names a mark of it."""
     report = yield
-    # a CI that is not root can neither start SLURM nor mount: .ci/run then names these marks
+    # a CI that is not root cannot start SLURM: .ci/run then names that mark
     allowed = any(item.get_closest_marker(mark) for mark in os.environ.get("BEAMUQ_MAY_SKIP", "").split())
     if report.skipped and not allowed and os.environ.get("BEAMUQ_NO_SKIP") == "1" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"

@@ -25,7 +25,7 @@ ENVIRONMENT = os.environ | {
     "HF_HUB_OFFLINE": "1",
 }
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["snakemake.cli", "beamuq.run_messages"])
+_server.set_forkserver_preload(["snakemake.cli", "beamuq.plan.study_on_machine"])
 
 
 def snakemake(

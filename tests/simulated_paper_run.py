@@ -25,7 +25,7 @@ from beamuq.parquet_tables import Artifact
 from beamuq.study_config import STUDIES, Study
 
 RULES = read_rules()
-PRINTED = read_printed_numbers(RULES)
+PRINTED = read_printed_numbers()
 RESAMPLES, SPREAD = 200, 0.03
 MAIN, NLI = "main", "nli"
 

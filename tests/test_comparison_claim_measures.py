@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -173,12 +172,6 @@ def test_mass_above_the_printed_threshold(tmp_path: Path) -> None:
     judged(mean_by_length("printed condition met", printed=[0.6, 0.7]), of, "not supported", found)
 
 
-def test_mass_of_answers_up_to_a_length(tmp_path: Path) -> None:
-    of = evidence(files=decoded([3] * 20 + [4] * 20, [0.95, 0.5] * 10 + [0.95] * 20), folder=tmp_path)
-    measure = mean_by_length("printed condition met", lengths=[1, 3], printed=[0.5, 0.5])
-    judged(measure, of, "supported", "50.0% ± 11.5%, 20 questions; 50.0% meet")
-
-
 def test_redundancy_of_answers_of_some_lengths(tmp_path: Path) -> None:
     files = decoded([1] * 10 + [2, 4] * 10 + [5] * 10, [0.5] * N, [9] * 10 + [4] * 20 + [0] * 10)
     of = evidence(files=files, folder=tmp_path)
@@ -219,16 +212,6 @@ def test_covered_mass(tmp_path: Path, beams: float, samples: float, first: float
     files = decoded([2, 3] * 20, [beams] * N, sampled=[samples] * N, first=first)
     measure = BeamCoverage(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
     judged(measure, evidence(files=files, folder=tmp_path), status, found)
-
-
-@pytest.mark.parametrize(("z", "significance"), [(2.0, "yes"), (6.0, "no")])
-def test_more_covered_mass_is_significant_at_the_declared_z(tmp_path: Path, z: float, significance: str) -> None:
-    files = decoded([2, 3] * 20, [0.8] * N, sampled=[0.6, 0.2, 0.95, 0.85] * 10)
-    of = evidence(files=files, folder=tmp_path)
-    agreement = of.rules.agreement.model_copy(update={"z": z})
-    declared = of.rules.model_copy(update={"agreement": agreement})
-    measure = BeamCoverage(kind="covered mass", model=GEMMA, dataset=TRIVIA, first=3, share=0.5)
-    assert measure.verdict(ClaimEvidence(of.results, of.values, declared)).significance == significance
 
 
 # -- the main table --------------------------------------------------------------------------------------------------
@@ -296,17 +279,6 @@ def test_a_paired_mean_leaves_out_cells_of_empty_answers_though_undefined_and_sa
     assert alone["note"].startswith("undefined in ")
 
 
-def test_what_is_true_as_printed_is_supported_whatever_its_significance() -> None:
-    measure, of = gains_of({"SemanticEntropy": (0.472, 0.465)}, 0.1, expect="all")
-    assert measure.verdict(of).significance == "no"
-    judged(measure, of, "supported", "1 of 1 rise; significantly rise 0%")
-
-
-def test_print_claims_significance_of_one_claim_alone() -> None:
-    claimed = [c.id for c in claims.read_claims() if isinstance(c.decided_by, BeamGains) and c.decided_by.significant]
-    assert claimed == ["entropy-gains"]
-
-
 def test_gains_of_most_need_more_than_half() -> None:
     methods = {"SemanticEntropy": ENTROPY, "Dissimilarity": (0.65, 0.63), "DegreeMatrix": (0.4, 0.42)}
     found = "2 of 3 rise; significantly rise 67%, fall 33%; mean +0.024 ± 0.003, printed +0.030"
@@ -334,16 +306,6 @@ def test_no_gain_is_a_negligible_one(pair: tuple[float, float], spread: float, s
     )
     assert verdict.status == ("partly" if status == "supported" and verdict.size == "no" else status)
     assert ("undecidable with n = 240" in verdict.found) == (status == "undecided")
-
-
-def test_a_mean_over_models_of_different_questions_says_that_its_spread_is_too_small() -> None:
-    values = {prr("Dissimilarity", BEAM): 0.6, prr("Dissimilarity", SAMPLES): 0.5}
-    models = [GEMMA, LLAMA]
-    cells = [cell for model in models for cell in mains(model, values, 0.01)]
-    measure = BeamGains(kind="gains", table="tab:qa_mean_prr", methods=["Dissimilarity"], models=models, expect="all")
-    assert "may be too small" not in measure.verdict(evidence(*cells)).found
-    fewer = Made(cells[-1].artifact, values, 0.01, N - 1)
-    assert "cells of different questions for unrelated" in measure.verdict(evidence(*cells[:-1], fewer)).found
 
 
 def test_the_last_bit_of_a_sum_is_no_rise() -> None:
@@ -487,20 +449,6 @@ def plateau(claimed: int) -> Plateau:
     return Plateau(kind="plateau", cells=[(GEMMA, TRIVIA)], method="Dissimilarity", variant=BEAM, at=claimed)
 
 
-@pytest.mark.parametrize("curve", [[0.3, 0.7], [0.7], [0.69, 0.71, 0.7]])
-def test_a_plateau_that_no_value_could_show_is_said_to_be_undecidable(curve: list[float]) -> None:
-    """The half-width, 1.96 · √2 · .02, tells it, whatever the curve."""
-    of = evidence(widths(curve, [0.5], 0.02))
-    verdict = plateau(2).verdict(of)
-    assert verdict.size == "undecided"
-    said = re.search(
-        r"undecidable with n = 40 unless clearly off: half-width 0\.05\d, margin 0\.02; about (\d+) q", verdict.found
-    )
-    assert said
-    assert int(said[1]) == pytest.approx(40 * (1.96 * 2**0.5) ** 2, rel=0.1)
-    assert "undecidable" not in plateau(2).verdict(evidence(widths(curve, [0.5], 0.002))).found
-
-
 # -- scores ----------------------------------------------------------------------------------------------------------
 
 RIGHT = [float(i % 2) for i in range(N)]
@@ -641,13 +589,6 @@ def test_untempered_samples_are_none_that_yield() -> None:
     judged(by_id["strategies-yield"], of, "supported", "below beam in 100% of 6 comparisons")
 
 
-def test_every_other_temperature_of_the_table_is_tempered() -> None:
-    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
-    printed = {row.key.setting for row in PRINTED if row.key.table == "tab:abl_sampling"}
-    tempered = {name for name in printed if name.startswith("multinomial")} - {"multinomial T=1.0"}
-    assert set(by_id["strategies-yield"].worse) == tempered | {"diverse"}  # type: ignore[union-attr]
-
-
 def test_the_best_of_many_equal_settings_is_not_significantly_ahead() -> None:
     """Naively, the lead of the largest of seven over the smallest is nearly always significant."""
     names = [f"epsilon={e}" for e in ("0", "0.00001", "0.001", "0.01", "0.05", "0.1", "1.0")]
@@ -779,35 +720,6 @@ def test_the_gap_outside_the_beams(
     judged(GAP, of, status, f"40 of 40 questions, {N * outside * 10:,} samples outside the beams", found)
 
 
-def test_the_gap_is_decided_on_any_study_with_a_pool(tmp_path: Path) -> None:
-    """A demo of a few questions: nothing to print, but an answer about itself."""
-    of = evidence(files=pool(LEAST_MASS, vary=True, outside=4), folder=tmp_path)
-    content = of.study.model_dump(mode="json")
-    own = Study.model_validate(
-        content
-        | {
-            "demo": True,
-            "datasets": {TRIVIA: content["datasets"][TRIVIA]},
-            "grid": [
-                entry | {"models": [GEMMA], "datasets": [TRIVIA], "scorers": ["nli"]}
-                for entry in content["grid"]
-                if entry["recipe"] == "pool"
-            ],
-        }
-    )
-    results = Stored(own, [], of.results.inputs, list(of.results.present))
-    own_evidence = ClaimEvidence(results, of.values, of.rules)
-    asked = claims.ask(claims.read_claims(), own_evidence)
-    by_id = claims.judge(claims.read_claims(), own_evidence, asked).set_index("id")
-    assert set(by_id["status"]) == {"not comparable"}
-    assert by_id.loc["small-gap", "in_this_study"].startswith(f"{GEMMA}: partly; {TRIVIA}: 40 of 40 questions, 1,600 ")
-    assert set(asked[asked["answer"] != claims.CANNOT_SAY]["id"]) == {"small-gap", "reduced-variance"}
-    lacking = asked.set_index("id")["found"]
-    assert lacking["every-budget"].startswith("needs a recipe with budgets")
-    assert lacking["strategies-yield"].startswith("needs a recipe that scores these settings")
-    assert lacking["consistently-improves"].startswith("needs a cell of the main recipe")
-
-
 OWN, FLOWERS = "own-model", "flowers"
 
 
@@ -918,12 +830,6 @@ def test_a_share_about_the_study_itself_has_its_interval_inside_the_printed_rang
     assert measure.verdict(replace(of, of_paper=False)).answer == answer
 
 
-def test_too_few_answers_of_a_length_tell_nothing(tmp_path: Path) -> None:
-    of = evidence(files=decoded([3] * 4 + [9] * 36, [0.5] * N), folder=tmp_path)
-    with pytest.raises(NotRunError, match="too few answers of 2 to 4 tokens: 4"):
-        mean_by_length("repeated samples", lengths=[2, 4], printed=[0.3, 0.5]).verdict(of)
-
-
 def test_samples_that_are_all_beams_tell_nothing_of_what_is_outside(tmp_path: Path) -> None:
     of = evidence(files=pool(LEAST_MASS, vary=True), folder=tmp_path)
     with pytest.raises(NotRunError, match="0 questions of triviaqa have two samples that are none of the beams"):
@@ -945,13 +851,6 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     harmless = beam_mass_theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
     monkeypatch.setattr(beam_mass_theorem, "COUNTEREXAMPLE", harmless)
     judged(measure, evidence(), "supported", "mass 0.95 > 0.842 and squared error 0.0025 of beams against 0.0047")
-
-
-def test_what_no_run_decides_says_what_is_missing() -> None:
-    claim = claims.Claim(id="a", where="b", claim="c", missing="a ruler")
-    row = claims.judge([claim], evidence(), claims.ask([claim], evidence())).iloc[0]
-    assert row["in_this_study"] == "cannot say; missing: a ruler"
-    assert (row["status"], row["found"]) == ("not run", "missing: a ruler")
 
 
 # -- the rules -------------------------------------------------------------------------------------------------------
@@ -1053,14 +952,6 @@ def test_a_claim_may_be_about_fewer_questions() -> None:
         FLOOR.verdict(settings("tab:abl_normalization", [(0.6, 0.5, 0.4)], FLOORS, n=17))
 
 
-def test_claims_about_an_ablation_declare_its_questions() -> None:
-    by_id = {claim.id: claim.decided_by for claim in claims.read_claims()}
-    for name in ("every-budget-everywhere", "plateau-open", "plateau-choice"):
-        assert by_id[name].questions == 200  # type: ignore[union-attr]
-    for name in ("every-budget", "saturation", "entropy-behind"):
-        assert by_id[name].questions is None  # type: ignore[union-attr]
-
-
 def test_a_claim_that_reads_sar_needs_its_relevance() -> None:
     """The other methods of the main table do not."""
     content = study().model_dump(mode="json")
@@ -1105,7 +996,7 @@ def of_estimators(
 
 def our_claim(name: str) -> Measure:
     found = {claim.id: claim for claim in claims.read_claims()}[name]
-    assert found.where == claims.OURS
+    assert found.where.startswith("ours")
     assert found.decided_by is not None
     return found.decided_by
 

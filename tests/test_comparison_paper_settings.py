@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from beamuq.comparison import claims, errata
-from beamuq.comparison.decisions import HowMade, decisions_behind, named, ordered, other_template
-from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, setting_paths
-from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
-from beamuq.comparison.tolerances_and_families import FOLDER, read_rules
-from beamuq.errors import BeamUQError
+from beamuq import parquet_tables
+from beamuq.comparison.measured_results import MeasuredResults
+from beamuq.comparison.paper_settings import Measurement, compared_paths, incomparable, other_template, setting_paths
+from beamuq.comparison.printed_numbers import RowKey, measured_place
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key
 from beamuq.methods.registry import METHODS
-from beamuq.parquet_tables import file_sha256
-from beamuq.strategy_names import KINDS
+from beamuq.parquet_tables import Artifact, file_sha256
 from beamuq.study_config import PROMPTS, STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
@@ -27,69 +23,18 @@ ACCURACY = replace(COQA, part="accuracy", scorer="", metric="accuracy", method="
 CANDIDATES = replace(COQA, part="candidates", scorer="", method="")
 
 
-def changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
-    """A copy of the declared files with one text replaced once."""
-    folder = tmp_path / "published"
-    shutil.copytree(FOLDER, folder)
-    text = (folder / name).read_text(encoding="utf-8")
-    assert old in text
-    (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
-    return folder
+def test_all_printed_numbers_are_there_and_have_a_place_in_the_papers_study() -> None:
+    assert len(PRINTED) == len({printed.key for printed in PRINTED}) == 1958
+    assert sum(printed.std is not None for printed in PRINTED) == 840
+    assert all(-1 <= printed.value <= 1 and (printed.std is None or printed.std > 0) for printed in PRINTED)
+    assert {printed.key.method for printed in PRINTED} - {""} <= METHODS.keys()
+    of = study()
+    assert not [found for printed in PRINTED if isinstance(found := measured_place(of, printed.key, RULES), str)]
 
 
 def row(**changes: str) -> RowKey:
     key = RowKey("tab:qa_gemma4b", "gemma-3-4b-base", "coqa", "PRR", "Dissimilarity", "beamsearch", "")
     return key._replace(**changes)
-
-
-def test_all_printed_numbers_are_there() -> None:
-    assert len(PRINTED) == 1958
-    assert sum(table.rows for table in RULES.tables.values()) == 1958
-    assert sum(printed.std is not None for printed in PRINTED) == 840
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("0.41,0.019", "nan,0.019", "is not a number of the paper"),
-        ("0.41,0.019", "1.41,0.019", "is not a number of the paper"),
-        ("0.41,0.019", "0.41,0", "is not a number of the paper"),
-        ("0.41,0.019", "x,0.019", "line 2"),
-        ("PRR,Prob,", "PRR,Probe,", "is not a number of the paper"),
-        ("value,std", "number,std", "columns are"),
-    ],
-)
-def test_a_damaged_file_of_values_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    with pytest.raises(BeamUQError, match=message):
-        read_printed_numbers(RULES, changed(tmp_path, "paper_values.csv", old, new))
-
-
-def test_a_missing_and_a_repeated_row_are_refused(tmp_path: Path) -> None:
-    first = (FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[1]
-    with pytest.raises(BeamUQError, match="119 rows, expected 120"):
-        read_printed_numbers(RULES, changed(tmp_path / "a", "paper_values.csv", first + "\n", ""))
-    second = (FOLDER / "paper_values.csv").read_text(encoding="utf-8").splitlines()[2]
-    with pytest.raises(BeamUQError, match="stands twice"):
-        read_printed_numbers(RULES, changed(tmp_path / "b", "paper_values.csv", second, first))
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "read"),
-    [
-        ("tolerances_and_families.yaml", "power:", "tolerance:", read_rules),
-        ("errata.yaml", "mean_columns:", "tolerance:", errata.read_ledger),
-        ("claims.yaml", "where:", "tolerance:", claims.read_claims),
-        ("claims.yaml", "missing:", "decided_by: {kind: counterexample}\n  missing:", claims.read_claims),
-    ],
-)
-def test_a_damaged_declared_file_is_named(tmp_path: Path, name: str, old: str, new: str, read: Any) -> None:
-    with pytest.raises(BeamUQError, match=name):
-        read(changed(tmp_path, name, old, new))
-
-
-def test_every_printed_number_has_a_place_in_the_papers_study() -> None:
-    of = study()
-    assert not [found for r in PRINTED if isinstance(found := measured_place(of, r.key, RULES), str)]
 
 
 SAMPLING, SAMPLED = {"table": "tab:abl_sampling"}, {"table": "tab:abl_sampling", "variant": "multinomial"}
@@ -142,9 +87,8 @@ def with_setting(path: str, value: object) -> Study:
 
 def test_every_setting_of_a_study_is_compared_or_harmless_with_its_reason() -> None:
     """A new setting of a study is compared, unless tolerances_and_families.yaml says why it is harmless."""
-    compared = compared_paths(RULES.decided.paths.union(RULES.harmless))
-    assert set(setting_paths()) == {*compared, *RULES.harmless, *RULES.decided.paths}
-    assert not RULES.decided.paths & RULES.harmless.keys()
+    compared = compared_paths(frozenset(RULES.harmless))
+    assert set(setting_paths()) == {*compared, *RULES.harmless}
     assert not {*compared} & {*RULES.harmless}
     assert all(RULES.harmless.values())
     for part, settings in PAPER.items():
@@ -310,101 +254,22 @@ def test_a_setting_affects_the_rows_that_it_changes(
     assert not_affected is None or not incomparable(of, RULES, not_affected)
 
 
-BEAM = replace(COQA, variant="beamsearch")
-TEMPLATES = dict.fromkeys(RULES.paper.datasets, "declared")
-WORDING = RULES.decided.templates["p_true.txt"]
-KNOWN = HowMade(frozenset({"float32"}), TEMPLATES, frozenset({WORDING}))
-
-
-def release_like() -> Study:
-    """The paper's study with generate's defaults for beams, and endings merged."""
+def test_what_print_does_not_state_may_differ() -> None:
+    """It was refused as "not the paper's", though print states neither."""
     content = study().model_dump(mode="json")
     content["recipes"]["main"]["merge_stop_tokens"] = True
     content["recipes"]["main"]["beam"] |= {"length_penalty": 1.0, "early_stopping": False}
     content["main"]["beam"] = "beam M=10 length_penalty=1.0 early_stopping=False"
-    return study(**content)
+    assert not incomparable(study(**content), RULES, COQA)
 
 
-def test_what_print_does_not_state_may_differ_and_is_told() -> None:
-    """It was refused as "not the paper's", though print states neither."""
-    of = release_like()
-    assert not incomparable(of, RULES, BEAM)
-    behind = decisions_behind(of, RULES, BEAM, KNOWN)
-    search = "beam search (recipes.main.beam.length_penalty is 1.0, recipes.main.beam.early_stopping is False)"
-    assert {search, "ending (recipes.main.merge_stop_tokens is True)"} <= behind.keys()
-    assert {"beam search", "ending"} <= decisions_behind(study(), RULES, BEAM, KNOWN).keys()
-    assert not any(name.startswith("beam search") for name in decisions_behind(of, RULES, COQA, KNOWN))
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "told"),
-    [
-        (frozenset({"float32"}), None),
-        (frozenset({"bfloat16", "float32"}), "precision (bfloat16)"),
-        (frozenset(), "precision (not known)"),
-    ],
-)
-def test_what_models_ran_in_is_a_decision_where_it_is_not_the_release_s(dtypes: frozenset[str], told: str) -> None:
-    behind = decisions_behind(study(), RULES, COQA, HowMade(dtypes))
-    assert [name for name in behind if name.startswith("precision")] == ([told] if told else [])
-
-
-@pytest.mark.parametrize(
-    ("of", "there", "absent"),
-    [
-        (replace(COQA, method="PTrue"), {"P(True)", "greedy answer", "rejection"}, {"SAR", "sampling", "beam search"}),
-        (replace(COQA, variant="multinomial"), {"sampling", "similarity"}, {"beam search", "top beam"}),
-        (replace(BEAM, answer_source="top_beam"), {"top beam", "beam search"}, {"greedy answer", "sampling"}),
-        (replace(BEAM, setting="hybrid B=3"), {"remainder draws"}, {"repeated diverse beams"}),
-        (replace(COQA, metric="ROC-AUC"), {"ties"}, {"rejection"}),
-        (ACCURACY, {"quality", "prompts"}, {"ties", "texts", "similarity", "subset of unknown rule"}),
-        (replace(COQA, datasets=("coqa", "arc-challenge")), {"subset of unknown rule"}, set()),
-    ],
-)
-def test_a_number_rests_on_the_decisions_that_concern_it(of: Measurement, there: set[str], absent: set[str]) -> None:
-    behind = decisions_behind(study(), RULES, of, KNOWN)
-    assert there <= behind.keys()
-    assert not absent & behind.keys()
-
-
-@pytest.mark.parametrize(
-    ("method", "made", "told"),
-    [
-        ("Dissimilarity", HowMade(), ["prompts (template not known)"]),
-        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING})), ["prompts", "P(True)"]),
-        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING, "0" * 64})), ["prompts", "P(True) (another wording)"]),
-        ("PTrue", replace(KNOWN, p_true=frozenset({WORDING, ""})), ["prompts", "P(True) (wording not known)"]),
-        ("PTrue", HowMade(), ["prompts (template not known)", "P(True) (wording not known)"]),
-    ],
-)
-def test_a_template_that_is_another_one_or_not_known_is_told(method: str, made: HowMade, told: list[str]) -> None:
-    """A changed wording of P(True), and a run without its prompts beside it, passed unseen."""
-    behind = decisions_behind(study(), RULES, replace(COQA, method=method), made)
-    assert [name for name in behind if name.startswith(("prompts", "P(True)"))] == told
-
-
-def test_decisions_of_several_numbers_stand_once_in_the_declared_order() -> None:
-    several = [
-        decisions_behind(study(), RULES, replace(COQA, method="PTrue"), KNOWN),
-        decisions_behind(study(), RULES, replace(BEAM, method="PTrue"), replace(KNOWN, p_true=frozenset({"0"}))),
-    ]
-    joined = ordered({name: source for behind in several for name, source in behind.items()}, RULES)
-    assert named(joined, "ours") == (
-        "prompts; questions; ending; greedy answer; beam search; texts; P(True) (another wording); ties"
-    )
-    assert named(joined, "release") == "rejection; quality"
-
-
-def test_every_decision_names_methods_and_settings_that_there_are() -> None:
-    for decision in RULES.decided.decisions:
-        assert {*decision.of.methods} <= METHODS.keys()
-        assert {*decision.of.settings} <= {*KINDS}
-        assert {*decision.of.datasets} <= RULES.paper.datasets.keys()
-        assert {*decision.paths} <= {*setting_paths()}
-
-
-def test_templates_are_those_declared_and_another_is_not_comparable() -> None:
-    used = {name: file_sha256(PROMPTS / name) for name in RULES.decided.templates}
-    assert used == RULES.decided.templates
+def test_templates_are_those_declared_and_another_is_not_comparable(tmp_path: Path) -> None:
+    used = {name: file_sha256(PROMPTS / name) for name in RULES.templates}
+    assert used == RULES.templates
     assert not other_template(study(), RULES, COQA, {"coqa": used["base/coqa.txt"]})
     assert "base/coqa.txt" in other_template(study(), RULES, COQA, {"coqa": "0" * 64})
+    prompts = Artifact("prompts", "coqa", style="base")
+    made = {"template_sha256": "0" * 64}
+    parquet_tables.write(tmp_path / prompts.path, "prompts", [], cell=prompts.cell, provenance=made)
+    results = MeasuredResults(study(), Inputs({}), [], tmp_path)
+    assert results.templates(COQA.model, ["coqa", "triviaqa"]) == {"coqa": "0" * 64}

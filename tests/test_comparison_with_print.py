@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,24 +11,20 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from beamuq import parquet_tables
-from beamuq.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses, paired_forest_plot
+from beamuq.comparison import beam_minus_multinomial, comparison_page, number_statuses, paired_forest_plot
 from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq.comparison.claim_verdicts import ClaimVerdict, within
 from beamuq.comparison.compare_with_print import compare_with_print, compared
 from beamuq.comparison.comparison_page import Comparison
-from beamuq.comparison.decisions import HowMade
 from beamuq.comparison.files_held_against_print import needed_files
-from beamuq.comparison.measured_results import MeasuredResults, mean_and_std
-from beamuq.comparison.tolerances_and_families import DECLARED_FILES
+from beamuq.comparison.measured_results import mean_and_std
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.parquet_tables import Artifact
 from run_job import run_job
-from simulated_paper_run import PRINTED, RESAMPLES, RULES, one_model, read, results, study, write
+from simulated_paper_run import PRINTED, RULES, one_model, read, results, study, write
 
 pytestmark = pytest.mark.slow
 
-PROVENANCE: dict[str, object] = {"study": "0", "declared": {}, "versions": {}, "inputs": {}}
+PROVENANCE = {"study": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +83,6 @@ def test_numbers_of_a_fixed_k_that_cuts_equal_eigenvalues_are_held_against_no_ru
     assert set(cells[arbitrary]["setting"]) == {"K=7", "K=8", "K=9", "K=10"}
     assert list(cells[arbitrary]["status"]) == ["not comparable"] * 32
     assert set(cells[~arbitrary]["status"]) <= {"agrees", "differs"}
-    assert "32 printed numbers are of a setting that no run" in comparison_page.markdown(replication)
 
 
 def test_the_wrong_means_are_errata_and_not_held_against_us(replication: Comparison) -> None:
@@ -114,19 +105,6 @@ def test_a_partial_run_says_what_was_not_run(printed_again: Path) -> None:
     by_id = found.claims.set_index("id")["status"]
     for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
         assert by_id[name] == "not run"
-
-
-def test_a_grid_without_cells_is_not_run(printed_again: Path) -> None:
-    grid = [entry for entry in study().model_dump(mode="json")["grid"] if entry["recipe"] == "strategies"]
-    models = {k: v for k, v in study().model_dump(mode="json")["models"].items() if k != "qwen-3-8b-base"}
-    found = compared(read(study(grid=grid, models=models), printed_again), PROVENANCE).cells
-    assert set(found[found["status"] != "not run"]["table"]) == {
-        "tab:abl_sampling",
-        "tab:abl_normalization",
-        "tab:abl_ecc_params",
-    }
-    reasons = set(found[found["model"] == "qwen-3-8b-base"]["reason"])
-    assert reasons == {"the study has no model 'qwen-3-8b-base'"}
 
 
 @pytest.mark.parametrize(("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})])
@@ -179,13 +157,6 @@ def test_semantic_entropy_is_compared_in_all_three_forms(replication: Comparison
     assert agree.get("as printed", 0) < 5  # simulated .3 below
 
 
-def test_greedy_rows_are_found_nearer_the_greedy_table(replication: Comparison) -> None:
-    over_all = replication.nearer.set_index("model").loc["all"]
-    assert over_all["nearer"] == "greedy"
-    assert over_all["rows"] == 120
-    assert over_all["to_greedy"] < over_all["to_top_beam"]
-
-
 @pytest.mark.parametrize(("model", "table"), [("llama-3.1-8b-base", "qa_llama8b"), ("qwen-3-8b-base", "qa_qwen8b")])
 def test_differences_are_paired(replication: Comparison, model: str, table: str) -> None:
     found = replication.differences
@@ -208,14 +179,6 @@ def test_families_are_those_declared(replication: Comparison) -> None:
 def test_a_tie_is_no_win_and_no_significant_one(replication: Comparison) -> None:
     found = tally(replication.differences.assign(difference=1e-17, significant=True), HEADLINE)
     assert [found[name] for name in ("wins", "ties", "losses", "significant_wins")] == [0, 30, 0, 0]
-
-
-def test_fewer_resamples_than_declared_are_told(replication: Comparison) -> None:
-    assert beam_minus_multinomial.resamples_sentence(replication.differences, RULES).startswith(
-        f"{RESAMPLES} resamples, 10,000 were"
-    )
-    many = replication.differences.assign(resamples=10_000)
-    assert beam_minus_multinomial.resamples_sentence(many, RULES) == "10,000 resamples; the smallest p is 2.0e-04."
 
 
 def test_an_unrun_member_of_a_family_still_counts(printed_again: Path) -> None:
@@ -241,28 +204,6 @@ def test_families_do_not_shrink_with_the_study(printed_again: Path) -> None:
     assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
     drawn = paired_forest_plot.figure(of, found, RULES).draw()
     assert "n/a" in [text.get_text() for axes in drawn.axes for text in axes.texts]
-
-
-def test_the_forest_s_caption_says_its_sizes_and_level(replication: Comparison) -> None:
-    level = RULES.families.model_copy(update={"level": 0.01})
-    found = paired_forest_plot.figure(study(), replication.differences, RULES.model_copy(update={"families": level}))
-    assert "significant at 1 % within its family" in found.caption
-    assert "TriviaQA 2000" in found.caption
-    assert "ARC-Challenge 447" in found.caption
-    cut = replication.differences.assign(n=0, difference=np.nan)
-    assert "n: " not in paired_forest_plot.figure(study(), cut, RULES).caption
-
-
-@pytest.mark.parametrize("farthest", [0.0099, 0.019, 0.049, 0.49, 0.99, 1.99, 2.3])
-def test_the_forest_s_ticks_stand_apart(farthest: float, replication: Comparison) -> None:
-    frame = replication.differences
-    scale = farthest / max(frame["high"].max(), -frame["low"].min())
-    wide = frame.assign(**{column: scale * frame[column] for column in ("difference", "low", "high")})
-    drawn = paired_forest_plot.figure(study(), wide, RULES).draw()
-    drawn.canvas.draw()
-    labels = [label.get_window_extent().padded(1) for label in drawn.axes[0].get_xticklabels()]
-    assert len(labels) >= 2
-    assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
 
 
 def test_twenty_questions_decide_nothing(tmp_path: Path) -> None:
@@ -297,10 +238,11 @@ def test_a_claim_is_judged_by_its_measurement(replication: Comparison, name: str
 
 
 def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison) -> None:
-    assert set(replication.claims["status"]) <= set(claims.STATUSES)
-    open_ones = replication.printed_claims[replication.printed_claims["status"] == "not run"]
+    assert set(replication.claims["status"]) <= {"supported", "partly", "undecided", "not supported", "not run"}
+    ours = replication.claims["where"].str.startswith("ours")
+    open_ones = replication.claims[~ours & (replication.claims["status"] == "not run")]
     assert all(found.startswith("missing: ") for found in open_ones["found"])
-    assert set(replication.own_claims["status"]) == {"not run"}  # of cells that print does not have, nor this run
+    assert set(replication.claims[ours]["status"]) == {"not run"}  # of cells that print does not have, nor this run
 
 
 @pytest.mark.parametrize(
@@ -321,12 +263,7 @@ def test_every_claim_is_decided_or_says_what_is_missing(replication: Comparison)
 )
 def test_a_verdict_needs_all_that_is_claimed(parts: tuple[str, str, str], status: str) -> None:
     assert ClaimVerdict(*parts, "", significance_claimed=True).status == status  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("significance", ["yes", "partly", "no", "undecided"])
-def test_significance_that_print_does_not_claim_stands_beside_the_verdict(significance: Any) -> None:
-    assert ClaimVerdict("yes", "-", significance, "").status == "supported"
-    assert ClaimVerdict("no", "yes", significance, "").status == "not supported"
+    assert ClaimVerdict("yes", "-", parts[2], "").status == "supported"  # type: ignore[arg-type]
 
 
 def test_a_printed_range_is_met_within_the_spread_of_both() -> None:
@@ -342,101 +279,13 @@ def test_a_spread_knows_groups() -> None:
     assert mean_and_std(values, stories) == (0.5, pytest.approx(0.5 / np.sqrt(3)))
 
 
-def test_what_models_ran_in_and_the_prompts_template_are_read_beside_the_results(tmp_path: Path) -> None:
-    of = study()
-    main = {"dataset": "coqa", "model": "gemma-3-4b-base", "recipe": "main"}
-    evaluation = Artifact("evaluation", **main, scorer="nli")
-    assert MeasuredResults(of, Inputs({}), [], tmp_path).made_with([evaluation]) == HowMade(p_true=frozenset({""}))
-    files = {
-        Artifact("candidates", **main): {"dtype": "bfloat16"},
-        Artifact("similarity", **main, scorer="nli"): {"dtype": "float32"},
-        Artifact("statistics", **main): {"inputs": {"template": "1" * 64}},
-        Artifact("prompts", "coqa", style="base"): {"template_sha256": "0" * 64},
-    }
-    for artifact, made in files.items():
-        parquet_tables.write(tmp_path / artifact.path, artifact.kind, [], cell=artifact.cell, provenance=made)
-    results = MeasuredResults(of, Inputs({}), [], tmp_path)
-    both = frozenset({"bfloat16", "float32"})
-    assert results.made_with([evaluation]) == HowMade(both, {"coqa": "0" * 64}, frozenset({"1" * 64}))
-    assert results.made_with([Artifact("candidates", **main)]).dtypes == {"bfloat16"}
-    not_run = replace(evaluation, dataset="triviaqa")
-    assert results.made_with([evaluation, not_run]) == HowMade(
-        frozenset(), {"coqa": "0" * 64}, frozenset({"1" * 64, ""})
-    )
-
-
-def test_every_status_names_the_decisions_behind_it(replication: Comparison) -> None:
-    held = replication.cells[replication.cells["status"].isin(["agrees", "differs"])]
-    assert (
-        held["our_decisions"]
-        .str.contains(r"^prompts \(template not known\); questions; (?:subset of unknown rule; )?ending")
-        .all()
-    )
-    assert held["our_decisions"].str.contains(r"precision \(not known\)").all()
-    page = comparison_page.markdown(replication)
-    assert "decisions of ours beside what print states" in page
-    assert all(decision.about in page.replace("\\", "") for decision in RULES.decided.decisions)
-
-
-@pytest.mark.parametrize(
-    ("claim", "there", "absent"),
-    [
-        ("redundancy-falls", {"ending", "sampling"}, {"beam search", "texts", "similarity", "quality", "rejection"}),
-        ("mass-condition", {"ending", "beam search"}, {"sampling", "texts"}),
-        ("consistently-improves", {"sampling", "beam search", "similarity", "subset of unknown rule"}, {"SAR"}),
-        ("best-or-second", {"SAR", "CCP", "P(True) (wording not known)", "Semantic Entropy", "ties"}, {"top beam"}),
-        ("theorem", set(), {"prompts (template not known)"}),
-        ("gpu-days", set(), {"prompts (template not known)"}),
-    ],
-)
-def test_a_claim_names_the_decisions_behind_its_numbers(
-    replication: Comparison, claim: str, there: set[str], absent: set[str]
-) -> None:
-    row = replication.claims.set_index("id").loc[claim]
-    named = {*row["our_decisions"].split("; "), *row["release_decisions"].split("; ")}
-    assert there <= named
-    assert not absent & named
-
-
-def test_a_claim_counts_its_decisions_on_the_page(replication: Comparison) -> None:
-    line = next(line for line in comparison_page.markdown(replication).splitlines() if "| redundancy-falls |" in line)
-    precision = 1 + [decision.id for decision in RULES.decided.decisions].index("precision")
-    assert line.endswith(f"| 6: 1 (template not known), 2, 4, 5, 6, {precision} (not known) |  |")
-
-
-def test_the_nearest_arm_stands_beside_the_status(replication: Comparison) -> None:
-    told = replace(replication, cells=replication.cells.assign(nearest_arm="the main recipe: 0.500"))
-    for page in (comparison_page.markdown(told), comparison_page.html(told, "<svg></svg>")):
-        assert re.search(r"status( \| |</th><th>)nearest arm", page)
-    assert "nearest arm" not in comparison_page.markdown(replication)
-
-
 def test_a_demo_is_not_comparable_on_every_line(printed_again: Path) -> None:
     found = compared(read(one_model(demo=True), printed_again), PROVENANCE)
     for frame in (found.cells, found.formulations):
         assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
     assert set(zip(found.claims["status"], found.claims["found"], strict=True)) == {("not comparable", "demo study")}
     assert tally(found.differences, HEADLINE)["run"] == 5
-    assert len(found.nearer) == 0
-    page, sheet = comparison_page.markdown(found), comparison_page.html(found, "<svg></svg>")
-    assert "demo" in page.splitlines()[0]
-    for text in (page, sheet):
-        assert text.count("not comparable") == 1
-        assert text.index("asked of this study") < text.index("Beam minus multinomial, paired")
-        assert text.count("demo study") == 1
-    assert "The 1,958 printed numbers and the 36 claims about them are not comparable (demo study)" in page
-    assert "gemma-3-4b-base triviaqa" in page
-
-
-def test_a_study_that_nothing_can_be_held_against_leads_with_its_own_answers(tmp_path: Path) -> None:
-    found = compared(results(one_model("coqa", questions=20), tmp_path), PROVENANCE)
-    page = comparison_page.markdown(found)
-    assert page.split("## Claims decided as in print")[1].count("not supported") == 1  # the theorem needs no run
-    said = "None of the 1,958 printed numbers can be held against it: "
-    assert said in page
-    assert "20 questions of coqa, the paper has 2000" in found.cells["reason"].to_numpy()
-    assert page.index(said) < page.index("## What the paper claims, asked of this study") < page.index("## Beam minus")
-    assert len(comparison_page.contents(found, "")["csv"].splitlines()) == 1959
+    assert "[demo]" in comparison_page.html(found, "<svg></svg>")
 
 
 def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
@@ -445,11 +294,6 @@ def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_pat
         compare_with_print(one_model(), tmp_path / "study.json", tmp_path)
     found = compare_with_print(one_model(), tmp_path / "study.json", tmp_path, partial=True)
     assert set(found.cells["status"]) == {"not run"}
-
-
-def test_a_hostile_title_is_escaped(printed_again: Path) -> None:
-    found = compared(read(one_model("coqa", title="<script>x</script>"), printed_again), PROVENANCE)
-    assert "<script" not in comparison_page.html(found, "<svg></svg>")
 
 
 def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
@@ -463,14 +307,6 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
     drawing = (out / "paired.svg").read_text(encoding="utf-8")
     again = comparison_page.contents(compare_with_print(one_model(), of, printed_again), drawing)
     assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
-    summary = json.loads(again["summary"])
-    asked = compare_with_print(one_model(), of, printed_again).printed_asked
-    assert summary["claims_in_this_study"] == {name: int((asked["answer"] == name).sum()) for name in claims.ANSWERS}
-    assert sum(summary["claims_in_this_study"].values()) == len(asked) > 0
-    assert summary["rows"] == sum(summary["statuses"].values()) == 1958
-    assert set(summary["provenance"]["declared"]) == {path.name for path in DECLARED_FILES}
-    assert len(summary["provenance"]["inputs"]) == len(needed_files(one_model()))
     assert again["html"].count("<svg") == 1
-    assert again["html"].count("<details>") == len(RULES.tables)
     assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])
     assert len(pd.read_csv(out / "csv")) == 1958

@@ -211,17 +211,6 @@ def test_no_gap_is_left_where_examples_or_history_would_be(template: str, asked:
     assert render(load(PROMPTS / f"{template}.txt"), asked, [], where="q") == expected
 
 
-@pytest.mark.parametrize("text", ["What is {answer}?", "{question} {shots} {}", "Mg(OH)_{2} \\1 \\g<0> %s {{x}}"])
-def test_braces_and_backslashes_in_a_question_an_answer_and_an_option_stay(text: str) -> None:
-    asked = question("q", text, [text], options=[text, "other"])
-    shot = question("s", text, [text], options=["other", text])
-    prompt = render(load(PROMPTS / "base/ai2_arc.txt"), asked, [shot], where="q")
-    assert prompt == (
-        f"Question: {text}\nOptions:\n(A) other\n(B) {text}\nAnswer: {text}\n\n"
-        f"Question: {text}\nOptions:\n(A) {text}\n(B) other\nAnswer:"
-    )
-
-
 def test_question_that_looks_like_an_empty_block_is_not_removed() -> None:
     history = [Turn(question="{history}", answer="{shots}")]
     asked = question("q", "Who?", ["x"], context=[Passage(title="", text="{history}\n\nEnd.")], history=history)
@@ -267,18 +256,3 @@ def test_template_of_another_dataset_is_refused(
 def test_bad_template_is_refused(text: str, told: str) -> None:
     with pytest.raises(BeamUQError, match=rf"^file: {told}"):
         parse(text, "file")
-
-
-def test_missing_and_unreadable_templates_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "latin.txt").write_bytes(b"== prompt ==\n\xe9")
-    with pytest.raises(BeamUQError, match=r"none\.txt: no such template"):
-        load(tmp_path / "none.txt")
-    with pytest.raises(BeamUQError, match=r"latin\.txt: not readable as UTF-8 text"):
-        load(tmp_path / "latin.txt")
-
-
-def test_windows_line_ends_give_the_same_prompt(tmp_path: Path) -> None:
-    original = PROMPTS / "instruct/ai2_arc.txt"
-    (tmp_path / "copy.txt").write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
-    copy = render(load(tmp_path / "copy.txt"), THREE, FOUR_SHOTS, where="q")
-    assert copy == render(load(original), THREE, FOUR_SHOTS, where="q")

@@ -89,12 +89,6 @@ def test_every_batch_is_in_one_share(count: int, number: int) -> None:
     assert max(map(len, cut)) - min(map(len, cut)) <= 1
 
 
-@pytest.mark.parametrize("share", ["0-of-2", "3-of-2", "1-of-0", "1/2", "", "-1-of-2"])
-def test_no_share_is_told(share: str) -> None:
-    with pytest.raises(BeamUQError, match="not a shard"):
-        share_of(share, 1)
-
-
 def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_path: Path) -> None:
     whole(tmp_path / "whole")
     fails_at(tmp_path / "shared", 1)  # alone at first, then on two cards, then on three of which one is empty
@@ -109,23 +103,6 @@ def test_workers_fill_one_folder_whatever_their_number_and_who_was_killed(tmp_pa
     assert made == DESCRIBED
     assert joined.finished() == {0, 1, 2, 3}
     assert joined.collected()[0].equals(whole(tmp_path / "whole"))
-
-
-def test_markers_that_are_not_those_of_one_run_are_refused(tmp_path: Path) -> None:
-    def marker(name: str, share: str, **described: object) -> Path:
-        run(tmp_path / "batches", share=share, **described).write_marker(tmp_path / name, share, DESCRIBED | described)
-        return tmp_path / name
-
-    first, second = marker("1", "1-of-2"), marker("2", "2-of-2")
-    other = marker("other", "2-of-2", seed=2)
-    for markers, told in [
-        ([first, other], "other: differs from 1 in seed"),
-        ([first, first], "holds the shards"),
-        ([first], "holds the shards"),
-    ]:
-        with pytest.raises(BeamUQError, match=told):
-            marked(tmp_path / "batches", "quality", markers)
-    assert marked(tmp_path / "batches", "quality", [second, first])[0].count == 4
 
 
 @pytest.mark.parametrize("change", ["seed", "dtype", "composition", "prompts", "engine"])
@@ -143,45 +120,6 @@ def test_batches_of_another_run_are_never_taken(change: str, tmp_path: Path, mon
     other = run_batches(batches, decoded, folder=tmp_path, kind="quality", described=described)
     assert other.folder != kept.folder
     assert other.collected()[0].num_rows == len(PROMPTS)
-
-
-def _cut(path: Path, _: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-40])
-
-
-def _renamed(path: Path, _: Path) -> None:
-    path.write_bytes(path.with_name("batch-00000.parquet").read_bytes())
-
-
-def _of_another_run(path: Path, other: Path) -> None:
-    path.write_bytes((other / path.name).read_bytes())
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (_cut, r"batch-00001\.parquet: not a readable Parquet file"),
-        (_renamed, r"batch-00001\.parquet: holds another batch"),
-        (_of_another_run, r"batch-00001\.parquet: belongs to another run"),
-    ],
-)
-def test_a_damaged_batch_is_refused_by_name_before_anything_is_decoded(
-    damage: Callable[[Path, Path], None], told: str, tmp_path: Path
-) -> None:
-    kept, other = run(tmp_path), run(tmp_path, seed=2)
-    (kept.folder / "batch-00003.parquet").unlink()
-    damage(kept.folder / "batch-00001.parquet", other.folder)
-    with pytest.raises(BeamUQError, match=told):
-        run(tmp_path, never)
-    (kept.folder / "batch-00001.parquet").unlink()
-    assert whole(tmp_path).equals(whole(tmp_path / "undisturbed"))
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "batch-00004.parquet", "batch-1.parquet"])
-def test_a_foreign_file_among_the_batches_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    (run(tmp_path).folder / name).write_text("something")
-    with pytest.raises(BeamUQError, match=rf"{name}: not a batch of this run"):
-        run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -205,24 +143,6 @@ def test_two_processes_never_do_the_same_work(tmp_path: Path, at_work: str, come
 
     run(tmp_path, at_once, share=at_work)
     run(tmp_path, share=comes)
-
-
-def test_a_half_written_file_of_a_killed_run_is_swept(tmp_path: Path) -> None:
-    fails_at(tmp_path, 1)
-    (folder,) = tmp_path.iterdir()
-    (folder / ".batch-00001.parquet.abc.tmp").write_text("half")
-    run(tmp_path)
-    assert not list(folder.glob(".*.tmp"))
-
-
-def test_a_batch_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(parquet_tables.pq, "write_table", full)
-    with pytest.raises(BeamUQError, match=r"batch-00000\.parquet: cannot be written \(No space left on device\)"):
-        run(tmp_path)
-    assert [path.name for path in tmp_path.glob("*/*")] == [".lock"]
 
 
 def test_a_log_gets_a_line_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,13 +197,3 @@ def test_a_run_killed_twice_ends_in_the_same_bytes(tmp_path: Path) -> None:
     _slow(tmp_path / "killed").join(60)
     assert (tmp_path / "killed/out.parquet").read_bytes() == (tmp_path / "whole/out.parquet").read_bytes()
     assert files(tmp_path / "killed/batches") == files(tmp_path / "whole/batches")
-
-
-def test_sigterm_finishes_the_batch_and_exits_with_143(tmp_path: Path) -> None:
-    process = _slow(tmp_path)
-    _begun(tmp_path, 2)
-    process.terminate()
-    process.join(60)
-    assert process.exitcode == 143
-    assert len(files(tmp_path / "batches")) == 2
-    assert not (tmp_path / "out.parquet").exists()

@@ -32,7 +32,7 @@ from beamuq.decoding.forward_passes import StepStatistics
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.errors import BeamUQError
 from small_batch import SEARCHES, SHOTS, assert_same, decoded
-from tiny import CONTEXT, KINDS, tiny_model, toy_model
+from tiny import CONTEXT, KINDS, tiny_model
 
 TEXTS = [SHOTS + "Question: Who\nAnswer:", SHOTS, "Q", SHOTS + "Question: What\nAnswer:", "Question: Who\nAnswer: a"]
 POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), Beam(3, 1.0, False), Sample(3, 0.5), Hybrid(6, 3), *SEARCHES]
@@ -128,22 +128,6 @@ def test_a_prompt_may_fill_the_context_but_not_exceed_it(kind: str) -> None:
     assert all(len(c.token_ids) <= STEPS for c in run(kind, [filled], [Greedy(), Beam(2)]))
     with pytest.raises(BeamUQError, match=f"'over'.*{CONTEXT - STEPS + 1} tokens.*{CONTEXT}"):
         run(kind, [Prompt("over", (*filled.token_ids, 10))], [Greedy()])
-
-
-@pytest.mark.parametrize(
-    ("prompts", "stops", "told"),
-    [
-        ([Prompt("void", ())], {0}, "'void' is empty"),
-        ([Prompt("q", (1,))] * 2, {0}, "'q' stands twice"),
-        ([Prompt("far", (1, 6))], {0}, r"prompt 'far': holds a token id outside the model's 0 … 5"),
-        ([Prompt("q", (1,))], {0, 6}, r"stop token lies outside the model's 0 … 5: 6"),
-    ],
-)
-def test_prompts_and_stops_that_cannot_be_are_refused_by_name(
-    prompts: list[Prompt], stops: set[int], told: str
-) -> None:
-    with pytest.raises(BeamUQError, match=told):
-        decode(toy_model(), prompts, [Greedy()], stop_ids=frozenset(stops), seed=0, max_new_tokens=1)
 
 
 @pytest.mark.parametrize(

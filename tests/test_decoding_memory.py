@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from beamuq import parquet_tables
 from beamuq.decoding import ROWS, Beam, Greedy, Prompt, Sample, Work, decode, forward_passes, next_token_logprobs
 from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.tree_attention import TreeCache
 from beamuq.errors import BeamUQError
-from run_job import run_job
 from small_batch import SHOTS, assert_same, batch_of, decoded, expected
-from tiny import build_tiny_model, tiny_model
+from tiny import tiny_model
 
 NO_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
 
@@ -101,62 +99,11 @@ def test_states_that_do_not_fit_cut_the_batch_too(monkeypatch: pytest.MonkeyPatc
     assert next_token_logprobs(model, batch_of("llama"), [5, 6]) == pytest.approx(looked_up, abs=1e-5)
 
 
-def test_a_batch_that_fits_is_one_piece() -> None:
-    work = Work()
-    for rows in (None, 7):
-        decoded("llama", rows=rows, work=work)
-        assert work.pieces == [(4, rows or ROWS)]
-
-
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     free, work = expected("llama"), Work()
     tight(monkeypatch, NextTokenDistributions, "_logits", lambda _, states: len(states) > 3)
     assert_same(decoded("llama", work=work), free)
     assert work.rows_at_once in (2, 3)
-
-
-def test_other_errors_are_not_taken_for_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> torch.Tensor:
-        raise RuntimeError("shapes do not match")
-
-    monkeypatch.setattr(NextTokenDistributions, "_logits", broken)
-    with pytest.raises(RuntimeError, match="shapes do not match"):
-        decoded("llama")
-
-
-def test_candidates_tell_of_batches_that_were_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build_tiny_model("llama", tmp_path / "model") / "config.json"
-    cell = {"model": "tiny", "dataset": "triviaqa", "recipe": "main"}
-    asked = [{"id": f"q{i}", "prompt": f"Question: Who wrote play {i}?\nAnswer:"} for i in range(10)]
-    parquet_tables.write(tmp_path / "prompts.parquet", "prompts", asked, cell={"dataset": "triviaqa", "style": "base"})
-    settings = {"cell": cell, "recipe": {"sample": {"size": 2}}, "questions": 10, "max_new_tokens": 4, "seed": 1}
-    settings |= {
-        "batch_questions": 4,
-        "style": "base",
-        "enable_thinking": None,
-        "newline_stops": True,
-        "merge_stop_tokens": False,
-        "format": 1,
-    }
-    job = {"prompts": tmp_path / "prompts.parquet", "model": model, "settings": settings}
-    job |= {"device": "cpu", "dtype": "auto"}
-
-    def made(name: str, **shards: Any) -> Path:
-        path = tmp_path / f"{name}.parquet"
-        run_job("candidates", job | {"candidates": path} | shards)
-        return path
-
-    whole = parquet_tables.read(made("whole"), "candidates")
-    tight(monkeypatch, TreeCache, "reserve", lambda cache, _: len(cache.lengths) > 2)
-    path = made("cut")
-    cut = parquet_tables.read(path, "candidates")
-    halves = [[2, ROWS], [2, ROWS]]
-    assert cut.provenance == whole.provenance | {"memory_cuts": [{"batch": n, "pieces": halves} for n in (0, 1)]}
-    assert cut.table.column("token_ids").equals(whole.table.column("token_ids"))
-    markers = [made(f"joined.shards/{n}", shard=f"{n}-of-4") for n in (1, 2, 3, 4)]  # the last has no batch
-    next(tmp_path.glob("joined.batches/*/batch-00001.parquet")).unlink()  # what is missing is decoded when joined
-    assert made("joined", shards=markers).read_bytes() == path.read_bytes()
-    assert not list(tmp_path.glob("*.batches"))
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])

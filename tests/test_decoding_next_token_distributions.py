@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamuq.decoding.greedy_and_samples import Sample, Shipped
+from beamuq.decoding.greedy_and_samples import Sample
 from beamuq.decoding.next_token_distributions import (
     ALTERNATIVES,
     DistributionQuery,
@@ -172,14 +172,6 @@ def test_logits_that_are_no_numbers_are_refused(bad: float, query: DistributionQ
         _read(_distributions(300, {0, 3}, {0, 3}), logits, query)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_token_that_is_looked_up_where_logits_are_no_numbers_is_refused(bad: float) -> None:
-    logits = np.zeros((2, 300), dtype=np.float32)
-    logits[1, 7] = bad
-    with torch.inference_mode(), pytest.raises(BeamUQError, match="logits are not finite after 1 of 2 prefixes"):
-        _distributions(300, set()).lookup(torch.from_numpy(logits), [7, 3], 100)
-
-
 def test_the_coldest_draws_are_the_most_probable_token() -> None:
     logits = np.random.default_rng(0).normal(0, 30, (4, 300))
     query = DistributionQuery(np.arange(4), uniforms=np.full(4, 0.999), temperature=LEAST_TEMPERATURE)
@@ -188,11 +180,3 @@ def test_the_coldest_draws_are_the_most_probable_token() -> None:
     assert query.policy_logprobs.tolist() == [0.0] * 4
     with pytest.raises(ValueError, match="temperature must be at least 1e-06, not 1e-40"):
         Sample(1, 1e-40)
-
-
-def test_a_shipped_config_without_a_distribution_is_told_in_one_line() -> None:
-    config = SimpleNamespace(do_sample=True, temperature=0.0, top_k=None, top_p=None)
-    with pytest.raises(
-        BeamUQError, match=r"generation_config\.json: temperature must be at least .* leave 'shipped' out"
-    ):
-        Shipped.of(config)

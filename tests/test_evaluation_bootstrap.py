@@ -166,12 +166,6 @@ def test_prr_to_a_further_rejection_is_a_row_of_its_own(tmp_path: Path) -> None:
     assert [row for row in both if row["metric"] != "PRR@1"] == run(tmp_path, inputs)[0]
 
 
-def test_rejections_that_are_nearly_equal_are_rows_of_their_own(tmp_path: Path) -> None:
-    shares = [0.5, 0.123456789, 0.1234567891, 0.25]
-    found, _ = run(tmp_path, files(tmp_path), metrics=["PRR"], max_rejection=shares)
-    assert {row["metric"] for row in found} == {"PRR", "PRR@0.123456789", "PRR@0.1234567891", "PRR@0.25"}
-
-
 def with_empty_answers(folder: Path, empty: set[str]) -> dict[str, Path]:
     """Files whose greedy answers to some questions have no text."""
     inputs = files(folder)
@@ -269,13 +263,6 @@ def test_an_undefined_measurement_is_null_and_says_why(tmp_path: Path) -> None:
     assert all(row["value"] is None and row["low"] is None for row in measured)
     assert measured[0]["note"] == "undefined: every answer has the same quality"
     assert np.isnan(replicates[0]["values"]).all()
-
-
-def test_methods_scored_on_different_questions_are_refused(tmp_path: Path) -> None:
-    files(tmp_path)
-    table = parquet_tables.read(tmp_path / "scores", "scores").table
-    with pytest.raises(BeamUQError, match="differ at question 'q0039'"):
-        run(tmp_path, files(tmp_path, scores=table.slice(0, len(table) - 1)))
 
 
 @pytest.mark.parametrize(

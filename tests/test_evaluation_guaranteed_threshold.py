@@ -13,7 +13,7 @@ from beamuq.evaluation import guaranteed_threshold as module
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, guaranteed_threshold, least_shown, upper_bound
 
 Array = np.ndarray
-TRIALS = 1000
+TRIALS = 500
 GRID = (np.arange(20_000) + 0.5) / 20_000
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import math
-import re
-from collections.abc import Callable, Collection
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from beamuq import parquet_tables
-from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.augrc_table import AugrcTable
 from beamuq.exhibits.exhibit_inputs import Inputs, read_study
@@ -25,12 +21,10 @@ from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
 from collect_evidence import NO_TEXT, cells, shortened, shows_questions
-from sync_evidence import PAGE, outcomes, table, written
+from evidence_differences import EVIDENCE, Scored, recomputed
+from sync_evidence import PAGE, written
 
-EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 STUDIES = sorted(path.parent for path in EVIDENCE.glob("*/study.json"))
-FORM = ("answer_source", "method", "variant", "setting")
-Scored = tuple[str, str, str, str]  # of FORM
 GIVEN = ("evaluation", "replicates", "scores", "quality", "questions")
 OF_EVERY_QUALITY_AND_SUBSET = ("quality_agreement", "empty_answers", "_answered")  # ends of labels
 of_each_study = pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
@@ -42,39 +36,6 @@ def study_of(folder: Path) -> Study:
 
 def committed(folder: Path) -> list[Artifact]:
     return [cell for cell in cells(study_of(folder)) if (folder / cell.path).is_file()]
-
-
-def recomputed(
-    folder: Path,
-    cell: Artifact,
-    chosen: Callable[[list[Scored]], Collection[Scored]],
-    metric: str = "",
-    main_quality_of_all: bool = False,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of evaluation and replicates of a cell, from its scores, quality, groups and empty answers.
-
-    ``chosen``: of these scores; ``metric``: by this one alone; ``main_quality_of_all``: by the first quality, of all
-    questions and not of the answered again. Whatever is left out costs nothing.
-    """
-    place = (cell.dataset, cell.model, cell.recipe)
-    study, made = study_of(folder), read(folder / cell.path, "evaluation").provenance["settings"]
-    empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
-    scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table
-    forms: list[Scored] = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
-    kept = set(chosen(list(dict.fromkeys(forms))))
-    scores = scores.filter([form in kept for form in forms])
-    questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
-    measured: list[dict[str, Any]] = []
-    replicates: list[dict[str, Any]] = []
-    for of in study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]:
-        quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table
-        settings = EvaluationSettings.model_validate(made, strict=False)
-        alone = {"metrics": (metric,)} if metric else {}
-        settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | alone)
-        rows = evaluate(scores, quality, questions, settings, cell.dataset, None if main_quality_of_all else empty)
-        measured += rows[0]
-        replicates += rows[1]
-    return measured, replicates
 
 
 def is_published(folder: Path, need: Artifact) -> bool:
@@ -169,36 +130,10 @@ def test_no_text_of_a_dataset_is_published(folder: Path) -> None:
             assert not list(folder.rglob(f"{label}.*"))
 
 
-@of_each_study
-def test_the_contents_name_every_cell_that_is_in_and_count_them(folder: Path) -> None:
-    text = (folder / "CONTENTS.md").read_text(encoding="utf-8")
-    assert f"{len(committed(folder))} of {len(cells(study_of(folder)))} cells are in." in text
-    for cell in committed(folder):
-        assert f"| {cell.model} {cell.dataset} {cell.recipe} {cell.scorer} |" in text
-
-
 def test_the_page_has_the_claims_as_the_evidence_has_them() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert written(page) == page, "run python tools/sync_evidence.py"
     assert {f"<!-- claims {folder.name} -->" in page for folder in STUDIES} == {True}
-
-
-def test_a_table_is_shown_whole_or_by_the_columns_under_a_title() -> None:
-    whole, mean = (table("small", "gains_by_candidates", *title).splitlines() for title in ((), ("Mean",)))
-    assert len(whole) == len(mean)
-    assert mean[0] == "| M | Dissim | Ecc | EigVecDissim |"
-    assert [row.split(" | ")[1:] for row in mean[2:]] == [row.split(" | ")[-3:] for row in whole[2:]]
-    with pytest.raises(SystemExit, match="has no column under 'mean'"):
-        table("small", "gains_by_candidates", "mean")
-
-
-@of_each_study
-def test_the_table_of_outcomes_has_each_answered_claim_once_by_model(folder: Path) -> None:
-    table = outcomes(folder.name).splitlines()[2:]
-    for column in (1, 2):
-        names = [name for row in table for name in re.findall("`(.+?)`", row.split(" | ")[column])]
-        assert names
-        assert len(names) == len(set(names))
 
 
 def test_published_scores_are_short_and_keep_every_order_and_no_new_tie() -> None:

@@ -12,12 +12,11 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import empty_answers, exhibit_cells, list_of_exhibits
+from beamuq.exhibits import empty_answers, list_of_exhibits
 from beamuq.exhibits.empty_answers import Empty
 from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, CHAT, EMPTY, SIZE
-from run_job import run_job
 
 STUDY = exhibits_study.study()
 HOTPOTQA = Artifact("evaluation", "hotpotqa", BASE, "main", "cosine")
@@ -86,54 +85,6 @@ def test_the_table_has_both_numbers_of_every_cell(results: exhibits_study.Result
     assert [row.cells[0].text for row in built.grid.body if row.titles[1] == "HotpotQA †"] == ["6 of 24"]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("label", ["qa_tiny", "empty_answers", "quality_agreement"])
-def test_an_exhibit_of_evaluations_says_where_answers_are_empty(label: str, results: exhibits_study.Results) -> None:
-    said = sentence(results, label)
-    assert "Tiny 1B base on TriviaQA 1 of 24, WebQuestions 1 of 24, CoQA 1 of 24, HotpotQA 6 of 24 †, " in said
-    assert "more than a fifth of the answers are empty, and the cell is left out of means" in said
-
-
-def test_a_table_of_answered_questions_says_that_only_they_count(results: exhibits_study.Results) -> None:
-    label = "qa_tiny_answered"
-    files = list_of_exhibits.exhibit(label, STUDY).artifacts(STUDY)
-    results.paths(files)
-    study = results.folder / "study.json"
-    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    kinds = ("csv", "tex", "markdown", "html", "intervals_tex", "intervals_markdown", "intervals_html")
-    outputs = {kind: results.folder / label / kind for kind in kinds}
-    run_job("table", {"name": label, "study": study} | outputs)
-    caption = outputs["markdown"].read_text(encoding="utf-8")
-    assert "HotpotQA 6 of 24 †" in caption
-    assert "only the answered questions count here" in caption
-    assert "left out" not in caption
-
-
-def sentence(results: exhibits_study.Results, label: str, answer_source: str = "greedy") -> str:
-    files = list_of_exhibits.exhibit(label, STUDY).artifacts(STUDY)
-    return empty_answers.sentence(STUDY, results.inputs(files), files, answer_source)
-
-
-def test_candidates_are_counted_and_a_quality_tells_what_it_counted(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
-    model, dataset = exhibit_cells.one_cell(STUDY, BASE, "triviaqa")
-    files = exhibit_cells.candidate_artifacts(STUDY, model, dataset)
-    exhibits_study.rewrite(
-        results, files[0], lambda row: row | ({"text": ""} if row["id"] in ("triviaqa-003", "triviaqa-007") else {})
-    )
-    assert (
-        empty_answers.sentence(STUDY, results.inputs(files), files)
-        == "Empty greedy answers: Tiny 1B base on TriviaQA 2 of 24."
-    )
-    quality = exhibit_cells.score_artifacts(STUDY, model, dataset)[1]
-    (path,) = results.paths([quality])
-    assert "not recorded for Tiny 1B base on TriviaQA" in empty_answers.sentence(
-        STUDY, results.inputs([quality]), [quality]
-    )
-    table = parquet_tables.read(path, "quality").table
-    parquet_tables.write(path, "quality", table, cell=quality.cell, provenance={"empty": {"greedy": [0, 24]}})
-    assert empty_answers.sentence(STUDY, results.inputs([quality]), [quality]) == "Empty greedy answers: none."
-
-
 def test_where_no_cell_may_be_averaged_the_mean_of_estimators_is_undefined(tmp_path: Path) -> None:
     results = exhibits_study.Results(tmp_path, STUDY)
     for dataset in ("triviaqa", "coqa"):
@@ -144,10 +95,6 @@ def test_where_no_cell_may_be_averaged_the_mean_of_estimators_is_undefined(tmp_p
     assert values["mean"].isna().all()
     assert values["coqa"].notna().any()
     assert built.notes == [f"(a) {empty_answers.ALL_EMPTY}"]
-
-
-def test_an_exhibit_without_cells_says_nothing_of_answers(results: exhibits_study.Results) -> None:
-    assert sentence(results, "test_datasets") == ""
 
 
 @pytest.mark.parametrize("label", ["why_beams_win", "gain_by_mass", "controls", "estimators"])
@@ -233,8 +180,6 @@ def numbers(built: BuiltTable | BuiltFigure) -> pd.DataFrame:
 def test_an_exhibit_of_answered_questions_knows_nothing_of_the_others(label: str, emptied: list[Emptied]) -> None:
     built, of_garbled = (results.built(label) for results in emptied)
     pd.testing.assert_frame_equal(numbers(built), numbers(of_garbled))
-    assert "questions whose" in built.title
-    assert " Only questions whose " in built.caption
     of_all, all_garbled = (numbers(results.built(label.removesuffix("_answered"))) for results in emptied)
     assert not of_all.equals(all_garbled)
     assert not of_all.equals(numbers(built))
@@ -244,15 +189,6 @@ def test_an_exhibit_of_answered_questions_knows_nothing_of_the_others(label: str
 def test_where_no_answer_is_empty_it_is_the_exhibit_of_all(label: str, none_empty: NoneEmpty) -> None:
     of_all = none_empty.built(label.removesuffix("_answered"))
     pd.testing.assert_frame_equal(numbers(none_empty.built(label)), numbers(of_all))
-
-
-def test_exhibits_that_do_not_exist_of_answered_questions_alone_are_these() -> None:
-    labels = {label for label in list_of_exhibits.labels(STUDY) if not label.endswith("_answered")}
-    without = {label for label in labels if f"{label}_answered" not in ANSWERED}
-    decided = {label for label in labels if label.startswith(("decisions", "risk_coverage", "reliability"))}
-    two_answers = {label for label in labels if label.startswith(("augrc", "endings"))}
-    single = {"triviaqa-gemma4b", "webq-gemma4b", "coqa-gemma4b-one", "sampling_vs_beamsearch"}
-    assert without == {"test_datasets", "lmpoly_methods", "prompts", "empty_answers"} | decided | two_answers | single
 
 
 def test_a_cell_without_any_answer_is_refused(tmp_path: Path) -> None:

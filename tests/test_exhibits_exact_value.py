@@ -13,7 +13,6 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import exact_value
-from beamuq.exhibits.beam_audit_table import audit
 from beamuq.exhibits.exact_value import CellEstimates, Estimator, effort_of_samples, spearman
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableRow
@@ -141,25 +140,6 @@ def test_rows_of_samples_are_the_prefixes_that_they_continue_each_once(tmp_path:
     assert effort_of_samples(found, "sample T=1.0", 4)[0].tolist() == [4.0]  # an answer of one token continues none
 
 
-def test_beams_lack_what_is_more_probable_than_the_least_of_them(tmp_path: Path) -> None:
-    told = {"search_rows": 7, "search_passes": 2}
-    rows = greedy("a", "b", "c")
-    for key, exact, beams, proven in (
-        ("a", {3: 0.4, 4: 0.3, 5: 0.2}, {3: 0.4, 6: 0.1, 7: 0.05}, True),  # lack two, of .5 in place of .15
-        ("b", {3: 0.4, 4: 0.2, 5: 0.1}, {3: 0.4, 4: 0.2, 6: 0.1}, True),  # a tie is no miss
-        ("c", {3: 0.4}, {3: 0.4}, False),
-    ):
-        for name, of in (("exact M=3", exact), ("beam M=3", beams)):
-            for rank, (token, p) in enumerate(of.items()):
-                first = told | {"proven": proven if name.startswith("exact") else None} if rank == 0 else {}
-                rows.append(row(key, name, rank, [token, 2], p, **first))
-    found = audit(loaded(tmp_path, rows, "a", "b", "c"), "exact M=3", "beam M=3")
-    assert found.missed.tolist() == [2, 0, 0]
-    assert found.mass == pytest.approx([0.35, 0.0, 0.0])
-    assert found.proven.tolist() == [True, True, False]
-    assert found.exact_rows.tolist() == [7, 7, 7]
-
-
 def test_conditions_of_a_question_by_hand(tmp_path: Path) -> None:
     """Ten of mass .85, of .95, and of .05: the latter's first has .02, under its fair share of .1."""
     rows = greedy("a", "b", "c")
@@ -233,11 +213,7 @@ def _stored(results: exhibits_study.Results, variant: str, setting: str) -> floa
     return float(value)
 
 
-def test_too_few_resamples_are_told_where_nothing_could_be_distinguished(results: exhibits_study.Results) -> None:
-    assert f"{RESAMPLES} resamples are too few to distinguish any of 25" in results.built("estimators").caption
-
-
-@pytest.mark.parametrize("label", ["estimators", "fair_share", "matched_rows", "beam_audit"])
+@pytest.mark.parametrize("label", ["estimators", "fair_share", "matched_rows"])
 def test_a_study_without_the_recipe_is_told(label: str, results: exhibits_study.Results) -> None:
     content = exhibits_study.CONTENT
     without = exhibits_study.study(grid=[entry for entry in content["grid"] if entry["recipe"] != "truth"])

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.figure
 import numpy as np
 import pandas as pd
@@ -24,7 +18,7 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits import exhibit_cells, figure_style, fixed_width_text, list_of_exhibits
+from beamuq.exhibits import exhibit_cells, figure_style, list_of_exhibits
 from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -34,8 +28,6 @@ pytestmark = pytest.mark.slow
 
 STUDY = exhibits_study.study()
 FIGURES = exhibits_study.labels("figure")
-WITHOUT_SCORES = {"redundancy", "beam_mass_threshold", "abl_prob_mass"}
-KINDS = ("pdf", "svg", "png", "csv", "caption")
 Drawn = dict[str, matplotlib.figure.Figure]
 
 
@@ -107,49 +99,13 @@ def test_no_two_texts_overlap_and_none_leaves_the_page(name: str, drawn: Drawn) 
     assert len(texts(drawn[name])) > 5
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_type_is_eight_or_nine_points_in_the_text_s_width(name: str, drawn: Drawn) -> None:
-    assert drawn[name].get_figwidth() == 5.5
-    assert {text.get_fontsize() for text in texts(drawn[name])} <= {8.0, 9.0}
-
-
-def test_long_title_is_broken_not_cut() -> None:
-    title = "[demo] Questions that meet the sufficient condition, TriviaQA, " + "A model with a very long name " * 3
-    with figure_style.settings():
-        figure = figure_style.canvas(2.0, title)
-        figure.draw_without_rendering()
-        (text,) = figure.texts
-        assert text.get_window_extent().width < figure.bbox.width
-    assert text.get_text().split() == title.split()
-
-
 # -- honest ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_demo_other_model_and_proxies_are_said(name: str, built: dict[str, BuiltFigure], drawn: Drawn) -> None:
-    assert built[name].caption.startswith("[demo]")
-    assert "no results of the paper" in built[name].caption
-    of_paper = not list_of_exhibits.exhibit(name.removesuffix("_answered"), STUDY).beyond_paper
-    assert ("not in this study's grid; shown: Tiny 1B" in built[name].caption) == of_paper
-    assert drawn[name].texts[0].get_text().startswith("[demo]")
-    if name not in WITHOUT_SCORES:
-        named = "similarity: MiniLM embedding cosine, proxy for DeBERTa-large-MNLI entailment"
-        assert named in built[name].caption
-        assert any(named in text.get_text().replace("\n", " ") for text in drawn[name].texts)
-
-
-def test_study_that_is_no_demo_carries_no_tag(results: exhibits_study.Results) -> None:
-    figure = build("prr_curves", results, exhibits_study.study(demo=False))
-    assert "demo" not in figure.title + figure.caption
-    assert "proxy for AlignScore" in figure.caption
 
 
 def test_worked_examples_are_chosen_by_the_stated_rule(built: dict[str, BuiltFigure]) -> None:
     quality = exhibits_study.quality_values(exhibits_study.BASE, "triviaqa", 24)
     first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
     assert list(dict.fromkeys(built["triviaqa-gemma4b"].data["id"])) == [f"triviaqa-{n:03d}" for n in first]
-    assert "by rule, not by hand" in built["triviaqa-gemma4b"].caption
 
 
 def test_schematic_shows_the_median_not_the_best_case(
@@ -205,25 +161,14 @@ def test_figure_without_any_value_is_drawn(name: str, tmp_path: Path) -> None:
     assert len(texts(figure)) > 5
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("size", [1, 3, 5])
-def test_figures_of_few_questions_are_drawn(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exhibits_study, "SIZE", dict.fromkeys(exhibits_study.SIZE, size))
-    results = exhibits_study.Results(tmp_path, STUDY)
-    with figure_style.settings():
-        for name in ("abl_length", "abl_prob_mass", "redundancy", "prr_curves", "rebuttal_nsamples_across_data"):
-            assert len(texts(figure_style.laid_out(build(name, results)))) > 5
-
-
 def test_bins_of_few_questions_have_no_interval(built: dict[str, BuiltFigure]) -> None:
     mass, redundancy = built["abl_prob_mass"].data, built["redundancy"].data
     samples = redundancy[redundancy["variant"] == "multinomial"]  # no two beams of this study have the same text
-    for name, data in (("redundancy", samples), ("abl_prob_mass", mass[mass["length"].notna()])):
+    for data in (samples, mass[mass["length"].notna()]):
         few = data["n"] < 5
         assert few.any()
         assert data[few][["low", "high"]].isna().all(axis=None)
         assert data[~few][["low", "high"]].notna().all(axis=None)
-        assert "95 % t intervals over questions, cut at 0 and 1; none below five questions" in built[name].caption
 
 
 def test_rebuttal_uses_the_first_two_hundred_questions(
@@ -522,18 +467,6 @@ def test_schematic_shows_the_candidates_and_scores_of_its_question(
 # -- budgets -------------------------------------------------------------------------------------------------------
 
 
-def test_points_without_a_band_are_said(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
-    need = Artifact("evaluation", model=exhibits_study.BASE, dataset="triviaqa", recipe="widths", scorer="cosine")
-    assert "None where" not in build("abl_nsamples", results).caption
-    none = {"low": None, "high": None, "std": None}
-    exhibits_study.rewrite(results, need, lambda row: row | (none if row["setting"] in ("M=3", "M=7") else {}))
-    said = "None where more than 1 % of resamples are undefined: TriviaQA, Tiny 1B base, "
-    assert f"{said}M = 3 and 7." in build("abl_nsamples", results).caption
-    exhibits_study.rewrite(results, need, lambda row: row | none)
-    assert f"{said}every M." in build("sement_different_nsamples", results).caption
-
-
 def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
     content = STUDY.model_dump(mode="json")
     widths, methods = content["recipes"]["widths"], content["scoring"]["widths"]
@@ -556,96 +489,21 @@ def test_first_recipe_that_scores_the_curves_is_drawn_and_judged() -> None:
 # -- the files ---------------------------------------------------------------------------------------------------
 
 
-def job_of(name: str, results: exhibits_study.Results, folder: Path) -> dict[str, Any]:
-    """A job of the figure step."""
+def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
+    built: dict[str, BuiltFigure], results: exhibits_study.Results, tmp_path: Path
+) -> None:
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    results.paths(list_of_exhibits.exhibit(name, STUDY).artifacts(STUDY))
-    return {"name": name, "study": str(study)} | {kind: str(folder / f"{name}.{kind}") for kind in KINDS}
-
-
-@pytest.fixture(scope="module")
-def saved(
-    built: dict[str, BuiltFigure], results: exhibits_study.Results, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Path]:
-    """Two folders of every figure: drawn here, and by the step in a process of other hash seed and time zone."""
-    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
-    code = (
-        "import json, sys\nfrom beamuq.steps.__main__ import main\n"
-        "for job in json.load(sys.stdin): main(['figure', '--job', json.dumps(job)])"
-    )
-    environment = os.environ | {"PYTHONHASHSEED": "7", "MPLCONFIGDIR": str(there / "mpl"), "TZ": "Asia/Tokyo"}
-    command = json.dumps([job_of(name, results, there) for name in FIGURES])
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment, text=True) as other:
-        assert other.stdin is not None
-        other.stdin.write(command)
-        other.stdin.close()
-        for name, figure in built.items():
-            figure_style.save(figure, **{kind: here / f"{name}.{kind}" for kind in KINDS})
-    assert other.returncode == 0
-    return here, there
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_fonts_are_embedded_and_files_hold_no_date(name: str, saved: tuple[Path, Path]) -> None:
-    paths = {kind: saved[0] / f"{name}.{kind}" for kind in KINDS}
-    pdf = paths["pdf"].read_bytes()
-    fonts = re.findall(rb"/Type /Font\b.*?/Subtype /(\w+)", pdf, re.DOTALL)
-    assert set(fonts) <= {b"Type0", b"CIDFontType2"}
-    assert pdf.count(b"/FontFile2") >= 1
-    for kind in ("pdf", "svg", "png"):
-        assert not re.search(rb"CreationDate|dc:date|tIME|matplotlib\.org|Matplotlib v", paths[kind].read_bytes())
-    assert "<text" not in paths["svg"].read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_caption_and_csv_stand_beside_the_figure(
-    name: str, built: dict[str, BuiltFigure], saved: tuple[Path, Path]
-) -> None:
-    assert (saved[0] / f"{name}.caption").read_text(encoding="utf-8") == built[name].caption + "\n"
-    assert len(pd.read_csv(saved[0] / f"{name}.csv")) == len(built[name].data)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_drawing_again_in_another_process_gives_the_same_bytes(name: str, saved: tuple[Path, Path]) -> None:
-    for kind in KINDS:
-        assert (saved[0] / f"{name}.{kind}").read_bytes() == (saved[1] / f"{name}.{kind}").read_bytes(), kind
-
-
-def test_a_user_s_matplotlibrc_changes_nothing(built: dict[str, BuiltFigure], tmp_path: Path) -> None:
-    with mpl.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.bbox": "tight", "svg.hashsalt": "x"}):
-        figure_style.save(built["redundancy"], **{kind: tmp_path / f"a.{kind}" for kind in KINDS})
-    figure_style.save(built["redundancy"], **{kind: tmp_path / f"b.{kind}" for kind in KINDS})
-    for kind in KINDS:
-        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
-
-
-def test_table_s_name_is_refused_by_the_figure_step(results: exhibits_study.Results, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="'lmpoly_methods' is a table"):
-        run_job("figure", job_of("lmpoly_methods", results, tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+    results.paths(list_of_exhibits.exhibit("redundancy", STUDY).artifacts(STUDY))
+    here, there = ({kind: tmp_path / f"{i}.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")} for i in "ab")
+    run_job("figure", {"name": "redundancy", "study": str(study)} | {kind: str(file) for kind, file in there.items()})
+    figure_style.save(built["redundancy"], **here)
+    for kind, file in here.items():
+        assert file.read_bytes() == there[kind].read_bytes(), kind
+    assert len(pd.read_csv(here["csv"])) == len(built["redundancy"].data)
 
 
 # -- text of one width -------------------------------------------------------------------------------------------
-
-
-def test_text_is_wrapped_and_cut_by_characters() -> None:
-    text = "What claimed the life of the singer who was born in Higher Walton, Lancashire, in 1912?"
-    lines = fixed_width_text.wrapped(text, 30, 5)
-    assert " ".join(lines) == text
-    assert max(map(len, lines)) <= 30
-    short = fixed_width_text.wrapped("word " * 100, 30, 3)
-    assert len(short) == 3
-    assert short[-1].endswith("…")
-    assert max(map(len, short)) <= 30
-    assert fixed_width_text.wrapped("", 30, 2) == [""]
-    (line,) = fixed_width_text.wrapped("W" * 100, 20, 1)
-    assert line == "W" * 19 + "…"
-    assert fixed_width_text.one_line("short", 5) == "short"
-
-
-def test_character_that_the_face_lacks_is_replaced() -> None:
-    assert fixed_width_text.one_line("a\n中 $x_1$ é", 20) == "a \ufffd $x_1$ é"
 
 
 @pytest.mark.filterwarnings("error")

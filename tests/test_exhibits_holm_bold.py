@@ -5,31 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
-from beamuq.exhibits import exhibit_types, holm_bold, html_table, latex_table, list_of_exhibits, markdown_table
+from beamuq.exhibits import holm_bold, list_of_exhibits
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableRow
 from beamuq.exhibits.read_evaluation import Measured
 
 RESAMPLES = 2000
-FEW = exhibits_study.study()
 STUDY = exhibits_study.study(evaluation=exhibits_study.CONTENT["evaluation"] | {"resamples": RESAMPLES})
 TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
 # beyond the paper: these rank nothing, and the second style alone has all their intervals
-WITH_INTERVALS = (
-    *("quality_agreement", "empty_answers", "draw_spread"),
-    *("gains_tiny", "gains_tinychat", "gains_by_candidates", "gains_by_strategy"),
-    *("estimators", "estimators_coqa", "estimators_triviaqa"),
-    *("decisions", *(f"decisions_{dataset}" for dataset in (*exhibits_study.DATASETS, "tiny", "tinychat"))),
-    *("augrc", *(f"augrc_{dataset}" for dataset in exhibits_study.DATASETS)),
-)
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -53,12 +43,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Noisy:
 @pytest.fixture(scope="module")
 def built(results: Noisy) -> dict[str, BuiltTable]:
     return {name: results.built(name) for name in TABLES}
-
-
-@pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> BuiltTable:
-    table: BuiltTable = exhibits_study.Results(tmp_path_factory.mktemp("few"), FEW).built("qa_tiny")
-    return table
 
 
 def cells(table: BuiltTable) -> list[TableCell]:
@@ -229,12 +213,6 @@ def test_both_styles_print_the_same_values_of_the_same_frame(name: str, built: d
     assert other.csv() == paper.csv()
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name not in (*RANKED, *WITH_INTERVALS)])
-def test_tables_that_rank_nothing_look_the_same_in_both(name: str, built: dict[str, BuiltTable]) -> None:
-    for render in (latex_table.render, markdown_table.render, html_table.render):
-        assert render(built[name].with_intervals()) == render(built[name])
-
-
 @pytest.mark.parametrize("name", RANKED)
 def test_brackets_hold_the_interval_of_the_csv(name: str, built: dict[str, BuiltTable]) -> None:
     limits = built[name].values[["low", "high"]].to_numpy(dtype=np.float64)
@@ -276,75 +254,3 @@ def test_bold_of_a_built_table_is_that_of_its_files(built: dict[str, BuiltTable]
         counts.append(len(expected))
     assert max(counts) > 1
     assert max(counts) < len(body)
-
-
-@pytest.mark.parametrize("name", RANKED)
-def test_style_with_intervals_has_no_second_place_and_keeps_the_best_bold(
-    name: str, built: dict[str, BuiltTable]
-) -> None:
-    pairs = list(zip(cells(built[name]), cells(built[name].with_intervals()), strict=True))
-    assert all(other.mark in ("", "best") for _, other in pairs)
-    assert all(other.mark == "best" for paper, other in pairs if paper.mark == "best")
-    assert any(not other.mark for _, other in pairs)
-
-
-@pytest.mark.parametrize("name", RANKED)
-def test_interval_caption_says_interval_test_correction_level_and_n(name: str, built: dict[str, BuiltTable]) -> None:
-    table = built[name].with_intervals()
-    rows = sum(isinstance(item, TableRow) for item in table.grid.body)
-    for words in (
-        "95 % percentile intervals over 2000 bootstrap resamples",
-        "at the 5 % level",
-        f"corrected by Holm over the column's {rows - 1} comparisons",
-        "n = ",
-    ):
-        assert words in table.caption
-    assert "too few" not in table.caption
-    for render in (latex_table.render, markdown_table.render, html_table.render):
-        assert "±" not in render(table)
-        assert r"\pm" not in render(table)
-
-
-def test_too_few_resamples_are_said_and_nothing_passes_for_distinguished(few: BuiltTable) -> None:
-    """200 resamples give p ≥ .01, and 19 comparisons make .19 of it; their difference is the same in every resample."""
-    table = few.with_intervals()
-    assert "200 resamples are too few to distinguish any value from the best" in table.caption
-    assert "p is at least 0.01, corrected over 19 comparisons 0.19" in table.caption
-    assert all(cell.mark == "best" for cell in cells(table))
-
-
-def test_undefined_and_not_compared_cells_say_so(tmp_path: Path) -> None:
-    """MTE is undefined on CoQA; Perplexity on TriviaQA has too many undefined resamples, and so in the mean."""
-    results = Noisy(tmp_path, STUDY)
-    item = list_of_exhibits.exhibit("qa_tiny", STUDY)
-    for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
-        rows = parquet_tables.read(path, need.kind).table.to_pylist()
-        why = "60 of 2000 resamples undefined: no interval"
-        for row in rows:
-            if (row["method"], need.dataset, need.kind) == ("MTE", "coqa", "evaluation"):
-                row |= {"value": None, "low": None, "high": None, "std": None, "note": "one quality"}
-            elif (row["method"], need.dataset) == ("Perplexity", "triviaqa"):
-                if need.kind == "evaluation":
-                    row |= {"low": None, "high": None, "std": None, "note": why}
-                else:
-                    row["values"] = [float("nan")] * 60 + list(row["values"][60:])
-        parquet_tables.write(path, need.kind, rows, cell=need.cell)
-    table = results.built("qa_tiny").with_intervals()
-    of = {row.titles[0]: row.cells for row in table.grid.body if isinstance(row, TableRow)}
-    assert of["MTE"][2] == TableCell("n/a", note="one quality")
-    assert "undefined on CoQA" in of["MTE"][-1].note
-    for cell in (of["Perplexity"][0], of["Perplexity"][-1]):
-        assert not cell.mark
-        assert not cell.interval
-        assert cell.note == "60 of 2000 resamples undefined: no interval; not compared with the best"
-    assert f"(c) {of['Perplexity'][0].note}" in markdown_table.render(table)
-
-
-def test_interval_stands_under_or_after_the_value_in_each_format() -> None:
-    cell = TableCell(".543", mark="best", better=True, note="why", interval="[-.012, .612]")
-    grid = exhibit_types.TableGrid(("",), (("a",),), (TableRow(("x",), (cell,)),))
-    table = BuiltTable("t", "T", "C", pd.DataFrame(columns=list(exhibit_types.CSV_COLUMNS)), grid)
-    stack = r"\textbf{.543}\textsuperscript{a} $\uparrow$\\[-3pt]{\scriptsize [$-$.012, .612]}"
-    assert rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{stack}\end{{tabular}}" in latex_table.render(table)
-    assert r"| x | **.543**<sup>a</sup> ↑ \[-.012, .612\] |" in markdown_table.render(table)
-    assert "<td><b>.543</b><sup>a</sup> ↑<br><small>[-.012, .612]</small></td>" in html_table.render(table)

@@ -13,7 +13,7 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import BuiltTable, TableRow
+from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.exhibits.quality_agreement import QualityAgreement, agreement, kendall_tau
 from beamuq.exhibits.read_evaluation import Key, Measurements
 from beamuq.parquet_tables import Artifact
@@ -102,25 +102,6 @@ def test_each_quality_is_held_against_the_first_where_it_is_measured(table: Buil
         "answer_f1 / gold_label": 2,
     }
     assert tau["value"].between(-1, 1).all()
-
-
-def test_bold_is_a_sign_that_differs_and_the_caption_counts_them(table: BuiltTable) -> None:
-    found = table.values[table.values["metric"] == "PRR"].set_index(["model", "dataset", "method", "setting"])["value"]
-    wide = found.unstack("setting")
-    assert wide["answer_f1"].notna().all()
-    flips = {name: int((wide["answer_f1"] * wide[name] < 0).sum()) for name in ("exact_match", "gold_label")}
-    bold = [cell for cell in table.grid.cells if cell.mark == "best"]
-    assert len(bold) == sum(flips.values()) > 0
-    for title, name in (("exact match", "exact_match"), ("gold option", "gold_label")):
-        assert f"{title}: the sign differs in {flips[name]} of {int(wide[name].notna().sum())}; " in table.caption
-
-
-def test_the_style_with_intervals_has_one_for_each_difference(table: BuiltTable) -> None:
-    rows = [row for row in table.with_intervals().grid.body if isinstance(row, TableRow)]
-    assert all(cell.interval.count("[") == 2 for row in rows for cell in row.cells[:-2])
-    assert not any(
-        cell.interval for row in (r for r in table.grid.body if isinstance(r, TableRow)) for cell in row.cells[:-2]
-    )
 
 
 @pytest.mark.parametrize(

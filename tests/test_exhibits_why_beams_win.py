@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
-from beamuq.exhibits import controls, draw_spread, exact_value, gain_by_mass, list_of_exhibits, why_beams_win
+from beamuq.exhibits import controls, draw_spread, exact_value, list_of_exhibits, why_beams_win
 from beamuq.exhibits.gain_by_mass import mass_bins
 from beamuq.exhibits.read_evaluation import Measured, mean_of
 from beamuq.parquet_tables import Artifact
@@ -131,24 +131,6 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibi
     assert set(rows["n"]) == {first.members.sum()}
 
 
-def test_gain_by_mass_says_where_there_is_one_bin_and_counts_the_bins_of_a_mean(
-    results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exhibit = list_of_exhibits.exhibit("gain_by_mass", STUDY)
-    several = results.built("gain_by_mass")
-    monkeypatch.setattr(gain_by_mass, "LEAST", 1000)
-    one = exhibit.build(STUDY, results.inputs(exhibit.artifacts(STUDY)))
-    assert "over all questions, too few to be split by" in one.caption
-    assert "bins" not in one.caption.partition(" Above 0")[0]
-    assert "Equal masses share a bin" not in one.caption
-    assert "Equal masses share a bin" in several.caption
-    assert set(one.data["bin"]) == {1}
-    for built in (one, several):
-        labels = {axes.get_title().startswith("Mean"): axes.get_xlabel() for axes in built.draw().axes if axes.lines}
-        assert labels[False] == "Greatest covered mass of the bin; below, n"
-        assert labels.get(True, "Number of the bin; below, n") == "Number of the bin; below, n"
-
-
 def _cell() -> tuple[str, str]:
     return CELL["model"], CELL["dataset"]
 
@@ -177,11 +159,6 @@ def test_differences_to_beams_are_corrected_over_all_rows_of_a_block() -> None:
     far, near = measured(0.9, *[0.9] * 99), measured(0.6, *[0.6] * 50, *[0.4] * 49)
     rows = {controls.BEAMS: beams, "far": {controls.PRR: far}, "near": {controls.PRR: near}}
     assert controls.holm_of(rows, 0.95) == pytest.approx({"far": 2 * 0.02, "near": 1.0})
-
-
-def test_controls_say_where_prr_does_not_move(results: exhibits_study.Results) -> None:
-    caption = results.built("controls").caption
-    assert caption.count("PRR does not move in any of 6 rows") == 3  # 200 resamples are too few for any of six
 
 
 def test_the_spread_of_draws_by_hand() -> None:

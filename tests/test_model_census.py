@@ -1,4 +1,4 @@
-"""docs/models.md: which path decodes each class of models, measured by `make test-all`; and that page."""
+"""docs/models.md: which path decodes each class of models, measured by `make census`; and that page."""
 
 from __future__ import annotations
 
@@ -35,35 +35,15 @@ REAL_WEIGHTS = [
 
 @pytest.mark.census
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_class_is_decoded_as_the_page_says(kind: str) -> None:
+def test_a_class_is_decoded_as_the_page_says_with_logits_that_tell_right_from_wrong(kind: str) -> None:
     assert agrees(*row(kind), rows_of_page()[kind]), PAGE_IS_OLD
-
-
-@pytest.mark.census
-@pytest.mark.parametrize("kind", CLASSES)
-def test_every_scale_cap_and_window_of_a_class_is_away_from_its_default_and_has_an_effect(kind: str) -> None:
     effects = {name: effect_of(kind, name) for name in settings_of(kind)}
     assert all(effect > LEAST_EFFECT for effect in effects.values()), effects
-
-
-@pytest.mark.census
-@pytest.mark.parametrize("kind", CLASSES)
-def test_logits_of_a_class_spread_and_depend_on_tokens_far_back(kind: str) -> None:
     model = random_model(kind)
     plain = plain_logprobs(model, LONGEST)
     assert float(-(plain.exp() * plain).sum(dim=-1).mean()) < 0.9 * math.log(VOCABULARY)
     other = plain_logprobs(model, [(LONGEST[0] + 1) % VOCABULARY, *LONGEST[1:]])
     assert float((plain - other)[len(PROMPTS[0].token_ids) - 1].abs().mean()) > 10 * TOLERANCE
-
-
-@pytest.mark.census
-def test_sinks_have_an_effect() -> None:
-    model = random_model("gpt_oss")
-    plain = plain_logprobs(model, LONGEST)
-    for name, parameter in model.named_parameters():
-        if name.endswith("sinks"):
-            parameter.data.fill_(-1e4)
-    assert float((plain - plain_logprobs(model, LONGEST)).abs().mean()) > LEAST_EFFECT
 
 
 @pytest.mark.census
@@ -74,19 +54,8 @@ def test_real_weights_are_decoded_as_the_page_says(name: str) -> None:
     assert agrees(*real_row(name), rows_of_page()[name]), PAGE_IS_OLD
 
 
-def test_the_page_has_every_class_and_at_most_five_are_refused() -> None:
-    page = rows_of_page()
-    assert set(page) - {"class", "---", "model"} == set(CLASSES) | set(REAL)
-    assert len(CLASSES) >= 55
-    assert sum("**refused**" in line for line in page.values()) <= 5
-
-
-def test_a_class_that_changes_its_path_or_is_less_exact_disagrees_with_the_page() -> None:
-    line = "| `a` | over a tree | 1e-05 | `cap` | |"
-    assert agrees(line.replace("1e-05", "1e-06"), 9e-6, line)
-    assert not agrees(line, 2e-5, line)
-    assert not agrees(line.replace("a tree", "its own cache"), 0.0, line)
-    assert not agrees(line.replace("`cap`", ""), 0.0, line)
+def test_the_page_has_every_class() -> None:
+    assert set(rows_of_page()) - {"class", "---", "model"} == set(CLASSES) | set(REAL)
 
 
 def test_the_census_finds_what_the_engine_gives_otherwise_than_the_plain_forward_pass(

@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import errors
 
 from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import describe_dataset, licence_of, pinned_commit
+from beamuq.models.hub_download import pinned_commit
 from beamuq.models.revision_lock import locked_commit, verify_files
 from run_job import run_job
 
@@ -104,39 +104,6 @@ def test_the_first_fetch_writes_commit_and_hashes_into_the_lock(tmp_path: Path) 
     assert {path.name for path in folder.iterdir()} == WANTED | {"fetched.json", ".fetched.json"}
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["name"]
     assert [path.name for path in (tmp_path / "studies").iterdir()] == ["paper.lock.json"]
-
-
-def test_sizes_and_licence_are_told_and_locked_before_the_download(
-    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hub.breaks_after, hub.gated = "config.json", "manual"
-    with pytest.raises(BeamUQError, match="did not answer"):
-        fetch(tmp_path)
-    told = f"hub:org/name at {OLD}, 3 files: 11 B to download, licence mit, gated, access by request\n"
-    assert capsys.readouterr().err == told
-    entry = locked(tmp_path)["models"]["org/name"]
-    assert entry["sizes"] == {"config.json": 2, "model.safetensors": 7, "tokenizer.json": 2}
-    assert (entry["licence"], entry["gated"]) == ("mit", "manual")
-
-
-@pytest.mark.parametrize(
-    ("card", "licence"),
-    [
-        (None, "unknown"),
-        (SimpleNamespace(license=None), "unknown"),
-        (SimpleNamespace(license=["mit", "cc-by-4.0"]), "mit, cc-by-4.0"),
-        (SimpleNamespace(license="other", license_name="llama3.1"), "llama3.1"),
-        (SimpleNamespace(license="other", license_name=None), "other, see its card"),
-    ],
-)
-def test_a_licence_is_read_from_the_card_and_never_invented(card: Any, licence: str) -> None:
-    assert licence_of(SimpleNamespace(card_data=card)) == licence
-
-
-def test_a_datasets_card_tells_what_its_configurations_take(hub: Hub) -> None:
-    configs = [{"config_name": "rc", "download_size": 5}, {"config_name": "rc.nocontext"}]
-    hub.card = SimpleNamespace(license="mit", dataset_info=configs)
-    assert describe_dataset("org/name", OLD) == {"licence": "mit", "gated": False, "sizes": {"rc": 5}}
 
 
 def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
@@ -245,16 +212,6 @@ def test_datasets_are_locked_beside_models(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=r"datasets\.org/name: test\.parquet has sha256 2, locked is 1; refused"):
         verify_files(lock, "datasets", "org/name", {"test.parquet": {"sha256": "2", "size": 3}})
     assert locked(tmp_path)["datasets"]["org/name"]["files"] == {"test.parquet": {"sha256": "1", "size": 3}}
-
-
-@pytest.mark.usefixtures("hub")
-def test_a_corrupt_lock_is_refused_and_kept(tmp_path: Path) -> None:
-    lock = tmp_path / "studies" / "paper.lock.json"
-    lock.parent.mkdir()
-    lock.write_text('{"models": ')
-    with pytest.raises(BeamUQError, match=r"paper\.lock\.json: not (valid JSON|a readable lock file)"):
-        fetch(tmp_path)
-    assert lock.read_text() == '{"models": '
 
 
 def _resolve_slowly(lock: Path, commit: str, answers: Any) -> None:

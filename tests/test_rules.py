@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+import yaml
 
 import run_snakemake
 from beamuq.config_errors import validated_json
+from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import MachineOptions, read_job
 from beamuq.plan.study_on_machine import Plan
+from micro import micro_study
+from run_snakemake import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[1]
+MINILM = "models/all-minilm-l6-v2/fetched.json"
 
 
 def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +61,7 @@ def test_every_command_is_a_job_that_its_step_reads(study: str, planned: dict[st
 
 
 def test_a_figure_pulls_only_its_own_cell() -> None:
-    output = dry_run("--forceall", "figures/demo/redundancy.pdf").partition("Costs of what is left")[0]
+    output = dry_run("--forceall", "figures/demo/redundancy.pdf")
     assert "candidates/smollm2-135m-plain/triviaqa/main.parquet" in output
     assert "smollm2-135m-chat" not in output
     assert "results/demo/evaluation" not in output
@@ -99,17 +107,91 @@ def test_no_job_names_a_path_of_this_machine(planned: dict[str, str]) -> None:
     assert str(ROOT) not in jobs
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        ("study: demo\nstudy: real\n", "key 'study' stands twice"),
-        ("study: 2024-13-45\n", "month must be in 1..12"),
-        ("x: " + "[" * 3000, "nested too deeply"),
-        ("", "must be a mapping"),
-    ],
-)
-def test_a_hostile_config_yaml_is_one_line(content: str, told: str, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(content)
-    done = run_snakemake.snakemake(tmp_path, "--dry-run", "--cores", "1")
-    assert done.returncode == 2
-    assert re.fullmatch(rf"error: config\.yaml: .*{told}.*\n", done.stderr)
+def test_auto_is_refused_before_anything_runs_on_a_cluster(tmp_path: Path) -> None:
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    done = run_snakemake.snakemake(
+        tmp_path, "--executor", "slurm", "--jobs", "1", "results/demo/questions/coqa.parquet"
+    )
+    assert done.returncode != 0
+    assert 'config.yaml: device: "auto": ' in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_study_called_like_one_of_the_projects_is_refused(tiny_models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "demo.yaml"
+    path.write_text(yaml.safe_dump(micro_study(tiny_models)))
+    with pytest.raises(BeamUQError, match=r"demo\.yaml.*writes results/demo too; rename your file"):
+        Plan.load({"study": str(path), "device": "cpu"})
+    path.rename(tmp_path / "mine.yaml")
+    assert Plan.load({"study": str(tmp_path / "mine.yaml"), "device": "cpu"}).name == "mine"
+    assert Plan.load({"study": str(ROOT / "studies/demo.yaml"), "device": "cpu"}).name == "demo"
+
+
+def test_what_another_study_fetched_at_another_commit_is_refused(tmp_path: Path, nli_from_hub: Path) -> None:
+    (nli_from_hub / "fetched.json").write_text(json.dumps({"revision": "a" * 40, "files": {}}))
+    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "a" * 40}}}))
+    Plan.load({"study": "own.yaml", "device": "cpu"})
+    (tmp_path / "own.lock.json").write_text(json.dumps({"models": {"org/nli": {"commit": "b" * 40}}}))
+    with pytest.raises(
+        BeamUQError, match=r"org--nli/fetched.json: is of commit a{40}, own.lock.json names b{40}.*delete"
+    ):
+        Plan.load({"study": "own.yaml", "device": "cpu"})
+
+
+@pytest.mark.packaged
+def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_is_offline(
+    tiny_models: Path, tmp_path: Path, root: Path
+) -> None:
+    model = root / "resources/models/all-minilm-l6-v2"
+    if not model.is_dir():
+        pytest.skip("resources/models/all-minilm-l6-v2 is not fetched")
+    study = micro_study(tiny_models)
+    source = {"kind": "embedding", "title": "e", "source": "packaged:all-minilm-l6-v2", "equivalence_threshold": 0.8}
+    folder = tmp_path / "place"
+    folder.mkdir()
+    for name in ("one", "other"):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(study | {"scorers": {"nli": source}}, sort_keys=False))
+    shutil.copy(ROOT / "config.yaml", folder)
+    shutil.copytree(model, folder / MINILM.removesuffix("/fetched.json"), copy_function=os.link)
+    (folder / MINILM).unlink()
+    shutil.copy(model / "fetched.json", folder / MINILM.replace("fetched", ".fetched"))
+    seen = tmp_path / "seen"
+    (tmp_path / "bin").mkdir()
+    seen.mkdir()
+    stub = tmp_path / "bin/python"
+    stub.write_text(f'#!/bin/sh\nenv > {seen}/"$3"\nexec {sys.executable} "$@"\n')
+    stub.chmod(0o755)
+    path = {"PATH": f"{stub.parent}:{ENVIRONMENT['PATH']}", "HF_HUB_OFFLINE": ""}
+
+    def run(*arguments: str, study: str = "one") -> str:
+        settings = (f"study={study}.yaml", "device=cpu", "models_root=models")
+        options = [argument for argument in arguments if "=" not in argument]
+        more = [argument for argument in arguments if "=" in argument]
+        words = ("--nolock", "--cores", "1", *options, "--config", *settings, *more)
+        done = run_snakemake.snakemake(folder, *words, **path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    run("fetched")
+    assert "Nothing to be done" in run("-n", MINILM)
+    assert "Nothing to be done" in run("-n", MINILM, "offline=true")
+    assert "Nothing to be done" in run("-n", MINILM, study="other")
+    run("results/one/questions/triviaqa.parquet", "offline=true")
+    for step, offline in {"fetch_model": "0", "questions": "1"}.items():
+        told = dict(line.split("=", 1) for line in (seen / step).read_text().splitlines() if "=" in line)
+        switches = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
+        assert {told[name] for name in switches} == {"1"}, step
+        assert told["BEAMUQ_OFFLINE"] == offline
+
+
+def test_no_rule_runs_outside_the_shell_that_forbids_the_hub() -> None:
+    for path in (ROOT / "workflow/rules").glob("*.smk"):
+        text = path.read_text()
+        assert not re.findall(r"^    (run|script|notebook|wrapper):", text, re.MULTILINE), path
+        for switch in ("OFFLINE", "open_for_fetching", "env -"):
+            assert switch not in text, path
+    lifting = [
+        path.name for path in (ROOT / "workflow/beamuq").rglob("*.py") if "open_for_fetching(" in path.read_text()
+    ]
+    assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]

@@ -109,11 +109,6 @@ def test_a_threshold_goes_with_a_scorer_without_classes_only() -> None:
         pair_labels(PairScores(np.ones(1)), None)
 
 
-def test_an_answer_without_alternatives_is_refused_by_name() -> None:
-    with pytest.raises(BeamUQError, match="'greedy' of 'q'"):
-        ccp_labels([ANSWER | {"top_ids": None, "top_texts": None}], Judge(), None)
-
-
 def test_labels_follow_the_checkpoints_own_order_of_classes(tmp_path: Path) -> None:
     words = ["Paris", "paris", "Rome", "the Seine", "six", "seven", "no", "not", "", "im_end"]
     answers = [answer((chosen, words)) for chosen in range(len(words))]

@@ -14,9 +14,7 @@ import torch
 from beamuq import decoding
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
-from beamuq.scorers import p_true
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
-from beamuq.scorers.packed_encoder import progress_bar
 from tiny import tiny_model
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts" / "p_true.txt"
@@ -68,26 +66,6 @@ def test_the_projects_own_prompt_asks_about_the_answer_and_ends_without_a_space(
 
 def test_braces_in_a_question_are_just_braces() -> None:
     assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes", "told"),
-    [
-        ("== story ==", "== tale ==", "parts"),
-        ("== option ==", "== option ==\nx\n== option ==", "once"),
-        ("{letter}", "{number}", "part 'option'"),
-        ("{answer}\n\nIs", "it\n\nIs", "part 'prompt'"),
-        ("Verdict:", "Verdict: ", "ends with a space"),
-    ],
-)
-def test_a_bad_template_is_refused_by_name(was: str, becomes: str, told: str, tmp_path: Path) -> None:
-    text = TEMPLATE.read_text(encoding="utf-8")
-    assert was in text
-    (tmp_path / "p_true.txt").write_text(text.replace(was, becomes), encoding="utf-8")
-    with pytest.raises(BeamUQError, match=told):
-        load_template(tmp_path / "p_true.txt")
-    with pytest.raises(BeamUQError, match=r"nowhere\.txt"):
-        load_template(tmp_path / "nowhere.txt")
 
 
 def test_true_is_scored_as_it_is_spelled_in_its_place() -> None:
@@ -151,24 +129,3 @@ def test_equal_prompts_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model, query = ask()
     assert p_true_logprobs(model, query, ASKED) == [-1.0] * 4
     assert sorted(seen) == ["q1", "q2", "q3"]
-
-
-def test_progress_counts_distinct_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    bars = []
-
-    def bar(total: int, label: str, unit: str) -> Any:
-        bars.append(progress_bar(total, label, unit))
-        return bars[-1]
-
-    monkeypatch.setattr(p_true, "progress_bar", bar)
-    p_true_logprobs(*ask(), ASKED, batch=2)
-    assert [(bar.desc, bar.n, bar.total) for bar in bars] == [("P(True)", 3, 3)]
-
-
-def test_what_cannot_be_asked_is_refused_by_the_answers_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, query = ask()
-    with pytest.raises(BeamUQError, match="long one"):
-        p_true_logprobs(model, query, [("long one", question("why " * 1000), "so")])
-    monkeypatch.setattr(decoding, "next_token_logprobs", lambda _, prompts, __: np.full((len(prompts), 1), np.nan))
-    with pytest.raises(BeamUQError, match="q1"):
-        p_true_logprobs(model, query, ASKED[:1])

@@ -128,22 +128,6 @@ def test_a_cache_finds_what_it_was_given_now_and_later(tmp_path: Path) -> None:
     assert cache.find([]) == {}
 
 
-def test_a_cache_takes_little_more_than_its_numbers(tmp_path: Path) -> None:
-    rows = 100_000
-    draw = np.random.default_rng(0)
-    np.savez(
-        tmp_path / "a.npz",
-        keys=draw.integers(0, 256, (rows, 16), dtype=np.uint8),
-        values=np.zeros((rows, 3), dtype=np.float32),
-    )
-    tracemalloc.start()
-    cache = ScoredPairCache(tmp_path)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert cache.find([bytes(16)]) == {}
-    assert held < 40 * rows
-
-
 def test_the_embedder_never_holds_the_vectors_of_all_pairs(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,30 +246,6 @@ def test_the_length_limit_is_the_models_where_the_tokenizer_names_none(kind: str
     assert limit == tiny_scorers.LENGTH
     mask = torch.ones(1, limit, dtype=torch.long)
     assert torch.isfinite(scorer.forward({"input_ids": 5 * mask, "attention_mask": mask})).all()
-
-
-def test_disagreeing_label_maps_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    for file in folders["nli"].iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["label2id"] = {"ENTAILMENT": 0, "NEUTRAL": 1, "CONTRADICTION": 2}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(BeamUQError, match="label2id: disagrees"):
-        load_scorer("nli", tmp_path, **CPU)
-
-
-@pytest.mark.parametrize(
-    ("kind", "folder", "told"),
-    [
-        ("cross_encoder", "embedding", "its weights lack classifier"),  # refused, not drawn at random
-        ("cross_encoder", "nli", "a cross-encoder has one output, this has 3"),
-        ("nli", "", "needs --model"),
-        ("bleu", "", "'bleu'; known: nli, cross_encoder, embedding, lexical"),
-    ],
-)
-def test_a_scorer_that_cannot_be_is_refused(kind: str, folder: str, told: str, folders: dict[str, Path]) -> None:
-    with pytest.raises(BeamUQError, match=told):
-        load_scorer(kind, folders.get(folder), **CPU)
 
 
 def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:

@@ -126,17 +126,6 @@ def test_two_processes_write_one_cache(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_corrupt_cache_is_named(tmp_path: Path) -> None:
-    _remember(tmp_path, 0)
-    file = next(tmp_path.glob("*.npz"))
-    whole = file.read_bytes()
-    method = whole.index(b"PK\x01\x02") + 10  # of compression, of which zipfile knows four
-    for damaged in (whole[:40], b"", whole[:method] + b"\x40" + whole[method + 1 :]):
-        file.write_bytes(damaged)
-        with pytest.raises(BeamUQError, match=rf"{file.name}: not a readable cache file .* delete it"):
-            ScoredPairCache(tmp_path)
-
-
 def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None, **machine: Path) -> Path:
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"

@@ -109,12 +109,6 @@ def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: parquet_tabl
     assert all(row["token_relevances"] is not None for row in rows)
 
 
-def test_the_footer_says_which_cell_models_and_template(whole: parquet_tables.Loaded) -> None:
-    assert whole.cell == CELL
-    assert set(whole.provenance["models"]) == {"language_model", "nli", "relevance"}
-    assert set(whole.provenance["inputs"]) == {"questions", "candidates", "template"}
-
-
 def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: parquet_tables.Loaded) -> None:
     candidates = parquet_tables.read(made / "candidates.parquet", "candidates").table
     needed = needed_pairs(candidates, ALL["answer_source"], BEAM)
@@ -171,83 +165,9 @@ def test_the_same_bytes_with_and_without_a_cache(made: Path, whole: parquet_tabl
         assert (tmp_path / "out.parquet").read_bytes() == expected
 
 
-def test_the_proxies_of_the_demo_make_a_whole_file(made: Path, tmp_path: Path) -> None:
-    proxies = {"ccp": {"kind": "embedding", "equivalence_threshold": 0.8}, "relevance": {"kind": "lexical"}}
-    found = run(made, tmp_path / "out.parquet", **proxies).table
-    labels = {label for row in found.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
-    assert labels <= {"entail", "contradict"}
-    assert found.column("token_relevances").null_count == 0
-    assert found.slice(6).column("ccp_labels").null_count == len(found) - 6
-
-
 def test_a_recipe_without_beams_has_greedy_answers_and_samples(made: Path, tmp_path: Path) -> None:
     found = run(made, tmp_path / "out.parquet", beam=None, answer_source=["greedy"]).table
     assert set(found.column("candidate_strategy").to_pylist()) == {"", SAMPLE}
-
-
-@pytest.mark.parametrize("name", ["template", "language_model", "nli", "relevance"])
-def test_a_file_that_is_needed_and_missing_is_named(name: str, made: Path, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=f"--job: {name}: give it"):
-        run(made, tmp_path / "out.parquet", drop=name)
-
-
-JUDGES = """
-import numpy as np
-
-from beamuq.scorers.scorer_protocol import Counts
-from beamuq.scorers.scorer_protocol import PairScores
-
-
-class Same:
-    def __init__(self, *folder, **ways):
-        self.counts = Counts(0, 0, 0)
-        assert [path.name for path in folder] == FOLDER
-
-    def score(self, pairs):
-        return PairScores(entail=np.array([float(a == b) for a, b in pairs]))
-"""
-
-
-@pytest.mark.parametrize("has_source", [False, True])
-def test_judges_of_ones_own_are_asked_with_a_source_and_without(
-    has_source: bool, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = f"own_judges_{has_source}".lower()
-    (tmp_path / f"{module}.py").write_text(JUDGES.replace("FOLDER", str(["embedding"] if has_source else [])))
-    monkeypatch.syspath_prepend(tmp_path)
-    kind = f"{module}:Same"
-    settings = ALL | {"ccp": {"kind": kind, "equivalence_threshold": 0.5}, "relevance": {"kind": kind}}
-    judges = dict.fromkeys(("nli", "relevance"), made / "embedding" / "config.json")
-    job = inputs_of(made, settings | {"ccp": None}) | {"settings": settings, "statistics": tmp_path / "out.parquet"}
-    job = {name: value for name, value in job.items() if name not in judges} | (judges if has_source else {})
-    run_job("statistics", job | {"device": "cpu", "dtype": "auto"})
-    found = parquet_tables.read(tmp_path / "out.parquet", "statistics")
-    labels = {label for row in found.table.slice(0, 6).to_pylist() for step in row["ccp_labels"] for label in step}
-    assert labels <= {"entail", "contradict"}
-    assert found.table.column("token_relevances").null_count == 0
-    assert ("nli" in found.provenance["models"]) == has_source
-
-
-def test_a_file_that_nothing_asks_for_is_refused(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="--job: nli: the settings ask for nothing"):
-        run(made, tmp_path / "out.parquet", ccp=None, give={"nli": made / "nli" / "config.json"})
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"sample": "sample T=0.7"}, "hold no 'sample T=0.7'"),
-        ({"answer_source": ["top_beam"], "beam": "beam M=9"}, "'beam M=9'"),
-        ({"style": "chatty"}, "style"),
-        ({"p_tru": True}, "p_tru"),
-    ],
-)
-def test_settings_that_the_candidates_cannot_meet_are_refused(
-    changes: dict[str, Any], told: str, made: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(BeamUQError, match=told):
-        run(made, tmp_path / "out.parquet", **changes)
-    assert not (tmp_path / "out.parquet").exists()
 
 
 def test_candidates_of_other_questions_are_refused(made: Path, tmp_path: Path) -> None:

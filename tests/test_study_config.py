@@ -110,32 +110,10 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
     ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
     ("grid.0.scorers.+", "lexical", ["grid[0].scorers", '"lexical" stands twice']),
-    ("evaluation.metrics.+", "PRR", ["evaluation.metrics", '"PRR" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),
-    ("recipes.strategies.sample.temperatures.+", 0.7, ["recipes.strategies.sample.temperatures: 0.7 stands twice"]),
-    ("recipes.strategies.diverse.groups.+", 5, ["recipes.strategies.diverse.groups: 5 stands twice"]),
-    ("recipes.strategies.diverse.penalties.+", 2, ["recipes.strategies.diverse.penalties: 2.0 stands twice"]),
-    ("recipes.strategies.hybrid.beams.+", 9, ["recipes.strategies.hybrid.beams: 9 stands twice"]),
-    ("recipes.widths.beam.widths.+", 15, ["recipes.widths.beam.widths: 15 stands twice"]),
     ("scoring.strategies.epsilon.+", 0.1, ["scoring.strategies.epsilon: 0.1 stands twice"]),
-    ("scoring.strategies.alpha.+", 0.99, ["scoring.strategies.alpha: 0.99 stands twice"]),
-    ("scoring.strategies.fixed_k.+", 10, ["scoring.strategies.fixed_k: 10 stands twice"]),
-    ("scoring.widths.budgets.+", 15, ["scoring.widths.budgets: 15 stands twice"]),
     # numbers that no memory bears
     ("recipes.pool.sample.size", 10**12, ["recipes.pool.sample.size", "equal to 1000000"]),
-    ("recipes.main.exact", {"sizes": [5], "rows": 10**12}, ["recipes.main.exact.rows", "equal to 1000000"]),
-    ("recipes.main.above", {"p": 0.1, "draws": 10**12}, ["recipes.main.above.draws", "equal to 1000000"]),
-    # keys of the first version
-    ("wave", 4, ["wave: 4: ", "now called 'batch_questions'"]),
-    ("one_ending", True, ["one_ending: true: ", "write recipes.NAME.merge_stop_tokens"]),
-    ("merge_stop_tokens", False, ["merge_stop_tokens: false: ", "recipe now", "remove it where it is false"]),
-    ("produced", ["greedy"], ["produced: ", "now called 'answer_source'"]),
-    ("recipes.main.own", [], ["recipes.main.own: ", "now called 'custom'"]),
-    ("scorers.embedding.same_meaning", 0.8, ["same_meaning: 0.8: ", "now called 'equivalence_threshold'"]),
-    ("scorers.embedding.stand_in_for", "x", ["scorers.embedding.stand_in_for: ", "now called 'proxy_for'"]),
-    ("quality.1.stand_in_for", "x", ["quality[1].stand_in_for: ", "now called 'proxy_for'"]),
-    ("quality", DEMO["quality"][1] | {"stand_in_for": "x"}, ["quality[0].stand_in_for: ", "now called 'proxy_for'"]),
-    ("main.size", 10, ["main.size: 10: ", "now called 'num_candidates'"]),
 ]
 
 
@@ -148,12 +126,6 @@ def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], 
 def test_a_hybrid_which_draws_too_is_no_main_search(tmp_path: Path) -> None:
     content = changed(changed(DEMO, "recipes.main.hybrid", {"size": 10, "beams": [5]}), "main.beam", "hybrid B=5")
     assert "main.beam: 'hybrid B=5' is no search" in refused(tmp_path, content)
-
-
-def test_a_recipe_without_any_answer_to_judge_is_told(tmp_path: Path) -> None:
-    content = changed(changed(DEMO, "answer_source", ["top_beam"]), "recipes.pool.beam", DROP)
-    message = refused(tmp_path, content)
-    assert "answer_source: recipes.pool decodes none of top_beam; add greedy" in message
 
 
 def test_a_misspelt_key_is_told_before_the_one_missing_for_it(tmp_path: Path) -> None:
@@ -178,55 +150,14 @@ def test_a_rejection_is_one_number_or_several(written: Any, read: list[float]) -
     assert study.evaluation.max_rejection == read
 
 
-HOSTILE_YAML = {
-    "a wrong date": "seed: 2024-13-45",
-    "6,000 digits": f"seed: {'1' * 6000}",
-    "6,000 hexadecimal digits": f"seed: 0x{'F' * 6000}",
-    "a mapping as a key": "? {a: b}\n: 3",
-    "a list as a key": "? [a, b]\n: 3",
-    "a date as a key": "2024-01-01: 3",
-    "deep lists": "title: " + "[" * 3000 + "]" * 3000,
-    "deep mappings": "title: " + "{a: " * 3000 + "}" * 3000,
-    "a list of itself": "exhibits: &a [*a]",
-    "a mapping of itself": "models: &a {b: *a}",
-    "a billion laughs": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 10}]\n" for n in range(1, 10)),
-    "a tab": "\tseed: 1",
-    "a wrong truth": "seed: !!bool x",
-    "a wrong time": "seed: !!timestamp x",
-    "a merge of no mapping": "main: {<<: 3}",
-    "a key of many lines": '"a\\nb\\u202e": 1',
-    "a value of 900,000 characters": f"seed: {'x' * 900_000}",
-    "a file of two megabytes": "#" * 2_000_000,
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE_YAML)
-def test_hostile_yaml_is_told_in_one_short_line(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(HOSTILE_YAML[name])
-    with pytest.raises(BeamUQError, match=r"mine\.yaml: ") as error:
-        load_study(path)
-    assert str(error.value).isprintable()
-    assert len(str(error.value)) < 1300
-
-
-NO_YAML = [b"title: \xff", "title: x".encode("utf-16"), b"title: x\0", b"a: !!python/object/apply:os.system ['true']"]
-TOLD = dict.fromkeys(NO_YAML, "not valid YAML") | dict.fromkeys([b"", b"- title"], "must be a mapping")
-
-
-@pytest.mark.parametrize(("content", "told"), (TOLD | {b"seed: 1\nseed: 2": ".*'seed' stands twice"}).items())
-def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: bytes, told: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_bytes(content)
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("title: [", "not valid YAML"), ("- title", "must be a mapping"), ("seed: 1\nseed: 2", ".*'seed' stands twice")],
+)
+def test_a_file_that_is_no_yaml_mapping_is_told_in_one_line(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(BeamUQError, match=rf"mine\.yaml: {told}"):
         load_study(tmp_path / "mine.yaml")
-
-
-def test_a_mapping_may_merge_another_into_itself(tmp_path: Path) -> None:
-    text = (STUDIES / "demo.yaml").read_text()
-    merged = text.replace("evaluation:", "evaluation:\n  <<: &shared {confidence: 0.9}", 1)
-    assert merged != text
-    (tmp_path / "mine.yaml").write_text(merged)
-    assert load_study(tmp_path / "mine.yaml").evaluation.confidence == 0.9
 
 
 def test_an_unknown_study_suggests_a_near_one() -> None:
@@ -234,12 +165,9 @@ def test_an_unknown_study_suggests_a_near_one() -> None:
         study_path("dmo")
 
 
-@pytest.mark.parametrize(
-    ("key", "told"), [("devise", "did you mean 'device'"), ("memo_root", "now called 'cache_root'")]
-)
-def test_a_machine_key_that_is_unknown_or_of_the_first_version_is_refused(key: str, told: str) -> None:
-    with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*{told}"):
-        load_machine({key: "x"})
+def test_an_unknown_key_of_the_machine_is_refused() -> None:
+    with pytest.raises(BeamUQError, match=r"config\.yaml: devise: .*did you mean 'device'"):
+        load_machine({"devise": "x"})
 
 
 @pytest.mark.parametrize("key", ["models_root", "datasets_root"])
@@ -257,26 +185,6 @@ def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -
     assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
     as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "cache_root")})
     assert (as_written.data_root, as_written.cache_root) == ("./a//~/data_root", "./a//~/cache_root")
-
-
-def test_a_folder_at_home_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    content = copy.deepcopy(DEMO)
-    content["models"]["smollm2-135m-chat"]["source"] = "folder:~/model"
-    content["datasets"]["coqa"]["source"] = "folder:~/data"
-    content["scorers"]["embedding"]["source"] = "folder:~/scorer"
-    content["quality"] = {
-        "metric": "alignscore",
-        "title": "AlignScore",
-        "source": "folder:~/a",
-        "backbone": "folder:~/b",
-    }
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
-    study = load_study(tmp_path / "mine.yaml")
-    named = study.models["smollm2-135m-chat"], study.datasets["coqa"], study.scorers["embedding"], *study.quality
-    ends = ("model", "data", "scorer", "a")
-    assert [each.source for each in named] == [f"folder:/home/someone/{end}" for end in ends]
-    assert study.main_quality.backbone == "folder:/home/someone/b"
 
 
 def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from beamuq.parquet_tables import Artifact, Loaded
 from beamuq.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("comparison.md", "comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
+PAGES = ("comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
 
@@ -135,8 +135,7 @@ def _empty(study: Study, results: Path, found: list[Artifact]) -> dict[str, dict
 
 def _judged(study: Study, loaded: Loaded) -> Loaded:
     """Without the top beam in recipes in which no exhibit and no claim judges it."""
-    recipe = loaded.cell["recipe"]
-    if recipe == study.main.recipe or study.recipes[recipe].shipped:
+    if loaded.cell["recipe"] == study.main.recipe:
         return loaded
     return replace(loaded, table=loaded.table.filter(pc.field("answer_source") != "top_beam"))
 

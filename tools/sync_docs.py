@@ -1,29 +1,256 @@
-"""Write the generated parts of the documentation's pages from the code; ``--check`` compares."""
+"""Write the parts of the pages that come from the code: methods, options, keys, columns, claims; ``--check`` compares.
+
+They stand between ``<!-- generated: NAME -->`` and ``<!-- end -->``, so that a page reads the same on a code host as in
+the built site.
+"""
 
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
+import json
+import re
 import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from types import NoneType
+from typing import Any, Literal, Union, get_args, get_origin
 
-import generate_reference
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
-ROOT = Path(__file__).resolve().parents[1]
+from beamuq import cli, machine_config, parquet_tables, study_config
+from beamuq.api import candidate_records
+from beamuq.api.score_candidates import REASONS
+from beamuq.comparison.claims import read_claims
+from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
+from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
+from beamuq.methods.needs_of_methods import DERIVED, PARTS
+from beamuq.methods.registry import METHODS
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Prob": answer_probability.prob,
+    "MTE": answer_probability.mean_token_entropy,
+    "Perplexity": answer_probability.perplexity,
+    "CCP": answer_probability.claim_conditioned_probability,
+    "PTrue": answer_probability.p_true,
+    "SemanticEntropy": semantic_entropy_sar.semantic_entropy,
+    "SAR": semantic_entropy_sar.sar,
+    "LexicalSimilarity": rouge.lexical_similarity,
+    "EigValLaplacian": spectral.eigval_laplacian,
+    "NumSemSets": spectral.num_sem_sets,
+    "Dissimilarity": dissimilarity_cocoa.dissimilarity,
+    "Eccentricity": spectral.eccentricity,
+    "EigVecDissimilarity": spectral.eigvec_dissimilarity,
+    "CocoaMSP": dissimilarity_cocoa.cocoa,
+    "CocoaPPL": dissimilarity_cocoa.cocoa,
+    "DegreeMatrix": dissimilarity_cocoa.degree_matrix,
+}
+"""Whose docstring's first line has the equation."""
+SCOPES = {"answer": "the answer", "samples": "samples", "candidates": "samples or beams"}
+PART = re.compile(r"^<!-- generated: ([\w-]+) -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """A page's text with each generated part written anew."""
+    parts: dict[str, Callable[[], str]] = {
+        **{f"{name}-options": lambda name=name: options(name) for name in cli.COMMANDS},
+        "methods": methods,
+        "evidence": evidence_parts,
+        "estimators": estimators,
+        "config": lambda: keys(machine_config.Machine, "###"),
+        "study": lambda: keys(study_config.Study, "###"),
+        "row": lambda: keys(candidate_records.QuestionRecord, "####"),
+        "tables": schemas,
+        "claims": claims,
+    }
+    return PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n\n{parts[part[1]]()}\n\n<!-- end -->", text)
+
+
+def estimators() -> str:
+    """Every estimator of Dissimilarity: its formula, and over which kinds of candidates it is one, unbiased or not."""
+    rows = ["| weighting | estimate | unbiased over | not unbiased over |", "| --- | --- | --- | --- |"]
+    for name, weighting in WEIGHTINGS.items():
+        so, not_so = (", ".join(f"`{k}`" for k, yes in weighting.kinds.items() if yes == of) for of in (True, False))
+        rows.append(f"| `{name}` | {_cell(weighting.formula)} | {so} | {not_so} |")
+    rows += ["", f"`{CUSTOM}`: any search of one's own. `sample` is at T = 1, `above` under `stratified` has draws."]
+    return "\n".join(rows)
+
+
+def claims() -> str:
+    """Every claim, and where it stands."""
+    rows = ["| claim | where | |", "| --- | --- | --- |"]
+    for claim in read_claims():
+        text = claim.claim + (f" **Open**: {claim.missing}." if claim.missing else "")
+        rows.append(f"| `{claim.id}` | {claim.where} | {_cell(text)} |")
+    return "\n".join(rows)
+
+
+def options(name: str) -> str:
+    """Every option of a command."""
+    commands = next(each for each in cli.command_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    rows = ["| option | default | |", "| --- | --- | --- |"]
+    for action in commands.choices[name]._actions:
+        if isinstance(action, argparse._HelpAction) or not action.option_strings or action.help is argparse.SUPPRESS:
+            continue
+        value = action.metavar or ("" if action.nargs == 0 or action.choices else action.dest.upper().replace("_", "-"))
+        values = ", ".join(f"`{choice}`" for choice in action.choices or ())
+        default = "" if action.default is None or action.default is False else f"`{action.default}`"
+        text = "; ".join(filter(None, (values, action.help)))
+        rows.append(
+            f"| `{' '.join(filter(None, (action.option_strings[-1], str(value))))}` | {default} | {_cell(text)} |"
+        )
+    return "\n".join(rows)
+
+
+def methods() -> str:
+    """A row for each method."""
+    rows = ["| method | looks at | range | needs | |", "| --- | --- | --- | --- | --- |"]
+    for name, method in METHODS.items():
+        equation = _text(inspect.getdoc(FUNCTIONS[name]) or "").split("\n\n")[0].replace("\n", " ")
+        needs = _needs(method.formulation("").needs)
+        for setting in method.formulations:
+            formulation = method.formulation(setting)
+            needs += f". Also as `{setting}`, in {formulation.range}: {_needs(formulation.needs)}"
+        cells = (f"`{name}`", SCOPES[method.scope], method.range, needs, f"{equation} {method.limits}")
+        rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(rows)
+
+
+def _needs(parts: Sequence[str]) -> str:
+    return ", ".join(f"`{part}`" for part in parts)
+
+
+def evidence_parts() -> str:
+    """What a method can declare, what is made of it, and what ``score`` says where nobody gave it."""
+    rows = ["| part | | read also as | where a file of candidates lacks it |", "| --- | --- | --- | --- |"]
+    for part, description in PARTS.items():
+        derived = ", ".join(f"`{name}`" for name, made_of in DERIVED.items() if part in made_of)
+        rows.append(f"| `{part}` | {_cell(_text(description))} | {derived} | {_cell(REASONS.get(part, ''))} |")
+    return "\n".join(rows)
+
+
+def keys(model: type[BaseModel], heading: str) -> str:
+    """Every key of a typed model and of the models in it, a table each under a ``heading``."""
+    pending, done, parts = [model], set(), []
+    while pending:
+        of = pending.pop(0)
+        if of in done:
+            continue
+        done.add(of)
+        rows = [f"{heading} {of.__name__}", "", _text(" ".join((inspect.getdoc(of) or "").split())), ""]
+        rows += ["| key | type | default | |", "| --- | --- | --- | --- |"]
+        for name, field in of.model_fields.items():
+            rows.append(f"| `{name}` | {_cell(_type(field.annotation))} | {_default(field)} | {_cell(_notes(field))} |")
+            pending += _models(field.annotation)
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if hasattr(annotation, "__metadata__"):
+        return _type(arguments[0])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin is list:
+        return f"list of {_type(arguments[0])}"
+    if origin is dict:
+        return f"mapping of names to {_type(arguments[1])}"
+    if origin is not None and (origin is Union or NoneType in arguments or len(arguments) > 1):
+        return " or ".join(_type(argument) for argument in arguments)
+    if annotation is NoneType:
+        return "`null`"
+    names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "required"
+    if field.default == "":
+        return ""
+    if field.default is None:
+        return "`null`"
+    return "see below" if isinstance(field.default, BaseModel) else f"`{json.dumps(field.default)}`"
+
+
+def _notes(field: FieldInfo) -> str:
+    bounds = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+    told = [field.description] if field.description else []
+    for item in field.metadata:
+        told += [
+            f"{sign} {getattr(item, kind.__name__.lower())}" for kind, sign in bounds.items() if isinstance(item, kind)
+        ]
+        told += ["not empty"] if isinstance(item, MinLen) and item.min_length == 1 else []
+        told += [f"at most {item.max_length}"] if isinstance(item, MaxLen) else []
+    return re.sub(r"<(?=\w)", r"\\<", "; ".join(told))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _text(doc: str) -> str:
+    """A docstring as Markdown: references and literals as code; asterisks, as in y*, stand for themselves."""
+    doc = re.sub(r":\w+:`~?([^`]+)`", lambda match: f"`{match[1].removeprefix('beamuq.')}`", doc)
+    return re.sub(r"<(?=\w)", r"\\<", doc.replace("``", "`").replace("*", r"\*"))
+
+
+def schemas() -> str:
+    """Every Parquet schema with its comments, from ``beamuq.parquet_tables``."""
+    told, parts = _comments(), []
+    for kind, schema in parquet_tables.SCHEMAS.items():
+        rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]
+        for field in schema:
+            notes = ["may be null"] if field.nullable else []
+            notes += [told[kind, field.name]] if (kind, field.name) in told else []
+            rows.append(f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell('; '.join(notes))} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _comments() -> dict[tuple[str, str], str]:
+    """What the source says behind each column."""
+    source = inspect.getsource(parquet_tables)
+    lines, found = source.splitlines(), {}
+    calls: dict[str, ast.expr] = {}
+    named: dict[str, ast.expr] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named[node.targets[0].id] = node.value
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            calls = {ast.literal_eval(key): value for key, value in pairs if key is not None}
+    for kind, call in calls.items():
+        call = named[call.id] if isinstance(call, ast.Name) else call
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            _, _, comment = lines[(keyword.end_lineno or 1) - 1].partition("  # ")
+            if comment:
+                found[kind, str(keyword.arg)] = comment.replace("*", r"\*")
+    return found
 
 
 def main() -> None:
+    """Write or check."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
-    for path in sorted((ROOT / "docs").glob("**/*.md")):
+    for path in sorted((study_config.ROOT / "docs").glob("**/*.md")):
         text = path.read_text(encoding="utf-8")
-        name = path.relative_to(ROOT).as_posix()
-        filled = generate_reference.fill(name, text)
-        if filled == text:
-            continue
-        if check:
-            sys.exit(f"{name} is out of step with the code; run python tools/sync_docs.py")
-        path.write_text(filled, encoding="utf-8")
+        new = filled(text)
+        if check and new != text:
+            sys.exit(f"{path} is out of step with the code; run python tools/sync_docs.py")
+        if new != text:
+            path.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Bad input told in one line: YAML files, JSON options and records checked against typed models.
 
 Every check of a user's input ends in the same line, ``file: key: value: what is wrong; the fix``, and behind it the
-number of further problems. A key of an older version is told with its new name (``RENAMED_KEYS``), a misspelt one with
-the nearest key that is allowed at its place, and a secret is never printed.
+number of further problems. A misspelt key is told with the nearest one that is allowed at its place, and a secret is
+never printed.
 """
 
 from __future__ import annotations
@@ -16,24 +16,10 @@ from typing import Any, TypeVar, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from beamuq.errors import BeamUQError, hint, reading, reason
+from beamuq.errors import BeamUQError, hint, reading
 
 SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
-RENAMED_KEYS = {
-    "wave": "batch_questions",
-    "own": "custom",
-    "same_meaning": "equivalence_threshold",
-    "stand_in_for": "proxy_for",
-    "size": "num_candidates",
-    "produced": "answer_source",
-    "memo_root": "cache_root",
-}
-"""Keys of version 1, each told only where its new name is allowed and the old one is not."""
-MOVED_KEYS = dict.fromkeys(("one_ending", "merge_stop_tokens"), ("recipes", "recipes.NAME.merge_stop_tokens"))
-"""Keys that stand elsewhere now: beside which key each stood, and where it stands; false is the default there."""
-
 UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")  # pydantic's names, of a model and of a dataclass
-LARGEST_YAML = 1_000_000  # bytes, in which a study fits two hundred times
 
 T = TypeVar("T")
 
@@ -66,13 +52,11 @@ def validated_json(kind: type[T] | Any, text: str, place: str | Path) -> T:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; no tags, no key twice, and every key a scalar.
+    """What a YAML file holds; no tags, and no key twice.
 
     Raises BeamUQError in one line: the file, and why it cannot be read.
     """
     with reading(path, "valid YAML", "correct the file"):
-        if path.stat().st_size > LARGEST_YAML:
-            raise ValueError(f"larger than {LARGEST_YAML:,} bytes")
         loader = _UniqueKeyLoader(path.read_text(encoding="utf-8"))
         loader.name = path.name  # as its errors say it
         return loader.get_single_data()
@@ -94,39 +78,22 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 continue
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise _wrong("a key must be a text", key_node)
             key = self.construct_object(key_node, deep=True)
             if key in seen:
-                raise _wrong(f"key {key!r} stands twice", key_node)
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (yaml.YAMLError, RecursionError):
-            raise
-        except Exception as error:  # the 31st of June, a number of 5,000 digits
-            raise _wrong(reason(error), node) from error
-
-
-def _wrong(what: str, node: yaml.Node) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
-
 
 def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
-    """What a JSON text in UTF-8 holds; no key twice, no half of a surrogate pair.
+    """What a JSON text in UTF-8 holds; no key twice.
 
     Raises BeamUQError in one line: the ``place``, why it cannot be read, and the ``fix``.
     """
     with reading(place, "valid JSON in UTF-8", fix):
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        content = json.loads(text, object_pairs_hook=_unique_keys)
-        if "\\u" in text:
-            json.dumps(content, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
-        return content
+        return json.loads(text, object_pairs_hook=_unique_keys)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -143,7 +110,7 @@ def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapt
     location, value = first["loc"], first["input"]
     key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
     message = first["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(value, dict | list | BaseModel) else f"{_as_json(value)}: "
+    shown = "" if isinstance(value, dict | list | BaseModel) else f"{json.dumps(value, default=str)}: "
     if first["type"] == "missing":
         shown, message = "", "this key is missing; add it"
     elif first["type"] in UNKNOWN_KEY:
@@ -152,27 +119,9 @@ def _first_problem(place: str | Path, error: ValidationError, adapter: TypeAdapt
             fix = "log in with `hf auth login`, or put it into the environment as HF_TOKEN"
             shown, message = "", f"a secret never stands in a file or on the command line; remove it here, and {fix}"
         else:
-            message = _unknown_key(name, _keys_beside(adapter.json_schema(), location))
+            message = f"unknown key; {hint(name, _keys_beside(adapter.json_schema(), location))}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place}: {key + ': ' if key else ''}{shown}{message}{more}"
-
-
-def _as_json(value: Any) -> str:
-    try:
-        return json.dumps(value, default=str)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        return "a number of thousands of digits"
-
-
-def _unknown_key(name: str, allowed: list[str]) -> str:
-    renamed, (beside, place) = RENAMED_KEYS.get(name), MOVED_KEYS.get(name, ("", ""))
-    if beside in allowed:
-        return f"this key stands in a recipe now: write {place}, or remove it where it is false"
-    return (
-        f"this key is now called {renamed!r}; rename it"
-        if renamed in allowed
-        else f"unknown key; {hint(name, allowed)}"
-    )
 
 
 def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:

@@ -12,24 +12,19 @@ from pathlib import Path
 
 from beamuq.secret_masking import masked
 
-SHOWN = 900, 300  # characters of a message, from its beginning and from its end: the place, and the fix
-
 
 class BeamUQError(Exception):
     """Bad configuration, data or environment, told in one line: file, key, value and the fix.
 
     Steps print the message and exit with status 2; no traceback is shown for it. Whatever the message quotes, it shows
-    no secret, is short, and has its line breaks and invisible characters escaped.
+    no secret, and has its line breaks and invisible characters escaped.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_one_short_line(masked(message)))
+        super().__init__(_one_line(masked(message)))
 
 
-def _one_short_line(text: str) -> str:
-    head, tail = SHOWN
-    if len(text) > head + tail:
-        text = f"{text[:head]} […] {text[-tail:]}"
+def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -44,8 +39,7 @@ def reason(error: BaseException) -> str:
 def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
     """Around a parser of someone else's text or file: whatever it raises becomes one line that names the place.
 
-    Parsers raise more kinds of errors on hostile input than their manuals name: on a wrong date, a thousand brackets,
-    5,000 digits. Only a parser's call stands in the body, so that no fault of ours is taken for the file's.
+    Only a parser's call stands in the body, so that no fault of ours is taken for the file's.
 
     Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
     """
@@ -59,8 +53,6 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
         if error.errno is None:  # as parsers say that the content is damaged
             raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
         raise BeamUQError(f"{place}: cannot be read ({reason(error)}); mend that and run again") from error
-    except RecursionError as error:
-        raise BeamUQError(f"{place}: not {what} (nested too deeply); {fix}") from error
     except Exception as error:
         raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
 
@@ -98,7 +90,7 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
         raise SystemExit(2) from None
     except Exception as error:
         traceback.print_exc()
-        told = _one_short_line(masked(f"{type(error).__name__}: {reason(error)}"))
+        told = _one_line(masked(f"{type(error).__name__}: {reason(error)}"))
         print(f"error: a fault of beamuq ({told}); please report it with the traceback above", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -8,19 +8,17 @@ checksums, without which most flipped bits would go unnoticed.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError, reading
@@ -145,9 +143,6 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 
 
-_LATER = {"candidates": ("search_rows", "search_passes", "proven", "missed_logprob")}
-"""Columns that files of earlier versions lack: they are read as null."""
-
 NAMED_BY = {
     "questions": ("dataset",),
     "shots": ("dataset",),
@@ -260,21 +255,12 @@ def read(path: Path, kind: str) -> Loaded:
         if footer.kind != kind:
             found = footer.kind or "a foreign file"
             raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
-        table = _with_later_columns(file.read(), schema, _LATER.get(kind, ()))
+        table = file.read()
         if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
             raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
         table.validate(full=True)  # texts that are no UTF-8, among others
         _refuse_nulls(table, schema)
-        _refuse_missing_values(table, file)
     return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
-
-
-def _with_later_columns(table: pa.Table, schema: pa.Schema, later: Sequence[str]) -> pa.Table:
-    """A table of an earlier version with the columns that it has none of, all null."""
-    if set(later).isdisjoint(table.schema.names):
-        for name in later:
-            table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
-    return table
 
 
 def read_footer(path: Path) -> Footer:
@@ -302,18 +288,10 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _footer(path: Path, file: pq.ParquetFile) -> Footer:
-    """The footer's facts; kind "" for a foreign file.
-
-    Footers have no checksum, but hold these facts twice: as such, and in the schema that Arrow writes there.
-
-    Raises ValueError if the two differ, or are no JSON.
-    """
+    """The footer's facts; kind "" for a foreign file."""
     facts = file.metadata.metadata or {}
     if b"beamuq" not in facts:
         return Footer(path, "", {}, {})
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(facts[b"ARROW:schema"])))
-    if (schema.metadata or {}).get(b"beamuq") != facts[b"beamuq"]:
-        raise ValueError("its footer is damaged")
     told = json.loads(facts[b"beamuq"])
     return Footer(path, told["kind"], dict(told["cell"]), dict(told["provenance"]))
 
@@ -368,24 +346,6 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
             "make room or give write access there, and run again"
         ) from error
-
-
-def _refuse_missing_values(table: pa.Table, file: pq.ParquetFile) -> None:
-    """Refuse fewer values than the footer counts: the header of a page, which has no checksum, says how many it has."""
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    held = {name: _slots(table.column(name)) for name in table.schema.names}
-    for number in range(file.metadata.num_columns):
-        name = file.metadata.schema.column(number).path.partition(".")[0]
-        if sum(group.column(number).num_values for group in groups) != held[name]:
-            raise ValueError(f"column '{name}' lacks values")
-
-
-def _slots(column: pa.ChunkedArray) -> int:
-    """How many values Parquet counts: those of the innermost lists, where an empty list and a null are one each."""
-    if not pa.types.is_list(column.type):
-        return len(column)
-    empty = pc.sum(pc.equal(pc.fill_null(pc.list_value_length(column), 0), 0)).as_py() or 0
-    return int(empty) + _slots(pc.list_flatten(column))
 
 
 def _refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:

@@ -11,24 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
-from beamuq.config_errors import StrictModel
 from beamuq.errors import BeamUQError
-from beamuq.models.model_folder import fetched_content
 from beamuq.parquet_tables import NAMED_BY, Footer, Loaded, file_name, file_sha256, read
 
 if TYPE_CHECKING:
     import torch
-
-
-class MadeWith(StrictModel):
-    """What a table has to be made with: its settings and its models, by the name that its job has for them.
-
-    ``folders``: the content of models in folders of one's own; ``manifests``: the files that name that of fetched ones.
-    """
-
-    settings: dict[str, Any] = {}
-    folders: dict[str, str] = {}
-    manifests: dict[str, Path] = {}
 
 
 def provenance(
@@ -38,7 +25,6 @@ def provenance(
     models: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
-    folders: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The provenance in a table's footer.
 
@@ -52,8 +38,6 @@ def provenance(
         Identity of each model loaded, by the job's name for it; None for a step that never loads any.
     dtype, device
         What the models ran in and on; kept only where one was loaded.
-    folders
-        The content that the plan saw of models in folders of one's own; kept only where there is one.
     """
     packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
     facts: dict[str, Any] = {
@@ -65,15 +49,15 @@ def provenance(
         facts["models"] = dict(models)
     if models:
         facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
-    return facts | ({"folders": dict(folders)} if folders else {})
+    return facts
 
 
 def read_cell(
-    files: Mapping[str, tuple[str, Path | None]], expected: Mapping[str, MadeWith], **asked: Any
+    files: Mapping[str, tuple[str, Path | None]], expected: Mapping[str, Mapping[str, Any]], **asked: Any
 ) -> dict[str, Loaded]:
     """Tables of one cell and one run, by name, from (kind, path); None: not read. All are compared with the first.
 
-    ``expected``: what each must have been made with, by name; ``asked``: settings that all must have which name them.
+    ``expected``: the settings that each must have, by name; ``asked``: those that all must have which name them.
 
     Raises BeamUQError as :func:`~beamuq.parquet_tables.read` and :func:`check_one_run`; or if a file is of another
     model, dataset or recipe than the first, which the message names.
@@ -89,8 +73,7 @@ def read_cell(
                 raise BeamUQError(
                     f"{paths[name]}: is of {key} {found!r}, {paths[first]} of {wanted!r}; give files of one cell"
                 )
-        check_settings(loaded, asked)
-        check_made_with(loaded, expected.get(name, MadeWith()))
+        check_settings(loaded, asked | dict(expected.get(name, {})))
     check_one_run(tables.values())
     return tables
 
@@ -98,7 +81,7 @@ def read_cell(
 def check_one_run(tables: Iterable[Footer]) -> None:
     """Refuse tables that were not made from one another, or from different files of the same name, or seeds.
 
-    A table whose footer lacks a record, as one of an older version may, is compared in what it has.
+    A table is compared in what its footer records; published questions and quality have no texts and few records.
 
     Raises BeamUQError naming two files that disagree, and in what; or one that lies where another cell's belongs.
     """
@@ -126,37 +109,10 @@ def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
     Raises BeamUQError naming the file, the setting and both values.
     """
     for name, found in table.provenance.get("settings", {}).items():
-        if name in asked and not _agree(found, asked[name]):
+        if name in asked and found != asked[name]:
             raise BeamUQError(
                 f"{table.path}: was made with {name} {found!r}, {asked[name]!r} is asked for; delete it and run again"
             )
-
-
-def check_made_with(table: Footer, expected: MadeWith) -> None:
-    """Refuse a table of other settings, as :func:`check_settings`, or of models of another content.
-
-    What its footer does not say, or a manifest that is not here, is not compared.
-    """
-    check_settings(table, expected.settings)
-    asked_of = {name: fetched_content(file) for name, file in expected.manifests.items()} | expected.folders
-    for name, found in table.provenance.get("models", {}).items():
-        asked = asked_of.get(name)
-        if asked and found["content"] != asked:
-            told = f"content {found['content'][:12]}…, the one here has {asked[:12]}…"
-            raise BeamUQError(
-                f"{table.path}: was made with another {name} from {found['source']!r} ({told}); delete it and run again"
-            )
-
-
-def _agree(found: Any, asked: Any) -> bool:
-    """Whether JSON is as asked, tuples as lists, a value as a list of it alone.
-
-    Keys that only one of them has may be of another version, as a single value may be where there is a list now.
-    """
-    if isinstance(found, Mapping) and isinstance(asked, Mapping):
-        return all(_agree(value, asked[key]) for key, value in found.items() if key in asked)
-    asked = list(asked) if isinstance(asked, tuple) else asked
-    return bool(found == asked or [found] == asked)
 
 
 def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], str, Any]]:

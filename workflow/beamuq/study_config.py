@@ -29,7 +29,6 @@ from beamuq.yaml_field_types import (
     Name,
     Positive,
     each_once,
-    for_snakemake,
     from_home,
     one_of,
     one_or_more,
@@ -605,14 +604,10 @@ def load_study(path: Path) -> Study:
 def study_path(name: str) -> Path:
     """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
 
-    Raises BeamUQError if there is no such file, its name would not do as a folder's in the commands of the rules, or
-    the path to it would not do in Snakemake.
+    Raises BeamUQError if there is no such file, or its name would not do as a folder's in the commands of the rules.
     """
     own = "/" in name or name.endswith((".yaml", ".yml"))
-    try:
-        path = Path(from_home(name) if own else for_snakemake(os.path.relpath(STUDIES / f"{name}.yaml")))
-    except ValueError as error:
-        raise BeamUQError(f"config.yaml: study: {json.dumps(name, ensure_ascii=False)}: {error}") from error
+    path = Path(from_home(name) if own else os.path.relpath(STUDIES / f"{name}.yaml"))
     if not path.is_file():
         there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
         fix = hint(name, there, ", or a path to your own file")

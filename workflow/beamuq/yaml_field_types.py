@@ -49,19 +49,11 @@ def each_once(items: list[Any]) -> list[Any]:
 
 
 def from_home(place: Any) -> Any:
-    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell; refused as by :func:`for_snakemake`."""
+    """A path, or ``folder:PATH``, whose leading ``~`` is a home, as in a shell."""
     if not isinstance(place, str):
         return place
     kind = "folder:" if place.startswith("folder:") else ""
-    return kind + for_snakemake(os.path.expanduser(place.removeprefix(kind)))  # noqa: PTH111  (keeps others as written)
-
-
-def for_snakemake(path: str) -> str:
-    """The same path. Raises ValueError if it holds a sign that Snakemake reads in the names of a rule's files."""
-    if found := re.search("[{}<>\n\r]", path):
-        told = "Snakemake takes {}, <> and line breaks in a path for its own; every other character is possible"
-        raise ValueError(f"holds {found[0]!r}: {told}; rename the file or folder, or name another")
-    return path
+    return kind + os.path.expanduser(place.removeprefix(kind))  # noqa: PTH111  (keeps others as written)
 
 
 def one_or_more(kind: Any) -> Any:

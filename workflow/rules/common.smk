@@ -1,33 +1,18 @@
 # Loads and checks config.yaml and the study, once, before any rule is looked at.
 
-import atexit
 import os
 import sys
-import time
 from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
 
 project = Path(workflow.basedir)
 if not (project / "workflow").is_dir():
     project = project.parent  # started from workflow/Snakefile
 sys.path.insert(0, str(project / "workflow"))
 
-from beamuq import run_messages
 from beamuq.errors import BeamUQError, line_of
-from beamuq.plan import snakemake_command
 from beamuq.plan.study_on_machine import Plan
-
-profile_folders = [Path.cwd(), project]
-
-
-def refuse(error):
-    print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
-    os._exit(2)
-
-
-try:
-    snakemake_command.check_config_files(sys.argv, os.environ, profile_folders)
-except (BeamUQError, OSError, MemoryError) as error:
-    refuse(error)
 
 
 configfile: "config.yaml"
@@ -35,31 +20,26 @@ configfile: "config.yaml"
 
 try:
     plan = Plan.load(config)
-    snakemake_command.check_command(sys.argv, os.environ, profile_folders, plan.machine)
-    snakemake_command.check_folders(
-        *profile_folders,
-        snakemake_command.deploys_software(sys.argv, os.environ, profile_folders),
-    )
     # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
     # alike. No job asks the hub: only the steps that fetch lift this, for themselves.
     shell.prefix(plan.shell_prefix(project / "workflow"))
-except (BeamUQError, OSError, MemoryError) as error:
-    refuse(error)
+except (BeamUQError, OSError) as error:
+    print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
+    os._exit(2)
 
 paths = plan.paths
 
 
-started = time.monotonic()
-if snakemake_command.is_dry_run(sys.argv):
-    atexit.register(run_messages.end_of_dry_run, plan)
-
-
 onstart:
-    print(run_messages.opening(plan, sys.argv, os.environ, profile_folders), flush=True)
+    if plan.machine.device == "auto" and not workflow.local_exec:
+        raise WorkflowError(
+            'config.yaml: device: "auto": each node of a cluster would choose for itself; say --config device=cuda or '
+            "device=cpu"
+        )
 
 
 onsuccess:
-    print(run_messages.closing_line(plan, time.monotonic() - started))
+    print(f"Tables: {paths.results}/tables/, figures: {paths.figures}/")
 
 
 def in_report(caption, category, **labels):

@@ -36,35 +36,3 @@ rule fetch_dataset:
         "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
         "python -m beamuq.steps fetch_dataset --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
-
-
-rule fetched_page:
-    input:
-        unpack(plan.inputs("fetched_page")),
-    output:
-        **paths.patterns("fetched_page"),
-    log:
-        paths.log("fetched_page"),
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        job=plan.job("fetched_page"),
-        machine=plan.machine_options("fetched_page"),
-    shell:
-        "python -m beamuq.steps fetched_page --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
-
-
-rule fetched:
-    input:
-        **paths.patterns("fetched_page"),
-    log:
-        paths.log("fetched"),
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    shell:
-        "cat {input.page} | tee {log}"

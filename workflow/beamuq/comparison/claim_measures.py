@@ -136,10 +136,10 @@ class MeanByLength(OfCandidates):
     other_lengths: Lengths | None = None
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        variant, main = SAMPLES if self.quantity == "repeated samples" else BEAM, evidence.study.main
-        found = evidence.candidates(self.model, self.dataset, variant)
+        main = evidence.study.main
+        found = evidence.candidates(self.model, self.dataset)
         members, added = self._of_length(found, self.lengths), ""
-        if variant == SAMPLES:
+        if self.quantity == "repeated samples":
             values = found.redundancy(main.sample, main.num_candidates)
         else:
             mass = found.mass(main.beam, main.num_candidates)
@@ -176,7 +176,7 @@ class BeamCoverage(OfCandidates):
     share: float
 
     def verdict(self, evidence: ClaimEvidence) -> ClaimVerdict:
-        found, main = evidence.candidates(self.model, self.dataset, BEAM, SAMPLES), evidence.study.main
+        found, main = evidence.candidates(self.model, self.dataset), evidence.study.main
         gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
         bins = [float(gain[chosen.members].mean()) for chosen in length_bins(found.lengths(), 7)]
         mean, std = mean_and_std(gain, found.groups)
@@ -490,7 +490,7 @@ class GainByLength(OfMain):
         texts = []
         for dataset in self.datasets:
             scored = evidence.scored(self.model, dataset, [self.method])
-            found = evidence.candidates(self.model, dataset, "")
+            found = evidence.candidates(self.model, dataset)
             lengths = dict(zip(found.ids, found.lengths(), strict=True))
             short = np.array([lengths[key] < self.short_below for key in scored.ids])
             for where, members in (("below", short), ("from", ~short)):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq.comparison.decisions import decisions_behind, other_template
 from beamuq.comparison.measured_results import Floats, MeasuredCell, MeasuredResults, mean_and_std, paired
 from beamuq.comparison.number_statuses import too_few
-from beamuq.comparison.paper_settings import Measurement, incomparable
+from beamuq.comparison.paper_settings import Measurement, incomparable, other_template
 from beamuq.comparison.printed_numbers import PrintedNumber
-from beamuq.comparison.tolerances_and_families import ComparisonRules, DecisionSource
+from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation import intervals
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED, Difference
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
@@ -27,7 +26,7 @@ from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
-VARIANTS = BEAM, SAMPLES = "beamsearch", "multinomial"
+BEAM, SAMPLES = "beamsearch", "multinomial"
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 
 
@@ -119,15 +118,13 @@ class Draws:
 class ClaimEvidence:
     """A run, the printed values and the declared rules.
 
-    Not ``of_paper``: the study is asked about itself, and nothing need be measured as in the paper. ``behind``: the
-    decisions that what was read so far rests on.
+    Not ``of_paper``: the study is asked about itself, and nothing need be measured as in the paper.
     """
 
     results: MeasuredResults
     values: Sequence[PrintedNumber]
     rules: ComparisonRules
     of_paper: bool = True
-    behind: dict[str, DecisionSource] = field(default_factory=dict)
 
     @property
     def study(self) -> Study:
@@ -169,24 +166,21 @@ class ClaimEvidence:
     def check(self, model: str, dataset: str, recipe: str, *keys: Key, scored: bool = True) -> None:
         """Raises NotRunError if the study has no such model or dataset, or they are not measured as in the paper.
 
-        ``keys``: what is read of the cell, which is asked about as a whole without; not ``scored``: of its candidates,
-        of which a key names the answer and the strategy.
+        ``keys``: what is read of the cell, which is asked about as a whole without; not ``scored``: its candidates.
         """
         if model not in self.study.models or dataset not in self.study.datasets:
             raise NotRunError(f"the study has no {model} on {dataset}")
         if not self.of_paper:
             return
         whole = Measurement(model, (dataset,), recipe, part="candidates")
-        kind, scorer = ("evaluation", self.study.main.scorer) if scored else ("candidates", "")
         if scored:
-            whole = replace(whole, part="scores", scorer=scorer)
-        made = self.results.made_with([Artifact(kind, dataset, model, recipe, scorer)])
-        for of in [replace(whole, **key._asdict()) for key in keys] or [whole]:
+            whole = replace(whole, part="scores", scorer=self.study.main.scorer)
+        templates = self.results.templates(model, [dataset])
+        of_keys = [replace(whole, metric=key.metric, method=key.method, setting=key.setting) for key in keys]
+        for of in of_keys or [whole]:
             reason = incomparable(self.study, self.rules, of)
-            if reason := reason or other_template(self.study, self.rules, of, made.templates):
+            if reason := reason or other_template(self.study, self.rules, of, templates):
                 raise NotRunError(f"not comparable: {reason}")
-            if keys:
-                self.behind.update(decisions_behind(self.study, self.rules, of, made))
 
     def enough(self, count: int, dataset: str, questions: int | None = None) -> None:
         """Raises NotRunError if there are too few of the paper's questions, all of the dataset's unless told."""
@@ -196,10 +190,9 @@ class ClaimEvidence:
         if reason := too_few(count, dataset, size, self.rules):
             raise NotRunError(f"not comparable: {reason}")
 
-    def candidates(self, model: str, dataset: str, *variants: str) -> CandidateMeasures:
-        """The main recipe's candidates of a cell; ``variants``: which are measured, "" the produced answers alone."""
-        keys = [Key("", "", variant) for variant in variants]
-        self.check(model, dataset, self.study.main.recipe, *keys, scored=False)
+    def candidates(self, model: str, dataset: str) -> CandidateMeasures:
+        """The main recipe's candidates of a cell."""
+        self.check(model, dataset, self.study.main.recipe, scored=False)
         candidates, questions = self.require(candidate_artifacts(self.study, model, dataset))
         found = CandidateMeasures(self.results.inputs, candidates, questions)
         self.enough(len(found.ids), dataset)
@@ -207,8 +200,7 @@ class ClaimEvidence:
 
     def scored(self, model: str, dataset: str, methods: Sequence[str]) -> QuestionScores:
         """The main recipe's scores and quality of a cell, by question."""
-        keys = [Key("PRR", method, variant) for method in methods for variant in VARIANTS]
-        self.check(model, dataset, self.study.main.recipe, *keys)
+        self.check(model, dataset, self.study.main.recipe, *(Key("PRR", method, "") for method in methods))
         if lacking := [name for name in methods if name not in self.study.scoring[self.study.main.recipe].methods]:
             raise NotRunError(f"the main recipe does not score {', '.join(lacking)}")
         scores, quality, questions = self.require(score_artifacts(self.study, model, dataset))
@@ -220,8 +212,7 @@ class ClaimEvidence:
         """Several draws of samples of a cell beside its main beams, of at least so many ``questions``."""
         main, inputs = self.study.main, self.results.inputs
         files = pool_artifacts(self.study, model, dataset)
-        keys = [Key("PRR", "Dissimilarity", variant) for variant in VARIANTS]
-        self.check(model, dataset, files[0].recipe if files else main.recipe, *keys)
+        self.check(model, dataset, files[0].recipe if files else main.recipe, Key("PRR", "Dissimilarity", ""))
         if not files:
             raise NotRunError(f"the grid has no recipe with several draws of samples of {model} on {dataset}")
         frame, similarities, rated, asked = (inputs.frame(file) for file in self.require(files))

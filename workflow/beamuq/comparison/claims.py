@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
@@ -12,19 +11,13 @@ from pydantic import Field, model_validator
 
 from beamuq.comparison.claim_measures import AnyMeasure
 from beamuq.comparison.claim_verdicts import ClaimEvidence, NotRunError
-from beamuq.comparison.decisions import named, ordered
 from beamuq.comparison.number_statuses import DEMO, NOT_COMPARABLE
 from beamuq.comparison.tolerances_and_families import FOLDER, read_declared
 from beamuq.config_errors import StrictModel
 
-STATUSES = ("supported", "partly", "undecided", "not supported", "not run")
 COLUMNS = ["id", "where", "claim", "sign", "size", "significance", "status", "found", "in_this_study"]
-COLUMNS += ["our_decisions", "release_decisions"]
 ASKED = ["id", "claim", "of", "answer", "found"]
 CANNOT_SAY = "cannot say"
-OURS = "ours, declared before the run"
-"""Where a claim stands that is not the paper's."""
-ANSWERS = ("yes", "partly", "no", "undecided", CANNOT_SAY)
 
 
 class Claim(StrictModel):
@@ -43,9 +36,9 @@ class Claim(StrictModel):
         return self
 
 
-def read_claims(folder: Path = FOLDER) -> list[Claim]:
+def read_claims() -> list[Claim]:
     """``claims.yaml``."""
-    found: list[Claim] = read_declared(list[Claim], folder / "claims.yaml")
+    found: list[Claim] = read_declared(list[Claim], FOLDER / "claims.yaml")
     return found
 
 
@@ -92,16 +85,13 @@ def _texts(asked: pd.DataFrame) -> dict[str, str]:
 
 
 def _judged(claim: Claim, evidence: ClaimEvidence) -> dict[str, str]:
-    nothing = {"sign": "-", "size": "-", "significance": "-", "our_decisions": "", "release_decisions": ""}
+    nothing = {"sign": "-", "size": "-", "significance": "-"}
     if evidence.study.demo:
         return nothing | {"status": NOT_COMPARABLE, "found": DEMO}
     try:
         if claim.decided_by is None:
             raise NotRunError(f"missing: {claim.missing}")
-        evidence = replace(evidence, behind={})
         verdict = claim.decided_by.verdict(evidence)
     except NotRunError as reason:
         return nothing | {"status": "not run", "found": str(reason)}
-    behind = ordered(evidence.behind, evidence.rules)
-    decisions = {"our_decisions": named(behind, "ours"), "release_decisions": named(behind, "release")}
-    return {**asdict(verdict), "status": verdict.status, **decisions}
+    return {**asdict(verdict), "status": verdict.status}

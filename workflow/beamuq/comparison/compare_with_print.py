@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.comparison import beam_minus_multinomial, claims, errata, number_statuses, release_like_arms
+from beamuq.comparison import beam_minus_multinomial, claims, errata, number_statuses
 from beamuq.comparison.claim_verdicts import ClaimEvidence
 from beamuq.comparison.comparison_page import Comparison
 from beamuq.comparison.files_held_against_print import needed_files
@@ -26,21 +26,15 @@ def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, 
 
     Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
     """
-    wanted = needed_files(study)
-    files = {artifact.path: results_folder / artifact.path for artifact in wanted}
-    provenance: dict[str, object] = {
-        "study": file_sha256(study_file),
-        "declared": declared_hashes(),
-        "inputs": {name: file_sha256(path) for name, path in files.items() if path.is_file()},
-        "versions": {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__},
-    }
-    return compared(MeasuredResults.read(study, results_folder, wanted, partial=partial), provenance)
+    versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
+    provenance = {"study": file_sha256(study_file), **declared_hashes(), **versions}
+    return compared(MeasuredResults.read(study, results_folder, needed_files(study), partial=partial), provenance)
 
 
-def compared(found: MeasuredResults, provenance: dict[str, object]) -> Comparison:
+def compared(found: MeasuredResults, provenance: dict[str, str]) -> Comparison:
     """The comparison of results that have been read, with the declared files."""
     rules = read_rules()
-    printed, ledger = read_printed_numbers(rules), errata.read_ledger()
+    printed, ledger = read_printed_numbers(), errata.read_ledger()
     cells = number_statuses.compare(found, printed, ledger, rules)
     claimed, evidence = claims.read_claims(), ClaimEvidence(found, printed, rules)
     asked = claims.ask(claimed, evidence)
@@ -49,9 +43,7 @@ def compared(found: MeasuredResults, provenance: dict[str, object]) -> Compariso
         rules=rules,
         cells=cells,
         formulations=number_statuses.formulations(found, printed, ledger, rules),
-        nearer=number_statuses.nearer(cells),
         differences=beam_minus_multinomial.differences(found, rules),
-        arms=release_like_arms.changes(found, rules.families.metric),
         claims=claims.judge(claimed, evidence, asked),
         asked=asked,
         errata=errata.ledger_table(ledger, printed),

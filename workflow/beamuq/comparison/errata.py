@@ -7,7 +7,6 @@ numbers and from counterexamples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 import pandas as pd
@@ -64,9 +63,9 @@ class ErrataLedger(StrictModel):
     errata: list[Erratum]
 
 
-def read_ledger(folder: Path = FOLDER) -> ErrataLedger:
+def read_ledger() -> ErrataLedger:
     """The ledger of errata. Raises BeamUQError naming the first bad key."""
-    found: ErrataLedger = read_declared(ErrataLedger, folder / "errata.yaml")
+    found: ErrataLedger = read_declared(ErrataLedger, FOLDER / "errata.yaml")
     return found
 
 

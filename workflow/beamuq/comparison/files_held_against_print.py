@@ -11,8 +11,8 @@ from beamuq.study_config import Study, load_study
 def needed_files(study: Study) -> list[Artifact]:
     """Every file that the comparison reads, without repetitions; only what the study's grid has.
 
-    Evaluation and replicates of the whole grid; quality and questions of the main recipe and of a release-like arm, for
-    accuracies; and what claims read beside these.
+    Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies; and what
+    claims read beside these.
     """
     found, cells = [], set()
     for entry in study.grid:
@@ -23,7 +23,7 @@ def needed_files(study: Study) -> list[Artifact]:
                     found += [
                         Artifact(kind, dataset, model, entry.recipe, scorer) for kind in ("evaluation", "replicates")
                     ]
-                if entry.recipe == study.main.recipe or study.recipes[entry.recipe].shipped:
+                if entry.recipe == study.main.recipe:
                     found.append(Artifact("quality", dataset, model, entry.recipe, metric=study.main_quality.metric))
                     found.append(Artifact("questions", dataset))
     measures = [claim.decided_by for claim in read_claims() if claim.decided_by]

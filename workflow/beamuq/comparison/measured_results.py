@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq.comparison.decisions import HowMade
 from beamuq.evaluation import bootstrap, intervals
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, stored
@@ -33,11 +30,6 @@ class MeasuredCell(Measurements):
         """How many questions its measurements rest on, the fewest if they differ."""
         return min((row.n for row in self._rows.values()), default=0)
 
-    @property
-    def measured(self) -> list[Key]:
-        """What was measured, in the file's order."""
-        return list(self._rows)
-
     def __contains__(self, key: Key) -> bool:
         return stored(key) in self._rows
 
@@ -58,34 +50,16 @@ class MeasuredResults:
         present = [artifact for artifact in wanted if not partial or (folder / artifact.path).is_file()]
         return cls(study, Inputs.read(folder, present, study), present, folder)
 
-    def made_with(self, measured: Sequence[Artifact]) -> HowMade:
-        """What files beside candidates, qualities or evaluations say of how these were made.
-
-        What models ran in is not known where any candidates are not there.
-        """
-        dtypes: set[str] = set()
-        templates, p_true, known = {}, set(), True
-        for of in measured:
-            cell, further = (of.dataset, of.model, of.recipe), []
-            candidates, statistics = self._made(Artifact("candidates", *cell)), Artifact("statistics", *cell)
-            if of.kind != "candidates":
-                further.append(Artifact("quality", *cell, metric=self.study.main_quality.metric))
-            if of.kind == "evaluation":
-                further += [Artifact("similarity", *cell, scorer=of.scorer), statistics]
-            facts = [made for made in (candidates, *map(self._made, further)) if made]
-            dtypes |= {str(made[key]) for made in facts for key in ("dtype", "scorer_dtype") if key in made}
-            known = known and candidates is not None
-            p_true.add(str((self._made(statistics) or {}).get("inputs", {}).get("template", "")))
-            prompts = self._made(Artifact("prompts", of.dataset, style=self.study.models[of.model].style))
-            if prompts and "template_sha256" in prompts:
-                templates[of.dataset] = str(prompts["template_sha256"])
-        return HowMade(frozenset(dtypes) if known else frozenset(), templates, frozenset(p_true))
+    def templates(self, model: str, datasets: Sequence[str]) -> dict[str, str]:
+        """sha256 of the template of each dataset's prompts, where the prompts are beside the results."""
+        style = self.study.models[model].style
+        found = {dataset: self._template(Artifact("prompts", dataset, style=style)) for dataset in datasets}
+        return {dataset: digest for dataset, digest in found.items() if digest}
 
     @cache  # noqa: B019  (one comparison reads one set of results)
-    def _made(self, artifact: Artifact) -> dict[str, Any] | None:
-        """The provenance in a file's footer; None where there is no such file."""
-        path = self.folder / artifact.path if self.folder else None
-        return read_footer(path).provenance if path and path.is_file() else None
+    def _template(self, prompts: Artifact) -> str:
+        path = self.folder / prompts.path if self.folder else None
+        return str(read_footer(path).provenance.get("template_sha256", "")) if path and path.is_file() else ""
 
     def cell(self, evaluation: Artifact) -> MeasuredCell | None:
         """A cell's measurements with their replicates, or None where they were not run."""
@@ -103,31 +77,19 @@ class MeasuredResults:
         main = self.study.main
         return self.cell(Artifact("evaluation", dataset, model, main.recipe, scorer=main.scorer))
 
-    def accuracy(self, quality: Artifact, answer_source: str = "greedy", *, resampled: bool = False) -> Measured | None:
-        """The share of produced answers with quality above the threshold; stories count as groups.
+    def accuracy(self, quality: Artifact) -> Measured | None:
+        """The share of greedy answers with quality above the threshold; stories count as groups.
 
         Its std is that of its interval: where all are right, or none, the answers' own is 0 and would judge nothing.
-        ``resampled``: with replicates, in the draws that all have who were asked the same questions.
         """
         questions = Artifact("questions", quality.dataset)
         if quality not in self.present or questions not in self.present:
             return None
         study, frame, asked = self.study, self.inputs.frame(quality), self.inputs.frame(questions)
-        if answer_source not in set(frame["answer_source"]):
+        if "greedy" not in set(frame["answer_source"]):
             return None
-        of = intervals.accuracy(frame, asked, study.main_quality.threshold, study.evaluation.confidence, answer_source)
-        replicates = self._resampled(quality.dataset, frame, asked, answer_source) if resampled else None
-        return Measured(of.value, of.low, of.high, of.std, of.n, replicates=replicates)
-
-    def _resampled(self, dataset: str, quality: pd.DataFrame, asked: pd.DataFrame, answer_source: str) -> Floats:
-        """Accuracy in each resample [R]."""
-        answers = quality[quality["answer_source"] == answer_source].set_index("id")["value"].sort_index()
-        groups = list(asked.set_index("id")["group"].loc[answers.index])
-        name = bootstrap.draws_name(dataset, zip(answers.index, groups, strict=True))
-        drawn = bootstrap.resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
-        right = (answers > self.study.main_quality.threshold).to_numpy(dtype=np.float64)
-        shares: Floats = right @ drawn / drawn.sum(axis=0)
-        return shares
+        of = intervals.accuracy(frame, asked, study.main_quality.threshold, study.evaluation.confidence)
+        return Measured(of.value, of.low, of.high, of.std, of.n)
 
 
 def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:

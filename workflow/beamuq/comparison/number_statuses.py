@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from beamuq.comparison import detectable_difference
-from beamuq.comparison.decisions import decisions_behind, named, other_template
 from beamuq.comparison.errata import ErrataLedger, errata_of
 from beamuq.comparison.measured_results import MeasuredResults
-from beamuq.comparison.paper_settings import Measurement, incomparable
+from beamuq.comparison.paper_settings import Measurement, incomparable, other_template
 from beamuq.comparison.printed_numbers import MEAN, MeasuredPlace, PrintedNumber, RowKey, measured_place
-from beamuq.comparison.release_like_arms import nearest_arm
-from beamuq.comparison.tolerances_and_families import ComparisonRules, DecisionSource
+from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets
 
 DEMO = "demo study"
@@ -26,22 +24,17 @@ NOT_COMPARABLE = "not comparable"
 COLUMNS = [
     *RowKey._fields,
     *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
-    *("status", "reason", "errata", "our_decisions", "release_decisions", "nearest_arm"),
+    *("status", "reason", "errata"),
 ]
 
 
 @dataclass(frozen=True)
 class OurMeasurement:
-    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable.
-
-    ``behind``: the decisions that it rests on, beside what print states; ``place``: where it was measured.
-    """
+    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable."""
 
     measured: Measured | None
     reason: str
     paper_n: int
-    behind: Mapping[str, DecisionSource] = field(default_factory=dict)
-    place: MeasuredPlace | None = None
 
 
 def compare(
@@ -77,27 +70,6 @@ def expected_to_differ(frame: pd.DataFrame, rules: ComparisonRules) -> tuple[int
     return decided, decided * detectable_difference.differing_by_chance(rules.agreement.z)
 
 
-def nearer(cells: pd.DataFrame) -> pd.DataFrame:
-    """Whether our means with the greedy answer lie nearer the table of greedy answers or that of top beams.
-
-    One row a model and one over all: mean |difference| to either table over the rows both print, and how many of our
-    values are nearer each. Empty where nothing is comparable. ``cells``: what :func:`compare` gives.
-    """
-    names = [*RowKey._fields[1:]]
-    top_beam = cells[cells["table"] == "tab:topbeam_scoring"][[*names, "printed"]]
-    held = cells[(cells["table"] == "tab:qa_mean_prr") & cells["status"].isin(["agrees", "differs"])]
-    held = held.merge(top_beam, on=names, suffixes=("", "_top_beam"))
-    parts = [*held.groupby("model", sort=False), *([("all", held)] if len(held) else [])]
-    rows = []
-    for model, part in parts:
-        greedy, top_beam = ((part["value"] - part[name]).abs() for name in ("printed", "printed_top_beam"))
-        counts = int((greedy < top_beam).sum()), int((top_beam < greedy).sum())
-        nearest = "greedy" if greedy.mean() < top_beam.mean() else "top beam"
-        rows.append((model, len(part), float(greedy.mean()), float(top_beam.mean()), *counts, nearest))
-    columns = ["model", "rows", "to_greedy", "to_top_beam", "rows_nearer_greedy", "rows_nearer_top_beam", "nearer"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def _held_against_print(
     results: MeasuredResults,
     rows: Sequence[PrintedNumber],
@@ -118,20 +90,7 @@ def _held_against_print(
     return frame.assign(
         status=[status for status, _ in statuses],
         reason=[reason for _, reason in statuses],
-        our_decisions=[named(our.behind, "ours") for our in ours],
-        release_decisions=[named(our.behind, "release") for our in ours],
-        nearest_arm=[
-            _nearest_arm(results, our, row, spread) if status == "differs" else ""
-            for our, row, (status, _) in zip(ours, rows, statuses, strict=True)
-        ],
     )
-
-
-def _nearest_arm(results: MeasuredResults, ours: OurMeasurement, row: PrintedNumber, spread: set[RowKey]) -> str:
-    if ours.place is None or ours.measured is None or ours.measured.std is None:
-        return ""
-    std = row.std if row.std is not None and row.key not in spread else ours.measured.std
-    return nearest_arm(results, ours.place, ours.measured, row.value, std)
 
 
 def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
@@ -157,14 +116,10 @@ def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formula
         metric=key.metric,
         method=key.method,
         setting=key.setting,
-        variant=key.variant,
-        answer_source=table.answer_source,
     )
     reason = rules.arbitrary.get(key.setting) or incomparable(results.study, rules, of)
-    made = results.made_with(found.files)
-    reason = reason or other_template(results.study, rules, of, made.templates)
-    behind = decisions_behind(results.study, rules, of, made)
-    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes), behind, found)
+    reason = reason or other_template(results.study, rules, of, results.templates(key.model, datasets))
+    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes))
 
 
 def _measured(results: MeasuredResults, found: MeasuredPlace, formulation: str) -> tuple[Measured, list[int]] | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,8 +26,7 @@ class Measurement:
     """What is held against print.
 
     ``part``: what is looked at, candidates alone, the answers' accuracy, or scores; ``scorer``: the study's similarity
-    behind scores, ``role`` which of the paper's it stands for; ``method`` empty: any but SAR. ``variant`` and
-    ``answer_source`` are those of the printed number.
+    behind scores, ``role`` which of the paper's it stands for; ``method`` empty: any but SAR.
     """
 
     model: str
@@ -39,8 +38,6 @@ class Measurement:
     metric: str = "PRR"
     method: str = ""
     setting: str = ""
-    variant: str = ""
-    answer_source: str = "greedy"
 
 
 # which measurements a path affects, by the path's beginning, first match; without a match all of them
@@ -92,12 +89,9 @@ def compared_paths(not_compared: frozenset[str]) -> tuple[str, ...]:
 
 
 def incomparable(study: Study, rules: ComparisonRules, of: Measurement) -> str:
-    """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path.
-
-    A setting that print does not state may differ (:mod:`beamuq.comparison.decisions`).
-    """
-    for path in compared_paths(rules.decided.paths.union(rules.harmless)):
-        if reason := differing(study, rules, of, path):
+    """Why a measurement cannot be held against print, else nothing: the first setting that differs, by its path."""
+    for path in compared_paths(frozenset(rules.harmless)):
+        if reason := _differing(study, rules, of, path):
             return reason
     if of.method == "SAR":
         for path in ("kind", "source", "proxy_for"):
@@ -107,7 +101,7 @@ def incomparable(study: Study, rules: ComparisonRules, of: Measurement) -> str:
     return ""
 
 
-def differing(study: Study, rules: ComparisonRules, of: Measurement, path: str) -> str:
+def _differing(study: Study, rules: ComparisonRules, of: Measurement, path: str) -> str:
     """How a setting behind a measurement differs from the paper's study, else nothing."""
     if not next((affects(of) for beginning, affects in _AFFECTED if path.startswith(beginning)), True):
         return ""
@@ -118,6 +112,15 @@ def differing(study: Study, rules: ComparisonRules, of: Measurement, path: str) 
         ours = {"models": of.model, "datasets": dataset, "recipes": of.recipe, "scorers": of.scorer}
         if reason := _differs(study, paper, path, ours, theirs | {"datasets": dataset}):
             return reason
+    return ""
+
+
+def other_template(study: Study, rules: ComparisonRules, of: Measurement, used: Mapping[str, str]) -> str:
+    """Why prompts are not those held against print, else nothing. ``used``: sha256 of the template by dataset."""
+    for dataset in of.datasets:
+        name = f"{study.models[of.model].style}/{study.datasets[dataset].adapter}.txt"
+        if dataset in used and used[dataset] != rules.templates.get(name):
+            return f"prompts of {dataset} are not from the declared template {name}"
     return ""
 
 

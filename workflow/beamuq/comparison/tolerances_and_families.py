@@ -16,7 +16,7 @@ from beamuq.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"
 PAPER_STUDY = STUDIES / "paper.yaml"
-NAMES = ("paper_values.csv", "errata.yaml", "claims.yaml", "decisions.yaml", "tolerances_and_families.yaml")
+NAMES = ("paper_values.csv", "errata.yaml", "claims.yaml", "tolerances_and_families.yaml")
 DECLARED_FILES = (*(FOLDER / name for name in NAMES), PAPER_STUDY)
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -54,58 +54,17 @@ class DeclaredFamilies(StrictModel):
 class PrintedTable(StrictModel):
     """Where a printed table's measurements lie in a study; ``questions``: per dataset, where not all."""
 
-    rows: int
     part: Literal["main", "strategies", "epsilon", "spectrum", "accuracy"]
     scorer: Literal["nli", "cross_encoder"] | None
     answer_source: Literal["greedy", "top_beam"]
     questions: int | None = None
 
 
-DecisionSource = Literal["release", "ours"]
-
-
-class NumbersOf(StrictModel):
-    """Which numbers rest on a decision; an empty list: all. ``settings``: kinds of strategy."""
-
-    parts: list[Literal["candidates", "accuracy", "scores"]] = []
-    methods: list[str] = []
-    variants: list[Literal["", "multinomial", "beamsearch"]] = []
-    metrics: list[str] = []
-    settings: list[str] = []
-    datasets: list[str] = []
-    answer_sources: list[Literal["greedy", "top_beam"]] = []
-
-
-class Decision(StrictModel):
-    """A setting that print does not state, as the official release has it or of our own.
-
-    ``paths``: the settings of a study that it is about, which may differ from the paper's study.
-    """
-
-    id: str
-    source: DecisionSource
-    about: str
-    paths: list[str] = []
-    of: NumbersOf = Field(default_factory=NumbersOf)
-
-
-class Decisions(StrictModel):
-    """``decisions.yaml``. ``templates``: sha256 of the prompt templates, by style and adapter."""
-
-    decisions: list[Decision]
-    templates: dict[str, str]
-
-    @property
-    def paths(self) -> frozenset[str]:
-        """Settings that print does not state."""
-        return frozenset(path for decision in self.decisions for path in decision.paths)
-
-
 class ComparisonRules(StrictModel):
-    """The whole file, the decisions and the paper's study.
+    """The whole file, and the paper's study.
 
     ``harmless``: a setting's path → why it need not be the paper's. ``arbitrary``: a printed number's setting → why no
-    run can be held against it.
+    run can be held against it. ``templates``: sha256 of the prompt templates, by style and adapter.
     """
 
     agreement: Agreement
@@ -114,7 +73,7 @@ class ComparisonRules(StrictModel):
     harmless: dict[str, str]
     arbitrary: dict[str, str]
     tables: dict[str, PrintedTable]
-    decided: Decisions
+    templates: dict[str, str]
     paper: Study
 
     def questions(self, dataset: str, table: str = "") -> int:
@@ -127,11 +86,10 @@ def read_declared(kind: Any, path: Path) -> Any:
     return validated(kind, read_yaml(path), path)
 
 
-def read_rules(folder: Path = FOLDER) -> ComparisonRules:
-    """The declared rules, decisions and ``studies/paper.yaml`` together. Raises BeamUQError if one is not valid."""
-    path = folder / "tolerances_and_families.yaml"
-    decided = read_declared(Decisions, folder / "decisions.yaml")
-    return validated(ComparisonRules, read_mapping(path) | {"decided": decided, "paper": load_study(PAPER_STUDY)}, path)
+def read_rules() -> ComparisonRules:
+    """The declared rules and ``studies/paper.yaml`` together. Raises BeamUQError if one is not valid."""
+    path = FOLDER / "tolerances_and_families.yaml"
+    return validated(ComparisonRules, read_mapping(path) | {"paper": load_study(PAPER_STUDY)}, path)
 
 
 def declared_hashes() -> dict[str, str]:

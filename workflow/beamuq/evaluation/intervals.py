@@ -34,14 +34,8 @@ class Accuracy:
         return (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
 
 
-def accuracy(
-    quality: pd.DataFrame,
-    questions: pd.DataFrame,
-    threshold: float,
-    confidence: float,
-    answer_source: str = "greedy",
-) -> Accuracy:
-    """The share of answers whose quality is strictly above the threshold, with Wilson's interval by groups.
+def accuracy(quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, confidence: float) -> Accuracy:
+    """The share of greedy answers whose quality is strictly above the threshold, with Wilson's interval by groups.
 
     Parameters
     ----------
@@ -51,10 +45,8 @@ def accuracy(
         Rows of a questions file, of which ``id`` and ``group`` are read; it may hold more ids than ``quality``.
     threshold, confidence
         Such as 0.5 and 0.95.
-    answer_source
-        Whose answers: the greedy ones, or those of the top beam.
     """
-    answers = quality[quality["answer_source"] == answer_source]
+    answers = quality[quality["answer_source"] == "greedy"]
     correct = (answers["value"] > threshold).to_numpy()
     groups = list(questions.set_index("id")["group"].loc[answers["id"]])
     low, high = proportion_interval(correct, groups, confidence)

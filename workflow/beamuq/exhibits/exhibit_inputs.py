@@ -66,7 +66,7 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "threshold": quality.threshold,
         "risks": study.decisions.risks,
         "guarantee": study.decisions.confidence,
-        "further_qualities": {further.metric: further.threshold for further in study.quality},
+        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
         "alpha": main.alpha,
         "epsilon": main.epsilon,
         "num_candidates": main.num_candidates,

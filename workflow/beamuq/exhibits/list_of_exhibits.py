@@ -10,7 +10,6 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.exhibits import candidate_count_curves, captions, exhibit_cells, tables_of_prr
 from beamuq.exhibits.accuracy_table import AccuracyTable
 from beamuq.exhibits.augrc_table import AugrcTable
-from beamuq.exhibits.beam_audit_table import BeamAuditTable
 from beamuq.exhibits.candidate_count_curves import CandidateCountCurves, CurvesAcrossCells
 from beamuq.exhibits.candidate_figures import CoveredMassFigure, MassAboveThreshold, RedundantSamples
 from beamuq.exhibits.controls import Controls
@@ -80,7 +79,6 @@ EXHIBITS: tuple[Exhibit, ...] = (
     Controls("controls", beyond_paper=True),
     DrawSpread("draw_spread", beyond_paper=True),
     MatchedRowsFigure("matched_rows", beyond_paper=True),
-    BeamAuditTable("beam_audit", beyond_paper=True),
     RiskCoverage("risk_coverage", beyond_paper=True),
     DecisionsTable("decisions", beyond_paper=True),
     ReliabilityFigure("reliability", beyond_paper=True),

@@ -13,8 +13,6 @@ import json
 import os
 import re
 import shutil
-import sys
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +33,6 @@ ANY_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt",
 SAFETENSORS = re.compile(r"model([.-].*)?\.safetensors(\.index\.json)?")
 PICKLED = re.compile(r"pytorch_model([.-].*)?\.bin(\.index\.json)?")
 
-TOLD_AFTER = 3.0  # seconds of hashing, after which it is said what is being done
 SETTLED = 2.0  # seconds: a file younger than this may change again within one tick of its time stamps
 
 FileFacts = dict[str, dict[str, Any]]  # {name: {"sha256", "size" in bytes}}
@@ -105,16 +102,6 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def fetched_content(manifest: Path) -> str | None:
-    """The ``content`` of a fetched model (:func:`model_identity`) as its manifest names it; None where it does not.
-
-    Nothing is hashed: a job that loads the model compares its files with the manifest.
-    """
-    with contextlib.suppress(BeamUQError, KeyError, TypeError):  # of a model that is not here, or of an older version
-        return _hash_of({name: entry["sha256"] for name, entry in _parse(manifest)["files"].items()})
-    return None
-
-
 def check_content(folder: Path) -> dict[str, Any] | None:
     """:func:`read_manifest`, with the sha256 of every file compared as well; what hashes to what is remembered.
 
@@ -126,7 +113,7 @@ def check_content(folder: Path) -> dict[str, Any] | None:
         return None
     hashes = _hashes(folder, manifest["files"])
     for name, entry in manifest["files"].items():
-        if hashes[name] != entry.setdefault("sha256", hashes[name]):
+        if hashes[name] != entry["sha256"]:
             told = f"sha256 {hashes[name][:12]}…, {MANIFEST} names {entry['sha256'][:12]}…"
             raise BeamUQError(
                 f"{folder / name}: is not the file that was fetched ({told}); delete its folder and fetch again"
@@ -242,9 +229,6 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     store = user_cache("sha256.json")
     known = _stored(store) | _hashed
     found, new = {}, {}
-    told = threading.Timer(TOLD_AFTER, print, [f"{folder}: hashing its files"], {"file": sys.stderr, "flush": True})
-    told.daemon = True
-    told.start()
     try:
         for name in names:
             path = folder.resolve() / name
@@ -257,8 +241,6 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
                     new[str(path)] = [*stamp, found[name]]
     except OSError as error:
         raise BeamUQError(f"{folder}: cannot be read ({error}); correct its rights, or fetch again") from error
-    finally:
-        told.cancel()
     if new:
         _hashed.update(new)
         with contextlib.suppress(OSError, ValueError, BeamUQError), atomic(store) as temporary:

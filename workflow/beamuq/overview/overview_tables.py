@@ -38,13 +38,12 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
 def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, Json]) -> pd.DataFrame:
     """One row a model, and one more for each further revision, device, dtype or path that decoded some of its cells.
 
-    ``manifests`` is by source; a model read from a folder has none, and its licence is then not known. By which path a
-    model was decoded, and why, is not recorded where an older version did it.
+    ``manifests`` is by source; a model read from a folder has none, and its licence is then not known.
     """
     cells: Counter[tuple[str, ...]] = Counter()
     for loaded in candidates:
         model, found = study.models[loaded.cell["model"]], loaded.provenance["models"]["model"]
-        path = loaded.provenance.get("self_check", {"told": "not recorded"})["told"]
+        path = loaded.provenance["self_check"]["told"]
         made = loaded.provenance["device"], loaded.provenance["dtype"], path
         cells[model.title, model.style, *_origin(model.source, found, manifests), *made] += 1
     columns = ["model", "prompts", *_ORIGIN, "device", "dtype", "decoding"]
@@ -137,13 +136,13 @@ def reading(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
     """One row a dataset: what its split holds and what of it is asked; nothing else is left out."""
     rows = []
     for loaded in questions:
-        asked, read = loaded.table.num_rows, loaded.provenance.get("read")
+        asked, read = loaded.table.num_rows, loaded.provenance["read"]
         rows.append(
             {
                 "dataset": study.datasets[loaded.cell["dataset"]].title,
-                "questions in the split": read["questions"] if read else "not recorded",
-                "left out: row repeats an id": read["repeated_rows"] if read else "not recorded",
-                "left out: not in the seeded subset": read["questions"] - asked if read else "not recorded",
+                "questions in the split": read["questions"],
+                "left out: row repeats an id": read["repeated_rows"],
+                "left out: not in the seeded subset": read["questions"] - asked,
                 "asked": asked,
             }
         )

@@ -23,7 +23,6 @@ from beamuq.plan.cells_of_a_study import SAR, Grid
 from beamuq.plan.paths import Paths
 from beamuq.scorers.named_options import GOLD_LABEL
 from beamuq.study_config import STUDIES, known
-from beamuq.yaml_field_types import for_snakemake
 
 
 def check_name(study_file: Path) -> None:
@@ -69,18 +68,9 @@ def _check_plugins(grid: Grid) -> None:
         named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
     for key, name in named.items():
         try:
-            _check_source_files(name)
+            plugins.source_files([name])
         except BeamUQError as error:
             raise BeamUQError(f"{key}: {error}") from error
-
-
-def _check_source_files(name: str) -> None:
-    """Refuse a plug-in that is nowhere, or whose file a rule could not name."""
-    for file in plugins.source_files([name]):
-        try:
-            for_snakemake(file)
-        except ValueError as error:
-            raise BeamUQError(f"{name}: {file}: {error}") from error
 
 
 def _check_methods(grid: Grid) -> None:
@@ -88,7 +78,7 @@ def _check_methods(grid: Grid) -> None:
         for position, name in enumerate(scoring.methods):
             try:
                 resolve(name)
-                _check_source_files(name)
+                plugins.source_files([name])
             except BeamUQError as error:
                 raise BeamUQError(f"scoring.{recipe}.methods[{position}]: {error}") from error
         for position, name in enumerate(scoring.estimators):

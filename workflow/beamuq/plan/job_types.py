@@ -18,7 +18,6 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from beamuq.config_errors import StrictModel, validated_json
 from beamuq.parquet_tables import path_pattern
-from beamuq.provenance import MadeWith
 
 INPUT = "input"
 Input = Annotated[Path, INPUT]
@@ -52,7 +51,7 @@ class MachineOptions(StrictModel):
 
     ``threads``: of torch on a CPU. ``cache_root``: where pairs scored before are kept; None: nowhere. ``lock``: the
     study's lock file, which names commits; hub sources need it. ``offline``: never ask a registry or the hub.
-    ``expected``: what tables that the job reads have to be made with, by input; whatever changes it reruns their jobs.
+    ``expected``: settings of the tables that the job reads, by input; whatever changes them reruns their jobs.
     ``cards``: how many graphics cards the language model is spread over, where there are any.
     """
 
@@ -60,7 +59,7 @@ class MachineOptions(StrictModel):
     cache_root: Path | None = None
     lock: Path | None = None
     offline: bool = False
-    expected: dict[str, MadeWith] = {}
+    expected: dict[str, dict[str, Any]] = {}
     cards: Annotated[int, Field(ge=1)] = 1
 
 
@@ -137,19 +136,6 @@ class FetchDatasetJob(Job):
     adapter: str
     split_name: str
     split: Annotated[Path, Output("{datasets}/{dataset}/{split}.parquet")]
-
-
-class FetchedPageJob(Job):
-    """Tell what was fetched. ``machine``: the keys of config.yaml that say which study, and where things lie.
-
-    ``told``: what the page says of the study itself.
-    """
-
-    fetched: Inputs
-    lock: Inputs
-    machine: dict[str, Any]
-    told: dict[str, Any]
-    page: Annotated[Path, Output("{results}/fetched.md")]
 
 
 # -- questions and prompts -----------------------------------------------------------------------------------------
@@ -445,8 +431,6 @@ class ComparisonJob(Job):
     csv: Annotated[Path, Output("{results}/comparison.csv")]
     formulations: Annotated[Path, Output("{results}/comparison_formulations.csv")]
     claims: Annotated[Path, Output("{results}/comparison_claims.csv")]
-    summary: Annotated[Path, Output("{results}/comparison.json")]
-    markdown: Annotated[Path, Output("{results}/comparison.md")]
     html: Annotated[Path, Output("{results}/comparison.html")]
     forest_pdf: Annotated[Path, Output("{figures}/paired.pdf")]
     forest_svg: Annotated[Path, Output("{figures}/paired.svg")]
@@ -476,15 +460,9 @@ class ExplorerJob(Job):
 
 
 class LedgerJob(Job):
-    """What the jobs of a study took, summed."""
+    """What the jobs of a study took, summed by rule and by cell."""
 
     study: Input
     csv: Annotated[Path, Output("{results}/ledger.csv")]
     markdown: Annotated[Path, Output("{results}/ledger.md")]
     html: Annotated[Path, Output("{results}/ledger.html")]
-
-
-class EstimateJob(Job):
-    """Tell what a study would run, fetch and take. ``machine``: config.yaml as this run has it."""
-
-    machine: dict[str, Any]

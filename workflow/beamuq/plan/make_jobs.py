@@ -6,7 +6,6 @@ reruns exactly the jobs that changed.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -26,13 +25,12 @@ from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine
 from beamuq.methods.score_all_methods import ScoringSettings
 from beamuq.models import devices
-from beamuq.models.model_folder import MANIFEST, model_identity
-from beamuq.parquet_tables import Artifact, file_name, read_footer
+from beamuq.models.model_folder import model_identity
+from beamuq.parquet_tables import Artifact, file_name
 from beamuq.plan import job_types as types
 from beamuq.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
 from beamuq.plan.code_inputs import code_hash
 from beamuq.plan.paths import Paths, model_folder_name, shard_benchmarks
-from beamuq.provenance import MadeWith
 from beamuq.study_config import PROMPTS, Quality
 
 # Raised by hand when the output of a rule would change whose code is, on purpose, not among its inputs: the expensive
@@ -79,18 +77,6 @@ class Jobs:
             adapter=dataset.adapter,
             split_name=wildcards.split,
             **self.paths.outputs("fetch_dataset", wildcards),
-        )
-
-    def fetched_page(self, wildcards: SnakemakeWildcards) -> types.FetchedPageJob:
-        datasets = {key: self.grid.study.datasets[key] for key in self.grid.datasets}
-        told = {key: [dataset.source, dataset.licence, dataset.split] for key, dataset in datasets.items()}
-        return types.FetchedPageJob(
-            fetched=tuple(self.fetched),
-            lock=(self.paths.lock,) if self.paths.lock.is_file() else (),  # the first fetch of a study writes it
-            machine=self.machine.model_dump(include={"study", "data_root", "models_root", "datasets_root"}),
-            told={"title": self.grid.study.title, "uses": self.grid.model_uses, "datasets": told},
-            code=code_hash("fetched_page"),
-            **self.paths.outputs("fetched_page", wildcards),
         )
 
     @property
@@ -166,7 +152,7 @@ class Jobs:
             ),
             "device": self.device,
             "dtype": self.dtype,
-            "folders": self._folders(cell.table("candidates"), set(), model=model.source),
+            "folders": self._folders(set(), model=model.source),
             "rerun_on": _plugin_files(search.policy for search in recipe.custom or ()),
             **self.paths.outputs(rule, wildcards),
         }
@@ -182,26 +168,15 @@ class Jobs:
                 source=scorer.source,
                 answer_source=self.grid.produced_answers(cell.recipe),
                 beam=self.grid.decoded(self.grid.study.main.beam, cell.recipe),
-                only_with_answer=self._only_with_answer(cell, wildcards.scorer),
+                only_with_answer=self.grid.only_with_answer(cell.recipe),
                 format=FORMATS["similarity"],
             ),
             device=self.device,
             dtype=self.machine.scorer_dtype,
-            folders=self._folders(
-                cell.table("similarity", scorer=wildcards.scorer), plugins.among(model=scorer.kind), model=scorer.source
-            ),
+            folders=self._folders(plugins.among(model=scorer.kind), model=scorer.source),
             rerun_on=_plugin_files([scorer.kind]),
             **self.paths.outputs("similarity", wildcards),
         )
-
-    def _only_with_answer(self, cell: GridCell, scorer: str) -> tuple[str, ...]:
-        """What the cell's methods need; a table of before, that holds more pairs, is asked for as it is."""
-        more = self.grid.only_for_estimators(cell.recipe)
-        path = self.paths.table(cell.table("similarity", scorer=scorer))
-        with contextlib.suppress(BeamUQError, OSError):
-            if tuple(read_footer(path).provenance.get("settings", {}).get("only_with_answer", ())) == more:
-                return more
-        return self.grid.only_with_answer(cell.recipe)
 
     def quality(self, wildcards: SnakemakeWildcards) -> types.QualityJob:
         cell, quality = self._cell(wildcards), self.quality_called(wildcards.metric)
@@ -223,7 +198,6 @@ class Jobs:
             device=self.device,
             dtype=self.machine.scorer_dtype,
             folders=self._folders(
-                cell.table("quality", metric=quality.metric),
                 {"model", "backbone"},
                 model=quality.source,
                 backbone=quality.backbone,
@@ -268,9 +242,7 @@ class Jobs:
             device=self.device,
             dtype=self.dtype,
             scorer_dtype=self.machine.scorer_dtype if self.machine.scorer_dtype != self.dtype else None,
-            folders=self._folders(
-                cell.table("statistics"), plugins.among(**{use: judge.kind for use, judge in judges.items()}), **sources
-            ),
+            folders=self._folders(plugins.among(**{use: judge.kind for use, judge in judges.items()}), **sources),
             rerun_on=_plugin_files(judge.kind for judge in judges.values()),
             **self.paths.outputs("statistics", wildcards),
         )
@@ -426,17 +398,14 @@ class Jobs:
             **self._page("ledger", wildcards), code=code_hash("ledger"), rerun_on=(*files, *benchmarks)
         )
 
-    def estimate(self, wildcards: SnakemakeWildcards) -> types.EstimateJob:  # noqa: ARG002  (as every rule's)
-        return types.EstimateJob(machine=self.machine.model_dump())
-
     def _page(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
         """The files of a job that reads the study and what lies beside it."""
         return self.paths.outputs("study") | self.paths.outputs(rule, wildcards)
 
     # -- what is checked -----------------------------------------------------------------------------------------
 
-    def expected(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, MadeWith]:
-        """What the tables that a job reads one by one have to be made with, by input."""
+    def expected(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, dict[str, Any]]:
+        """The settings that the tables which a job reads one by one have to be made with, by input."""
         if rule not in READERS:
             return {}
         cell = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
@@ -448,16 +417,10 @@ class Jobs:
         if rule == "evaluation":
             for further in self.grid.study.qualities(cell["dataset"])[1:]:
                 made_by[f"quality {further.metric}"] = ("quality", cell | {"metric": file_name(further.metric)})
-        found = {}
-        for name, (maker, of) in made_by.items():
-            job = getattr(self, maker)(SimpleNamespace(**of))
-            files = {model: getattr(job, model, None) for model in types.MODELS}
-            found[name] = MadeWith(
-                settings=job.settings.model_dump(mode="json", exclude={"source", "backbone"}),
-                folders=job.folders,
-                manifests={model: file for model, file in files.items() if file and file.name == MANIFEST},
-            )
-        return found
+        jobs = {name: getattr(self, maker)(SimpleNamespace(**of)) for name, (maker, of) in made_by.items()}
+        return {
+            name: job.settings.model_dump(mode="json", exclude={"source", "backbone"}) for name, job in jobs.items()
+        }
 
     # -- the machine ---------------------------------------------------------------------------------------------
 
@@ -484,25 +447,13 @@ class Jobs:
     def _model(self, source: str | None) -> Path | None:
         return self.paths.model_manifest(source) if source else None
 
-    def _folders(self, artifact: Artifact, whole: set[str], **sources: str | None) -> dict[str, str]:
+    def _folders(self, whole: set[str], **sources: str | None) -> dict[str, str]:
         """The content of the models that are folders of one's own, by input: what makes a job run again.
 
-        ``whole``: inputs of which every file counts. Of a table that the version before made of the same content, none:
-        its job did not say so, and counted every file.
+        ``whole``: inputs of which every file counts.
         """
         own = {name: source for name, source in sources.items() if source and _is_folder(source)}
-        found = {name: self._content(source, name in whole) for name, source in own.items()}
-        table = self.paths.table(artifact)
-        if found and table.is_file():
-            with contextlib.suppress(BeamUQError):  # not readable: the step that reads it says so
-                made = read_footer(table).provenance
-                before = {name: made.get("models", {}).get(name, {}).get("content") for name in own}
-                if "folders" not in made and all(
-                    before[name] == found[name] or before[name] == self._content(source, True)
-                    for name, source in own.items()
-                ):
-                    return {}
-        return found
+        return {name: self._content(source, name in whole) for name, source in own.items()}
 
     def _content(self, source: str, every_file: bool) -> str:
         """The content of a model that is a folder of one's own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import plugins
-from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.machine_config import Machine, load_machine
 from beamuq.models import offline
@@ -199,20 +197,12 @@ class Plan:
     def shell_prefix(self, package: Path) -> str:
         """How every job's shell starts: the hub forbidden but to the steps that fetch, the package to be found.
 
-        It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start,
-        so that this folder itself may be called anything.
-
-        Raises BeamUQError if a folder's name holds a colon, which PYTHONPATH has no way to write.
+        It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start.
         """
         exports = offline.exports(self.machine.offline)
         importable = [package, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
-        if divided := next((folder for folder in folders if ":" in folder), None):
-            raise BeamUQError(
-                f"{json.dumps(divided, ensure_ascii=False)}: ':' ends a folder in PYTHONPATH; rename the folder (every "
-                "other character is possible)"
-            )
-        search_path = shlex.quote(":".join(folders)).replace("{", "{{").replace("}", "}}")  # Snakemake formats the line
+        search_path = shlex.quote(":".join(folders))
         return f'set -euo pipefail; {exports}; export PYTHONPATH={search_path}"${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
 
 

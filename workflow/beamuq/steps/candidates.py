@@ -70,7 +70,6 @@ def run(job: CandidatesJob, machine: MachineOptions) -> None:
     )
     path = decoding.checked(model)
     print(f"{folder.name}: {path.told}")
-    # not in what names the folder of batches: those of the version before are gone on with
     said = {"self_check": {**asdict(path), "told": path.told}}
     work = decoding.Work()
 
@@ -200,8 +199,7 @@ def _write(job: CandidatesJob, batches: FinishedBatches, ids: list[str], made: d
     cuts = [{"batch": number, **note} for number, note in notes.items()]
     place = {key: position for position, key in enumerate(ids)}
     table = table.take(np.argsort([place[key] for key in held], kind="stable"))
-    # said here, not in what names the folder of batches: those of the version before are gone on with
-    made = made | ({"memory_cuts": cuts} if cuts else {}) | ({"folders": job.folders} if job.folders else {})
+    made = made | ({"memory_cuts": cuts} if cuts else {})
     parquet_tables.write(job.candidates, "candidates", table, cell=job.settings.cell, provenance=made)
     batches.discard()
     _forget_other_shards(job)

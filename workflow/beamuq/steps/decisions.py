@@ -10,7 +10,7 @@ from beamuq import parquet_tables
 from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.parquet_tables import Footer
 from beamuq.plan.job_types import DecisionsJob, MachineOptions
-from beamuq.provenance import MadeWith, check_made_with, check_one_run, check_settings, provenance, read_cell
+from beamuq.provenance import check_one_run, check_settings, provenance, read_cell
 
 CHANGING = (  # settings of candidates and scores that a method's scores depend on
     *("max_new_tokens", "newline_stops", "merge_stop_tokens", "enable_thinking"),
@@ -24,7 +24,7 @@ def run(job: DecisionsJob[DecisionSettings], machine: MachineOptions) -> None:
     paths = {"scores": job.scores, "quality": job.quality, "questions": job.questions, "shots": job.shots}
     tables = read_cell({name: (name, path) for name, path in paths.items()}, machine.expected, seed=settings.seed)
     candidates, prompts = map(parquet_tables.read_footer, (job.candidates, job.prompts))
-    check_made_with(candidates, machine.expected.get("candidates", MadeWith()))
+    check_settings(candidates, machine.expected.get("candidates", {}))
     check_one_run([*tables.values(), candidates, prompts])
     check_settings(tables["quality"], {"metric": settings.quality})
     cell, (scores, quality, questions, shots) = tables["scores"].cell, (tables[name].table for name in paths)
@@ -38,7 +38,7 @@ def run(job: DecisionsJob[DecisionSettings], machine: MachineOptions) -> None:
 
 
 def _hashes(candidates: Footer, scores: Footer, prompts: Footer, shots: list[dict[str, Any]]) -> dict[str, str]:
-    """Of the model's files; of the template, its examples and settings. Without what older footers do not tell."""
+    """Of the model's files; of the template, its examples and settings."""
     settings = candidates.provenance.get("settings", {}) | scores.provenance.get("settings", {})
     found = {}
     if model := candidates.provenance.get("models", {}).get("model"):

@@ -1,73 +1,72 @@
-"""Sum what the jobs of a study took, as far as they were measured."""
+"""Sum what the jobs of a study took, from Snakemake's benchmark files: by rule and by cell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from pathlib import Path
 
 import pandas as pd
 
 from beamuq import parquet_tables
-from beamuq.cost.measured_jobs import LedgerRow, gaps, ledger_rows, measured_jobs
-from beamuq.exhibits import captions
+from beamuq.exhibits import captions, markdown_table
 from beamuq.exhibits.exhibit_inputs import read_study
 from beamuq.exhibits.exhibit_types import csv_text
-from beamuq.exhibits.markdown_table import line
-from beamuq.html_pages import DASH, PageSection, sections_page
+from beamuq.html_pages import PageSection, sections_page
+from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.plan.job_types import LedgerJob, MachineOptions
+from beamuq.plan.paths import benchmark_file, shard_benchmarks
 
-NOTE = "Sums over the jobs whose benchmark is here, a job's last run each; peak memory is the largest job's."
-SENTENCES = (
-    NOTE,
-    "Seconds are wall time added over jobs, which may have run side by side; those on a GPU are counted again in a "
-    "column of their own. They differ from run to run, and this page with them, unlike every other result.",
-    "A job that had to wait for a free card, because another run held it, counts its waiting; its log says how long.",
-    "Peak memory is the greatest seen, looking every 30 seconds: a lower bound. A job's log ends with the true one.",
-    "Benchmarks and tables tell CPU from GPU, not which model of either: note it where you quote the numbers.",
-    "Not measured: fetching, reading questions, rendering prompts, drawing exhibits and pages; none asks a model.",
+MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
+CELL = ["model", "dataset", "recipe"]
+NOTES = (
+    "Seconds are wall time added over jobs, which may have run side by side; they include waiting for a free card. "
+    "Memory is the largest seen in any job, looked at every 30 seconds.",
+    "A job without a benchmark is not in the sums: compare the jobs measured with the jobs of the study.",
 )
-_HEADS = {
-    "rule": "rule",
-    "jobs": "jobs measured",
-    "tables": "jobs of the study",
-    "device": "device",
-    "seconds": "wall time (s)",
-    "gpu_seconds": "of it on a GPU (s)",
-    "cpu_seconds": "CPU time (s)",
-    "peak_memory_mb": "peak memory (MB)",
-    "candidates": "candidates",
-    "tokens": "tokens",
-    "pairs": "pairs",
-}
 
 
 def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
-    """Read the study's tables and the benchmarks beside them, write the sums by rule."""
+    """Read the benchmarks of the study's jobs, write the sums."""
     study = read_study(job.study)
-    tables = Grid(study).measured
-    rows = ledger_rows(measured_jobs(job.study.parent, tables), tables)
-    parquet_tables.write_text(job.csv, csv_text(pd.DataFrame(rows)))
-    parquet_tables.write_text(job.markdown, markdown(rows))
-    opening = [captions.DEMO_WARNING] if study.demo else []
-    section = PageSection("By rule", _shown(rows), gaps(rows), notes=SENTENCES)
+    rows = ledger(measured_jobs(job.study.parent, Grid(study).measured))
+    lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
+    parquet_tables.write_text(job.csv, csv_text(rows))
+    parquet_tables.write_text(job.markdown, "".join(f"{markdown_table.line(cells)}\n" for cells in lines))
     title = captions.titled(study, f"{study.title}: what it cost")
-    parquet_tables.write_text(job.html, sections_page(title, opening, [section]))
+    opening = [captions.DEMO_WARNING] if study.demo else []
+    parquet_tables.write_text(job.html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
 
 
-def _shown(rows: Sequence[LedgerRow]) -> pd.DataFrame:
-    """The rows as the page has them; a dash for what was not measured, and for what a rule has none of."""
-    shown = []
-    for row in rows:
-        empty = [name for name in ("candidates", "tokens", "pairs") if not row[name]]
-        empty += [name for name in _HEADS if not row[name]] if not row["jobs"] else []
-        shown.append({head: DASH if name in empty else row[name] for name, head in _HEADS.items()})
-    return pd.DataFrame(shown)
+def measured_jobs(results: Path, tables: Iterable[Artifact]) -> pd.DataFrame:
+    """A row for each job that writes one of ``tables``: its rule and cell, what it took (NaN: not measured), device.
+
+    The shards of a decoding count as one job, of their summed seconds and their largest memory.
+
+    Raises BeamUQError if a table that was measured cannot be read.
+    """
+    rows = []
+    for table in tables:
+        row = {"rule": table.kind, **{name: getattr(table, name) for name in CELL}}
+        files = [benchmark_file(results, table)]
+        if files[0].is_file():
+            files += shard_benchmarks(results, table).glob("*.tsv") if table.kind == "candidates" else []
+            # "-" stands where a job was too short to be looked at
+            took = pd.concat([pd.read_csv(file, sep="\t", na_values="-").tail(1) for file in files]).fillna(0)
+            row |= {ours: took[name].agg("max" if name == "max_rss" else "sum") for name, ours in MEASURED.items()}
+            row["device"] = parquet_tables.read_footer(results / table.path).provenance.get("device") or ""
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["rule", *CELL, *MEASURED.values(), "device"])
 
 
-def markdown(rows: Sequence[LedgerRow]) -> str:
-    """The rows as a table of GitHub's Markdown, with a note on what they are sums of."""
-    names = list(rows[0])
-    body = [names, ["---"] + ["---:"] * (len(names) - 1)]
-    body += [[f"{value:,}" if isinstance(value, int) else value for value in row.values()] for row in rows]
-    notes = "\n\n".join([NOTE, *gaps(rows)])
-    return "\n".join(map(line, body)) + f"\n\n{notes}\n"
+def ledger(jobs: pd.DataFrame) -> pd.DataFrame:
+    """The sums of ``jobs`` by rule, by cell and in total, in whole seconds and MB; memory is the largest of any job."""
+    jobs = jobs.assign(gpu_seconds=jobs["seconds"].where(jobs["device"] == "cuda", 0))
+    sums = {"jobs": ("seconds", "count"), "tables": ("rule", "size")}
+    sums |= {name: (name, "sum") for name in ("seconds", "gpu_seconds", "cpu_seconds")}
+    sums |= {"peak_memory_mb": ("peak_memory_mb", "max")}
+    parts = ((jobs, ["rule"]), (jobs, CELL), (jobs.assign(rule="total"), ["rule"]))
+    rows = pd.concat([part.groupby(by, sort=False, as_index=False).agg(**sums) for part, by in parts])
+    names = ["rule", *CELL]
+    rows[names] = rows[names].fillna("")
+    return rows[[*names, *sums]].fillna(0).round().astype(dict.fromkeys(sums, int))

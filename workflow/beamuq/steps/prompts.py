@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from beamuq import parquet_tables
 from beamuq.data.prompt_template import load, render
 from beamuq.errors import BeamUQError
 from beamuq.plan.job_types import MachineOptions, PromptsJob
-from beamuq.provenance import MadeWith, read_cell
+from beamuq.provenance import read_cell
 
 
 def run(job: PromptsJob, machine: MachineOptions) -> None:
@@ -23,7 +24,7 @@ def run(job: PromptsJob, machine: MachineOptions) -> None:
 
 
 def rendered(
-    template: Path, questions: Path, shots: Path, dataset: str, expected: Mapping[str, MadeWith]
+    template: Path, questions: Path, shots: Path, dataset: str, expected: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """The rows of ``prompts`` that a template makes of the questions and the few-shot examples of a dataset."""
     parts, rows = load(template), {}

@@ -51,7 +51,6 @@ def run(job: QualityJob, machine: MachineOptions) -> None:
         models=models,
         dtype=learned.dtype,
         device=learned.device,
-        folders=job.folders,
     )
     made["empty"] = {name: [sum(not text for text in of.values()), len(of)] for name, of in texts.items()}
     if settings.metric == GOLD_LABEL:

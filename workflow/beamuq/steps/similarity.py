@@ -31,7 +31,6 @@ def run(job: SimilarityJob, machine: MachineOptions) -> None:
         models=models,
         dtype=dtype,
         device=device,
-        folders=job.folders,
     ) | {"pairs": len(needed)}
     cell = loaded.cell | {"scorer": settings.name}
     parquet_tables.write(job.similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)

@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.judged_answer import produced_texts, strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
-from beamuq.models.model_folder import identities, model_identity
+from beamuq.models.model_folder import identities
 from beamuq.plan.job_types import CcpJudge, MachineOptions, RelevanceJudge, StatisticsJob, StatisticsSettings
 from beamuq.provenance import provenance, read_cell
 from beamuq.scorers.ccp_labels import ccp_labels
@@ -92,7 +92,6 @@ def run(job: StatisticsJob, machine: MachineOptions) -> None:
         models=models,
         dtype=dtype,
         device=device,
-        folders=job.folders,
     ) | ({"scorer_dtype": job.scorer_dtype} if job.scorer_dtype else {})
     parquet_tables.write(job.statistics, "statistics", rows, cell=loaded.cell, provenance=made)
 
@@ -151,8 +150,6 @@ def _check_language_model(job: StatisticsJob, made: Mapping[str, Any], models: M
     """The model that is asked now is the one that gave the answers, as far as their footer says which."""
     answered, asked = made.get("models", {}).get("model"), models.get("language_model")
     if answered and asked and answered["content"] != asked["content"]:
-        if answered["content"] == model_identity(_folder_of(job.language_model), every_file=True)["content"]:
-            return  # which the version before counted
         told = f"content {asked['content'][:12]}…, {job.candidates} was made with {answered['content'][:12]}…"
         raise BeamUQError(
             f"{_folder_of(job.language_model)}: is not the model that gave the answers ({told}); put that model back, "

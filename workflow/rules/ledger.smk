@@ -19,18 +19,3 @@ rule ledger:
         machine=plan.machine_options("ledger"),
     shell:
         "python -m beamuq.steps ledger --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
-
-
-rule estimate:
-    log:
-        paths.log("estimate"),
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
-    params:
-        job=plan.job("estimate"),
-    shell:
-        "python -m beamuq.steps estimate --job {params.job:q} 2>&1 | tee {log}"

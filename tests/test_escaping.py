@@ -1,0 +1,163 @@
+"""Questions and answers are somebody else's text: none is LaTeX, HTML, Markdown, a formula or a path."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import html
+import io
+import re
+import shutil
+import subprocess
+import unicodedata
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from beamuq import html_pages, parquet_tables
+from beamuq.data import prompt_template
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import latex_escape, markdown_table
+from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.study_config import PROMPTS, STUDIES, load_study
+from beamuq.text_normalization import clean
+
+TEXTS = [
+    *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),
+    *("\\{}$%#&_^~<>|\"'`-*[]()!=+;:,.", r"\input{/etc/passwd}", r"\write18{id} \end{document}", r"\def\x{\x}\x"),
+    *("^^5cinput", "%% $$ \\\\ \\%", "<script>alert(1)</script>", "<img src=x onerror=y>", "&amp; &#60; <!-- ]]>"),
+    *("</td></table>", "`|` ](javascript:x) # h", "*b* _i_ ~s~ [l](u)", "{question} {shots} {0} {{ }} %s"),
+    *("$(id) `id` ; rm -rf", "== prompt ==", "../..", "\u200b\u200d\u202e\u2066\u2028\u2029\ufeff\u00ad"),
+    *(
+        "e\u0301 \ufffd \ufffe \U0010ffff",
+        "שלום مرحبا 日本",
+        "éẞİﬁ½−…",
+        "😀 👩‍👩‍👧 🇫🇷",
+        "NaN",
+        "null",
+        "-1",
+        "x" * 3000,
+    ),
+]
+# What the escaped LaTeX may be made of: plain characters, a space, or one of these.
+LATEX = re.compile(
+    r"(?:[A-Za-z0-9 !()*+,./:;=?@\[\]~]|\\[{}$&#%_]|\\text[a-z]+\{\}|\{-\}|\$\\?[a-zA-Z]+\$|\$-\$"
+    r"|\$\\frac12\$|\$\^2\$|\\texttt\{U\+[0-9A-F]{4,6}\}|[^\x00-\x7f])*"
+)
+of_each_text = pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+
+
+@of_each_text
+def test_latex_holds_no_command_of_the_text(text: str) -> None:
+    escaped = latex_escape.escape(text)
+    assert LATEX.fullmatch(escaped)
+    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped)
+
+
+@pytest.mark.latex
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path: Path) -> None:
+    body = "\n\n".join(f"x{latex_escape.escape(text[:60])}" for text in TEXTS)
+    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{textcomp,amssymb}"
+    (tmp_path / "all.tex").write_text(head + "\\begin{document}\n" + body + "\n\\end{document}\n", encoding="utf-8")
+    command = ["pdflatex", "-interaction=batchmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, (tmp_path / "all.log").read_text(errors="replace")[-1500:]
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: everything that is not text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.other: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.other.append(f"{tag} {attrs}")
+
+    def note(self, data: str) -> None:
+        self.other.append(data)
+
+    handle_endtag = handle_comment = handle_decl = handle_pi = unknown_decl = note
+
+
+@of_each_text
+def test_html_is_the_text_and_nothing_else(text: str) -> None:
+    page, escaped = Page(), html_pages.escape(text)
+    page.feed(escaped)
+    page.close()
+    assert page.other == []
+    expected = "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+    assert html.unescape(escaped) == expected
+    assert not re.search("[<>\"']", escaped)
+
+
+@of_each_text
+def test_markdown_is_one_cell_without_markup(text: str) -> None:
+    escaped = markdown_table.escape(text)
+    assert len(escaped.splitlines()) <= 1
+    assert not re.search(r"[<>]|(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)
+
+
+@pytest.mark.parametrize("style", ["base", "instruct"])
+def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
+    def row(question: str) -> dict[str, Any]:
+        return {"question": question, "references": ["yes"], "options": [], "context": [], "history": []}
+
+    page = prompt_template.load(PROMPTS / style / "trivia_qa.txt")
+    before, after = prompt_template.render(page, row("\0"), [row("\1")], where="marks").split("\0")
+    for question, shot in zip(TEXTS, reversed(TEXTS), strict=True):
+        rendered = prompt_template.render(page, row(question), [row(shot)], where="here")
+        assert rendered == before.replace("\1", shot) + question + after
+
+
+@of_each_text
+def test_cleaning_is_idempotent_and_leaves_one_line(text: str) -> None:
+    answer = clean(text)
+    assert clean(answer) == answer
+    assert "\n" not in answer
+
+
+def test_a_parquet_table_gives_back_what_was_written(tmp_path: Path) -> None:
+    rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(TEXTS)]
+    parquet_tables.write(tmp_path / "x.parquet", "prompts", rows, provenance={"settings": TEXTS})
+    loaded = parquet_tables.read(tmp_path / "x.parquet", "prompts")
+    assert loaded.table.to_pylist() == rows
+    assert loaded.provenance == {"settings": TEXTS}
+
+
+FORMULAS = ["=HYPERLINK(1)", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1+1", "-E5"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_is_a_formula_in_csv(text: str) -> None:
+    written = csv_text(pd.DataFrame({"id": [text, "-1.5", "a = b"], "value": [-1.5, 2, 3]}))
+    expected = [[f"'{text}".replace("\r", "\n"), "-1.5"], ["-1.5", "2.0"], ["a = b", "3.0"]]
+    assert list(csv.reader(io.StringIO(written, newline="")))[1:] == expected
+
+
+DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+NAMES = ["../up", "/etc", "a/b", "..", ".hidden", "a b", "$(id)", "a;b", "a\nb", "A", "-n", "é", "", "x" * 65]
+SOURCES = ["hub:../x", "hub:x/..", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "packaged:A", "http://x"]
+SPLITS = ["../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"]
+BAD = [
+    *((where, name, {}) for where in ("models", "datasets", "recipes", "scorers") for name in NAMES),
+    *(("models", "", {"source": source}) for source in SOURCES),
+    *(("datasets", "", {key: split}) for key in ("adapter", "split", "few_shot_split") for split in SPLITS),
+    *((where, "", {"trust_remote_code": True}) for where in ("models", "scorers")),
+]
+
+
+def test_no_name_source_or_split_of_a_study_climbs_out_of_its_folder_or_runs_code(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    for where, name, entry in BAD:
+        study = copy.deepcopy(DEMO)
+        first = next(iter(study[where]))
+        study[where][name if not entry else first] = study[where][first] | entry
+        path.write_text(yaml.safe_dump(study))
+        with pytest.raises(BeamUQError, match=r"mine\.yaml: "):
+            load_study(path)

@@ -1,0 +1,76 @@
+"""The ledger sums the benchmarks of a study's jobs by rule and by cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from beamuq import parquet_tables
+from beamuq.parquet_tables import Artifact
+from beamuq.plan.study_on_machine import Plan
+from beamuq.steps.ledger import ledger, measured_jobs
+from run_job import run_job
+
+HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
+DECODED = Artifact("candidates", "coqa", "smollm2-135m-plain", "main")
+OTHERS = [Artifact("quality", "coqa", "smollm2-135m-plain", "main", metric="answer_f1")]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder of results with a decoding of two shards, and a job too short to be looked at."""
+    for table, device in ((DECODED, "cuda"), *((table, None) for table in OTHERS)):
+        parquet_tables.write(tmp_path / table.path, table.kind, [], cell=table.cell, provenance={"device": device})
+    folder = tmp_path / "benchmarks"
+    files = {f"{shard}-of-2": f"{10 * shard}\t-\t{100 * shard}" + "\t1" * 7 for shard in (1, 2)}
+    shards = folder / "candidates_shard" / "/".join(DECODED.cell.values())
+    shards.mkdir(parents=True)
+    for name, numbers in files.items():
+        (shards / f"{name}.tsv").write_text(HEADER + numbers + "\n")
+    for table, numbers in ((DECODED, "2.5\t-\t50" + "\t1" * 7), (OTHERS[0], "0.1" + "\t-" * 8 + "\tNA")):
+        file = (folder / table.path).with_suffix(".tsv")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HEADER + numbers + "\n")
+    return tmp_path
+
+
+def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(results: Path) -> None:
+    missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "widths")
+    rows = ledger(measured_jobs(results, [DECODED, missing, *OTHERS])).set_index(["rule", "recipe"])
+    columns = ["jobs", "tables", "seconds", "gpu_seconds", "cpu_seconds", "peak_memory_mb"]
+    assert rows.loc[("candidates", ""), columns].tolist() == [1, 2, 32, 32, 3, 200]
+    assert rows.loc[("quality", ""), columns].tolist() == [1, 1, 0, 0, 0, 0]
+    assert rows.loc[("", "main"), columns].tolist() == [2, 2, 33, 32, 3, 200]
+    assert rows.loc[("", "widths"), columns].tolist() == [0, 1, 0, 0, 0, 0]
+    assert rows.loc[("total", ""), columns].tolist() == [2, 3, 33, 32, 3, 200]
+
+
+def test_the_step_writes_the_ledger_of_the_study(results: Path) -> None:
+    study = Plan.load({"study": "demo", "device": "cpu"}).study
+    (results / "study.json").write_text(study.model_dump_json())
+    files = {name: results / f"ledger.{name}" for name in ("csv", "markdown", "html")}
+    run_job("ledger", {"study": results / "study.json"} | files)
+    assert pd.read_csv(files["csv"]).set_index("rule").loc["candidates", "seconds"] == 32
+    assert "| candidates |  |  |  | 1 |" in files["markdown"].read_text()
+    assert "<td>candidates</td>" in files["html"].read_text()
+
+
+def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan.load({"study": "demo", "device": "cpu"})
+    monkeypatch.chdir(tmp_path)
+    measured = plan.grid.measured
+
+    def benchmarks() -> set[Path]:
+        files = {plan.paths.benchmark(artifact) for artifact in measured}
+        return files & {*plan.jobs.ledger(SimpleNamespace()).rerun_on}  # type: ignore[arg-type]
+
+    assert len(benchmarks()) == len(measured)
+    for path in (plan.paths.table(measured[0]), plan.paths.table(measured[1]), plan.paths.benchmark(measured[0])):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert benchmarks() == {plan.paths.benchmark(artifact) for artifact in (measured[0], *measured[2:])}

@@ -1,0 +1,155 @@
+"""Differences in PRR that the evidence pages tell and no exhibit holds: ``evidence/small/differences.csv``.
+
+``python tools/evidence_differences.py`` makes the file again from published scores, in a few minutes. `recomputed`
+evaluates a published cell; tests make the published tables with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamuq.evaluation import bootstrap
+from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
+from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.parquet_tables import Artifact, read
+
+EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
+FILE = EVIDENCE / "small/differences.csv"
+MODEL = "smollm2-135m-plain"
+FORM = ("answer_source", "method", "variant", "setting")
+Scored = tuple[str, str, str, str]  # of FORM
+Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+COQA, BOTH, LATER = ("coqa",), ("triviaqa", "coqa"), ("webquestions", "commonsenseqa")
+UNSEEN = "unseen-"  # before a recipe: without the questions of recipe truth
+D, ECC, EIGVEC = "Dissimilarity", "Eccentricity", "EigVecDissimilarity"
+FALL = "widths beamsearch M={0} - widths multinomial M={0} - widths beamsearch M=15 + widths multinomial M=15"
+
+# Name, methods, datasets, and of which RECIPE VARIANT SETTING to add and take off the PRR; of all settings that match a
+# pattern the mean. A row of the file for each method and dataset, and one for the mean of several datasets.
+DIFFERENCES: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
+    ("weighted alike less samples", (D,), BOTH + LATER, "main uniform beam M=10 - main multinomial"),
+    ("weighted alike less beams", (D,), BOTH + LATER, "main uniform beam M=10 - main beamsearch"),
+    ("weighted alike less samples unseen", (D,), COQA, "unseen-main uniform beam M=10 - unseen-main multinomial"),
+    ("weighted alike less beams unseen", (D,), COQA, "unseen-main uniform beam M=10 - unseen-main beamsearch"),
+    ("generate less beams", (D, ECC, EIGVEC), BOTH, "released beamsearch - strategies beamsearch"),
+    ("generate less samples", (D, "CocoaMSP", "CocoaPPL"), BOTH, "released beamsearch - released multinomial"),
+    ("generate less weighted alike", (D,), BOTH, "released beamsearch - strategies beamsearch epsilon=1.0"),
+    ("generate less beams", (D, ECC, EIGVEC), LATER, "released beamsearch - main beamsearch"),
+    ("generate less samples", (D,), LATER, "released beamsearch - main multinomial"),
+    ("gain with 2 less with 15", (D, ECC, EIGVEC), BOTH, FALL.format(2)),
+    ("gain with 3 less with 15", (D,), BOTH, FALL.format(3)),
+    ("gain with 5 less with 15", (D,), BOTH, FALL.format(5)),
+    ("alpha .9 less K=2", (ECC, EIGVEC), BOTH, "strategies beamsearch alpha=0.9 - strategies beamsearch K=2"),
+    ("five beams less samples", (D,), COQA, "truth unnormalised beam M=5 - truth uniform sample T=1.0 M=10 draw=*"),
+    ("five beams less normalised", (D,), COQA, "truth unnormalised beam M=5 - truth normalised beam M=5"),
+]
+
+
+def recomputed(
+    folder: Path,
+    cell: Artifact,
+    chosen: Callable[[list[Scored]], Collection[Scored]],
+    metric: str = "",
+    main_quality_of_all: bool = False,
+    without: Collection[str] = (),
+) -> Rows:
+    """Rows of evaluation and replicates of a published cell, from its scores, quality, groups and empty answers.
+
+    ``chosen``: of these scores; ``metric``: by this one alone; ``main_quality_of_all``: by the first quality, of all
+    questions and not of the answered again; ``without``: these questions. Whatever is left out costs nothing.
+    """
+    place = (cell.dataset, cell.model, cell.recipe)
+    study, made = read_study(folder / "study.json"), read(folder / cell.path, "evaluation").provenance["settings"]
+    empty = json.loads((folder / "empty_answers.json").read_text())[Artifact("candidates", *place).path]
+    asked = ~pc.field("id").isin(pa.array(without, pa.string()))
+    scores = read(folder / Artifact("scores", *place, cell.scorer).path, "scores").table.filter(asked)
+    forms: list[Scored] = list(zip(*(scores.column(name).to_pylist() for name in FORM), strict=True))
+    kept = set(chosen(list(dict.fromkeys(forms))))
+    scores = scores.filter([form in kept for form in forms])
+    questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
+    rows: Rows = ([], [])
+    for of in study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]:
+        quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table.filter(asked)
+        settings = EvaluationSettings.model_validate(made, strict=False)
+        alone = {"metrics": (metric,)} if metric else {}
+        settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | alone)
+        found = evaluate(scores, quality, questions, settings, cell.dataset, None if main_quality_of_all else empty)
+        for all_rows, new in zip(rows, found, strict=True):
+            all_rows += new
+    return rows
+
+
+@cache
+def prr(dataset: str, recipe: str) -> dict[tuple[str, ...], np.ndarray]:  # type: ignore[type-arg]
+    """By method, variant and setting PRR of all questions and of each resample, [1 + resamples], of greedy answers."""
+    folder, unseen = EVIDENCE / "small", recipe.startswith(UNSEEN)
+    seen = read(folder / Artifact("scores", dataset, MODEL, "truth", "embedding").path, "scores") if unseen else None
+    without = set(seen.table.column("id").to_pylist()) if seen else set()
+    methods = {method for _, of, _, _ in DIFFERENCES for method in of}
+    patterns = {found[2:] for *_, text in DIFFERENCES for found in terms(text) if found[1] == recipe}
+
+    def needed(forms: list[Scored]) -> list[Scored]:
+        return [
+            form
+            for form in forms
+            if form[0] == "greedy" and form[1] in methods and any(matches(form[2:], each) for each in patterns)
+        ]
+
+    cell = Artifact("evaluation", dataset, MODEL, recipe.removeprefix(UNSEEN), "embedding")
+    rows = recomputed(folder, cell, needed, "PRR", main_quality_of_all=True, without=without)
+    return {
+        tuple(row[name] for name in FORM[1:]): np.asarray([row["value"], *drawn["values"]], dtype=np.float64)
+        for row, drawn in zip(*rows, strict=True)
+    }
+
+
+def terms(text: str) -> list[tuple[str, str, str, str]]:
+    """Sign, recipe, variant and pattern of the setting of each term."""
+    words = re.split(" ([+-]) ", f" + {text}")[1:]
+    parts = [(sign, *f"{term} ".split(" ", 2)) for sign, term in zip(words[::2], words[1::2], strict=True)]
+    return [(sign, recipe, variant, setting.strip()) for sign, recipe, variant, setting in parts]
+
+
+def matches(form: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a variant and setting are those, or match the setting's pattern."""
+    return form[0] == pattern[0] and fnmatchcase(form[1], pattern[1])
+
+
+def difference(text: str, method: str, dataset: str) -> np.ndarray:  # type: ignore[type-arg]
+    """The value of a difference and of each resample, [1 + resamples]."""
+    parts = []
+    for sign, recipe, *pattern in terms(text):
+        of_method = {form[1:]: found for form, found in prr(dataset, recipe).items() if form[0] == method}
+        found = [values for form, values in of_method.items() if matches(form, tuple(pattern))]
+        parts.append(float(f"{sign}1") * np.mean(found, axis=0))
+    return np.sum(parts, axis=0)
+
+
+def table() -> pd.DataFrame:
+    """Every difference with its 95 % interval."""
+    rows = []
+    for name, methods, datasets, text in DIFFERENCES:
+        for method in methods:
+            each = {dataset: difference(text, method, dataset) for dataset in datasets}
+            if len(datasets) > 1:
+                each[f"mean of {' '.join(datasets)}"] = np.mean(list(each.values()), axis=0)
+            for dataset, found in each.items():
+                interval = bootstrap.interval(found[1:], 0.95)
+                row = {"difference": name, "method": method, "dataset": dataset, "of": text, "value": found[0]}
+                rows.append(row | {"low": interval.low, "high": interval.high})
+    return pd.DataFrame(rows)
+
+
+if __name__ == "__main__":
+    table().to_csv(FILE, index=False)
