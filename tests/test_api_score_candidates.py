@@ -219,15 +219,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], str]:
     return add
 
 
-def test_evidence_that_was_not_declared_cannot_be_read(plug_in: Callable[[Method], str]) -> None:
-    """The hole: without log-probabilities this gave 1.0 and no reason, because NaN > -1 is False."""
-    name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates"))
-    for row in (BARE, FULL):
-        with pytest.raises(BeamUQError, match=r"method 'Likely' reads logprob.*needs=\('logprob',\)") as caught:
-            score([row], similarity="lexical", methods=[name])
-        assert "\n" not in str(caught.value)
-
-
 def test_a_declared_input_that_nobody_gave_is_the_reason(plug_in: Callable[[Method], str]) -> None:
     name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates", ("logprob",)))
     alone = plug_in(Method("Alone", lambda e: (e.logprob > -1).mean(axis=1), "answer", ("logprob",)))
@@ -311,7 +302,7 @@ def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:
     frame.at[0, "answer"] = told
     assert read_records(frame) == read_records(mappings)
     assert [item.id for item in read_records(frame)] == ["q1", "7"]
-    with pytest.raises(BeamUQError, match="rows: a single mapping; give a list"):
+    with pytest.raises(BeamUQError, match="row 1: a str; give a list of mappings"):
         read_records(FULL)  # type: ignore[arg-type]
 
 
@@ -331,60 +322,20 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"answer": None}, "answer: null: give a text, or an object with 'text'"),
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
         ({"answer": "a", "samples": [3]}, r"samples\[0\]: 3: give a text"),
-        ({"answer": "\ud800"}, "answer.text: .*half of a surrogate pair"),
-        ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*to 0"),
+        ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
-        (
-            {"answer": "a", "beams": [LIKELY | {"logprob": -math.inf}]},
-            r"beams\[0\]\.logprob: -Inf\w*: must be a",
-        ),
-        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*to 0"),
+        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*at most 0"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
-        ({"answer": "a", "beams": [LIKELY | {"entropy": 1}]}, r"beams\[0\]\.entropy: .*known: text, logprob"),
         ({"answer": "a", "sample": ["b"]}, "sample: unknown column; did you mean 'samples'?"),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
-        ({"answer": {"text": "a", "tokens": 10**9}}, "answer.tokens: 1000000000: .*equal to 1000000"),
-        ({"answer": {"text": "a", "tokens": 10**30}}, "answer.tokens: 10{30}: .*equal to 1000000"),
-        ({"answer": {"text": "a", "logprob": -1e308}}, r"answer.logprob: -1e\+308: .*from -1e\+09 to 0"),
-        (
-            {"answer": {"text": "a", "token_logprobs": [-1e308] * 2}},
-            r"answer.token_logprobs\[0\]: -1e\+308: .*from -1e\+09",
-        ),
-        (
-            {"answer": {"text": "a", "token_entropies": [1e308]}},
-            r"answer.token_entropies\[0\]: 1e\+308: .*equal to 1000",
-        ),
-        ({"answer": {"text": "a", "token_entropies": [0] * 1_000_001}}, "answer.token_entropies: .*at most 1000000"),
-        ({"answer": "a", "samples": ["a"] * 1001}, "samples: .*at most 1000 items"),
-        ({"answer": "a", "samples": [str(i) * 20_000 for i in range(200)]}, "samples, beams: .*above 1000000000"),
     ],
 )
 def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], told: str) -> None:
     with pytest.raises(BeamUQError, match=f"row 1: {told}") as caught:
         score([row], similarity="lexical")
     assert "\n" not in str(caught.value)
-
-
-class Odd:
-    def model_dump(self) -> Any:
-        raise KeyError("no\nsuch")
-
-
-def nested(depth: int) -> list[Any]:
-    found: list[Any] = []
-    for _ in range(depth):
-        found = [found]
-    return found
-
-
-@pytest.mark.parametrize(("held", "told"), [(nested(50_000), "nested too deeply"), (Odd(), r"'no\\nsuch'")])
-def test_python_objects_that_are_no_plain_values_are_told_in_one_line(held: Any, told: str) -> None:
-    with pytest.raises(
-        BeamUQError, match=rf"row 1: not a row of plain values \(.*{told}.*; give texts, numbers, lists"
-    ):
-        score([{"answer": "a", "samples": held}], similarity="lexical")
 
 
 def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,11 +351,7 @@ def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatc
             asked.append(len(pairs))
             return super().score(pairs)
 
-    monkeypatch.setattr(score_candidates, "BLOCK_NUMBERS", 100)
-    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
-    assert len(asked) > 3
-    monkeypatch.setattr(score_candidates, "BLOCK_BYTES", 1)
-    asked.clear()
+    monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
     pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
     assert len(asked) == len(rows)
 
@@ -414,11 +361,6 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
         score([BARE, BARE], similarity="lexical")
     with pytest.raises(BeamUQError, match="no question"):
         score([], similarity="lexical")
-    with pytest.raises(BeamUQError, match="rows: column 'answer' stands twice"):
-        score(pd.DataFrame([["a", "b"]], columns=["answer", "answer"]), similarity="lexical")
-    (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(BeamUQError, match=r"folder\.jsonl: a folder or a device, no file"):
-        score(tmp_path / "folder.jsonl", similarity="lexical")
     with pytest.raises(BeamUQError, match=r"rows\.csv: must end in"):
         score(tmp_path / "rows.csv", similarity="lexical")
     (tmp_path / "rows.jsonl").write_text('{"answer": "a"}\n{"answer"\n')
@@ -430,14 +372,10 @@ def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: 
     ("options", "told"),
     [
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
-        ({"similarity": "minilmm"}, "did you mean 'minilm'"),
-        ({"similarity": "nlli:my-model"}, "unknown name 'nlli:my-model'; did you mean 'nli'"),
-        ({"similarity": "bleu"}, "known: auto, minilm, nli, .*, or module:attribute"),
         ({"similarity": "no_such:thing"}, "No module named 'no_such'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
         ({"similarity": "nli:no-such"}, "no such folder"),
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"methods": "Prob,ccp"}, "unknown name 'ccp'; did you mean 'CCP'"),
         ({"methods": []}, "methods: none named"),
         ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
         ({"equivalence_threshold": 1.5}, "equivalence_threshold: 1.5"),

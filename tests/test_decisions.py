@@ -25,7 +25,6 @@ from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
 from beamuq.exhibits import empty_answers, list_of_exhibits
-from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import SCHEMAS, Artifact
 from run_job import run_job
 
@@ -270,11 +269,6 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_the_footer_says_how_many_answers_are_empty(tmp_path: Path) -> None:
-    written(tmp_path, cell(20))
-    assert parquet_tables.read(tmp_path / "decisions", "decisions").provenance["empty"] == {"greedy": [4, 20]}
-
-
 def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
     scores, quality, questions = cell(20)
     written(tmp_path, (scores, quality, questions))
@@ -331,7 +325,6 @@ def test_table_shows_what_is_shown_and_the_paired_difference(larger: Larger) -> 
     assert gain == pytest.approx(beams - samples)
     text = {cell.text for cell in built.grid.cells}
     assert "refused" not in text
-    assert "6 thresholds" in built.caption
 
 
 def test_mean_over_datasets_counts_what_cannot_be_shown_as_nothing(larger: Larger) -> None:
@@ -359,9 +352,7 @@ def test_a_mean_leaves_out_cells_of_empty_answers(empty: tuple[str, ...], tmp_pa
     assert means.notna().any() == (len(empty) == 1)
     assert means.dropna().to_dict() == pytest.approx(coqa[means.dropna().index].to_dict())
     assert ("in every cell more than a fifth of the answers are empty" in " ".join(built.notes)) == (len(empty) == 2)
-    told = empty_answers.sentence(STUDY, results.inputs(needs), needs)
-    assert "Tiny 1B base on TriviaQA 3 of 10 †" in told
-    assert "not recorded" not in told
+    assert "Tiny 1B base on TriviaQA 3 of 10 †" in empty_answers.sentence(STUDY, results.inputs(needs), needs)
 
 
 def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
@@ -375,27 +366,6 @@ def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
         assert (last["shown"], last["wrong"]) == pytest.approx((point["shown"], point["wrong"]))
 
 
-def test_too_few_questions_are_refused_with_what_it_takes(tmp_path: Path) -> None:
-    of = exhibits_study.study()
-    results = exhibits_study.Results(tmp_path, of)
-    built = results.built("decisions_triviaqa")
+def test_too_few_questions_are_refused(tmp_path: Path) -> None:
+    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("decisions_triviaqa")
     assert {cell.text for cell in built.grid.cells} >= {"refused", "–"}
-    rows = results.inputs(list_of_exhibits.exhibit("decisions_triviaqa", of).artifacts(of))
-    tried = len({(row["method"], row["variant"]) for row in table_rows(rows, of)}) * 3
-    least = least_shown(0.05, 0.05 / tried)
-    (first, *_) = built.notes
-    assert f"takes {least} shown answers" in first
-    assert f"at least {units_needed(least)} questions that calibrate" in first
-    assert "TriviaQA 12 calibrate" in first
-    assert f"here {exhibits_study.SIZE['main'] // 2}." in results.built("risk_coverage").caption
-
-
-def table_rows(inputs: Inputs, of: Any) -> list[dict[str, Any]]:
-    need = Artifact("decisions", "triviaqa", exhibits_study.BASE, of.main.recipe, of.main.scorer)
-    return inputs[need].table.to_pylist()
-
-
-def test_every_form_of_the_file_has_its_row_and_every_method_its_panel(larger: Larger) -> None:
-    titles = [item.titles[0] for item in larger.built("decisions").grid.body if hasattr(item, "titles")]
-    assert titles[:4] == ["Prob", "Dissimilarity", "Dissimilarity + beamsearch", "  beam − multinomial"]
-    assert set(larger.built("reliability").data["method"]) == {"Prob", "Dissimilarity"}

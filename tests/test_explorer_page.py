@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 
 from beamuq.api.explore_results import explore
-from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import measure
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
@@ -94,14 +93,6 @@ def unpacked(html: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(data)))
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of two thousand questions."""
-    file = tmp_path_factory.mktemp("large") / "page.html"
-    file.write_text(page("Toy", [], [synthetic(2000)]))
-    return file
-
-
 # -- what it holds --------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +101,8 @@ def test_every_candidate_is_a_path_in_the_tree() -> None:
     data = explorer_data("t", [], [cell])
     (packed,) = data["cells"]
     for question, tree, sets in zip(cell.questions, packed["trees"], packed["sets"], strict=True):
+        first = [cost for depth, _, cost in zip(*tree, strict=True) if depth == 1]
+        assert first == sorted(first)  # the more probable tokens stand first
         paths, path = [], []
         for depth, token, cost in zip(*tree, strict=True):
             path[depth - 1 :] = [(data["tokens"][token], cost)]
@@ -121,27 +114,20 @@ def test_every_candidate_is_a_path_in_the_tree() -> None:
                 assert sum(cost for _, cost in paths[end]) / -1e3 == pytest.approx(candidate["logprob"], abs=0.01)
 
 
-def test_more_probable_tokens_stand_first() -> None:
-    (packed,) = explorer_data("t", [], [synthetic(20)])["cells"]
-    for depths, _, costs in packed["trees"]:
-        first = [cost for depth, cost in zip(depths, costs, strict=True) if depth == 1]
-        assert first == sorted(first)
-
-
-def test_the_matrix_is_the_mean_of_both_directions_and_says_what_was_not_compared() -> None:
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ({("a", "a"): 1.0, ("a", "b"): 0.5, ("b", "a"): 0.1}, [100, 30, -1]),  # the last was not compared
+        ({("b", "a"): 0.1}, [-1, 10, -1]),  # compared in one direction
+    ],
+)
+def test_the_matrix_is_the_mean_of_the_directions_compared(
+    pairs: dict[tuple[str, str], float], expected: list[int]
+) -> None:
     answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
-    pairs = {("a", "a"): (1.0, None), ("a", "b"): (0.5, None), ("b", "a"): (0.1, None)}
-    question = Question("q", "?", answer, [other], [], pairs=pairs)
-    cell = replace(synthetic(1), questions=[question])
-    (packed,) = explorer_data("t", [], [cell])["cells"]
-    assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [100, 30, -1]
-
-
-def test_a_pair_compared_in_one_direction_shows_that_one() -> None:
-    answer, other = row(["a", "\n"], [-1.0, 0.0]), row(["b", "\n"], [-1.0, 0.0])
-    question = Question("q", "?", answer, [other], [], pairs={("b", "a"): (0.1, None)})
+    question = Question("q", "?", answer, [other], [], pairs={pair: (s, None) for pair, s in pairs.items()})
     (packed,) = explorer_data("t", [], [replace(synthetic(1), questions=[question])])["cells"]
-    assert [ord(sign) - 40 for sign in packed["pairs"][0]] == [-1, 10, -1]
+    assert [ord(sign) - 40 for sign in packed["pairs"][0]] == expected
 
 
 def test_clusters_are_those_of_semantic_entropy_and_need_every_pair() -> None:
@@ -167,11 +153,6 @@ def test_what_is_not_known_is_null_and_never_a_number() -> None:
 
 def test_the_same_tables_give_the_same_bytes() -> None:
     assert page("t", [], [synthetic(5)]) == page("t", [], [synthetic(5)])
-
-
-@pytest.mark.slow
-def test_two_thousand_questions_take_at_most_five_megabytes(large: Path) -> None:
-    assert large.stat().st_size < 5e6
 
 
 def test_a_page_without_questions_is_refused() -> None:
@@ -278,17 +259,6 @@ def test_a_file_that_score_takes_is_scored_and_compared(tmp_path: Path) -> None:
     assert any("P(True)" in note or "PTrue" in note for note in cell["notes"])
 
 
-def test_a_file_that_score_prints_is_shown_by_its_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, printed = tmp_path / "rows.jsonl", tmp_path / "printed.jsonl"
-    file.write_text(json.dumps(ROW))
-    main(["score", str(file), "--similarity", "lexical", "--format", "jsonl"])
-    printed.write_text(capsys.readouterr().out)
-    main(["explore", str(printed)])
-    written = Path(capsys.readouterr().out.strip())
-    (cell,) = unpacked(written.read_text())["cells"]
-    assert cell["values"][cell["methods"].index(["Prob", ""])] == [0.5]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -296,7 +266,6 @@ def test_a_file_that_score_prints_is_shown_by_its_values(tmp_path: Path, capsys:
         ("empty", "", "study.json"),
         ("rows.jsonl", '{"id": 1}', "answer"),
         ("rows.jsonl", '{"answer": "a", "samples": ["a"], "quality": "good"}', "quality"),
-        ("rows.jsonl", '{"id": "a", "method": "Prob", "value": "high"}', "value"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | None, told: str, tmp_path: Path) -> None:
@@ -356,8 +325,7 @@ def test_it_loads_every_question_and_opens_the_first(opened: Page) -> None:
     cell = synthetic(12)
     assert rows(opened) == [question.text for question in cell.questions]
     assert heading(opened) == cell.questions[0].text
-    headings = opened.evaluate("[...document.querySelectorAll('#question h3')].map(h => h.textContent)")
-    assert [each.split()[0] for each in headings] == ["Beams", "Tree", "Similarity", "Methods:", "Prediction–rejection"]
+    assert opened.evaluate("document.querySelectorAll('#question h3').length") == 5
 
 
 @pytest.mark.browser
@@ -481,22 +449,10 @@ def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1400, 800, 400])
-@pytest.mark.parametrize("dark", [False, True])
-def test_nothing_is_wider_than_the_window(browser: Page, tmp_path: Path, width: int, dark: bool) -> None:
+@pytest.mark.parametrize("width", [1400, 400])
+def test_nothing_is_wider_than_the_window(browser: Page, tmp_path: Path, width: int) -> None:
     file = tmp_path / "page.html"
     file.write_text(page("Toy", [], [synthetic(3)]))
-    browser.open(file.as_uri(), width, dark)
+    browser.open(file.as_uri(), width)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate("document.getElementById('question').scrollWidth - document.getElementById('question').clientWidth") <= 0  # fmt: skip  # noqa: E501
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_two_thousand_questions_are_painted_soon(browser: Page, large: Path) -> None:
-    browser.open(large.as_uri())
-    assert browser.evaluate("document.querySelectorAll('#rows tr').length") < 200
-    browser.press("End")
-    assert browser.evaluate("document.querySelectorAll('#rows tr').length") == 2000
-    painted = browser.evaluate("performance.getEntriesByType('paint')[0].startTime")
-    assert painted < 3000  # a second on a machine that does nothing else

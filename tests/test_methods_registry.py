@@ -16,7 +16,7 @@ import synthetic
 from beamuq.errors import BeamUQError
 from beamuq.methods import METHODS, Evidence, Formulation, Method, compute, register, resolve, stored_variant
 from beamuq.methods.method_inputs import UNKNOWN
-from beamuq.methods.needs_of_methods import ALWAYS_KNOWN, PARTS, READABLE, only_declared
+from beamuq.methods.needs_of_methods import DERIVED, PARTS
 
 
 @pytest.fixture
@@ -92,46 +92,34 @@ def without(evidence: Evidence, part: str) -> Evidence:
 
 @pytest.mark.parametrize("method", every_formulation())
 def test_a_method_reads_exactly_what_it_declares(method: Method, evidence: Evidence) -> None:
-    """No more: it is scored although all else is shut. No less: each part that it declares is read."""
+    """No more: it is scored although nothing else is known. No less: each part that it declares is read."""
     expected = compute(method, evidence)
-    for part in method.needs:
-        fewer = tuple(need for need in method.needs if need != part)
-        with pytest.raises(BeamUQError, match=f"'{method.name}' reads .*{re.escape(repr(part))}"):
-            compute(replace(method, needs=fewer), evidence)
-        with pytest.raises(BeamUQError, match=f"method '{method.name}' needs {re.escape(part)}"):
-            compute(method, without(evidence, part))
+    bare = evidence
     for part in set(PARTS) - set(method.needs) - {"pairs.identical"}:  # identical texts are part of clusters and linked
-        np.testing.assert_array_equal(compute(method, without(evidence, part)), expected)
-
-
-@pytest.mark.parametrize("path", READABLE)
-def test_evidence_is_read_when_what_it_is_made_of_is_declared_and_only_then(path: str, evidence: Evidence) -> None:
-    read = attrgetter(path)
-    opened = read(only_declared(evidence, "Mine", READABLE[path]))
-    for part, same in zip(*(of if isinstance(of, tuple) else (of,) for of in (opened, read(evidence))), strict=True):
-        np.testing.assert_array_equal(part, same)
-    if READABLE[path]:
-        with pytest.raises(BeamUQError, match=rf"method 'Mine' reads {re.escape(path)}, .*needs=\(.+\)") as caught:
-            read(only_declared(evidence, "Mine", ()))
-        assert "\n" not in str(caught.value)
+        bare = without(bare, part)
+    np.testing.assert_array_equal(compute(method, bare), expected)
+    for part in method.needs:
+        fewer = without(evidence, part)
+        with pytest.raises(BeamUQError, match=f"method '{method.name}' needs {re.escape(part)}"):
+            compute(method, fewer)
+        try:
+            found: Any = method.score(fewer)
+        except (TypeError, ValueError, AttributeError):
+            continue
+        assert found is None or not np.array_equal(found, expected)
 
 
 def test_every_field_of_the_evidence_can_be_declared_or_is_always_known(evidence: Evidence) -> None:
     held = {"": evidence, "answer.": evidence.answer, "pairs.": evidence.pairs}
     names = {prefix + field.name for prefix, of in held.items() for field in fields(of)}
-    assert names - {"answer", "pairs"} == {*PARTS, *ALWAYS_KNOWN}
-
-
-def test_a_part_that_no_evidence_has_is_told_with_the_nearest(evidence: Evidence) -> None:
-    with pytest.raises(BeamUQError, match=r"'Mine' reads log_prob, .*did you mean 'logprob'"):
-        compute(Method("Mine", lambda e: e.log_prob, "samples"), evidence)  # type: ignore[attr-defined]
+    assert names - {"answer", "pairs"} == {*PARTS, "mask", "alpha", "K", "pairs.mask"}
 
 
 @pytest.mark.parametrize(
     ("needs", "message"),
     [
         (("log_prob",), "unknown part 'log_prob'; did you mean 'logprob'"),
-        (("pairs.clusters",), "'pairs.clusters'; it is made of pairs.same: name that"),
+        (("pairs.clusters",), "'pairs.clusters'; declare pairs.same"),
         (("logits",), "unknown part 'logits'"),
         ("logprob", r"write needs=\('logprob',\)"),
     ],
@@ -147,13 +135,13 @@ def test_needs_that_are_no_parts_are_refused(needs: tuple[str, ...], message: st
 
 def test_no_method_can_change_what_the_next_one_sees(evidence: Evidence) -> None:
     """The arrays are shared: all are read-only, those made on the way too."""
-    for path in {*READABLE} - {"alpha", "K", "retained"}:
+    for path in {*PARTS, *DERIVED} - {"retained"}:
         found = attrgetter(path)(evidence)
         for array in found if isinstance(found, tuple) else (found,):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = array[0]
     greedy = Method("Greedy", lambda e: e.weights.sort(axis=1) or e.weights[:, 0], "candidates", ("weights",))
-    with pytest.raises(BeamUQError, match=r"method 'Greedy' .*read-only .*copy the array first"):
+    with pytest.raises(BeamUQError, match=r"method 'Greedy': .*read-only"):
         compute(greedy, evidence)
 
 
@@ -162,28 +150,6 @@ def test_scores_equal_up_to_the_order_of_summation_tie(evidence: Evidence) -> No
     scores = compute(Method("Sum", lambda _: np.array([0.1 + 0.2, 0.3, -0.0, 0.0, 1.0]), "answer"), evidence)
     assert scores[0] == scores[1]
     assert not np.signbit(scores[2])
-
-
-@pytest.mark.parametrize("large", [1e300, -1e308])
-def test_a_large_score_stays_finite_when_it_is_rounded(large: float, evidence: Evidence) -> None:
-    scores = compute(Method("Large", lambda _: np.full(5, large), "answer"), evidence)
-    assert scores.tolist() == [large] * 5
-
-
-@pytest.mark.parametrize(
-    ("range", "good", "bad"), [("[0, log M]", 2.3, 2.31), ("[1, M]", 10, 10.1), ("[0, ∞)", 9e9, -1)]
-)
-def test_a_score_outside_the_range_that_its_method_states_is_refused(
-    range: str, good: float, bad: float, evidence: Evidence
-) -> None:
-    compute(Method("Mine", lambda _: np.full(5, good), "answer", range=range), evidence)
-    with pytest.raises(BeamUQError, match=rf"method 'Mine' of .*: number \[0\] is {bad}"):
-        compute(Method("Mine", lambda _: np.full(5, bad), "answer", range=range), evidence)
-
-
-def test_a_range_that_is_no_text_is_refused() -> None:
-    with pytest.raises(BeamUQError, match=r"method 'Mine': range \(0, 1\): write a text"):
-        Method("Mine", lambda e: e.weights[:, 0], "answer", range=(0, 1))  # type: ignore[arg-type]
 
 
 def test_methods_printed_without_a_variant_are_stored_with_one() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 import types
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beamuq import plugins
 from beamuq.api.score_candidates import score
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import Adapter, question, questions_of
@@ -25,7 +22,6 @@ from beamuq.decoding.search_state import Prompt, SearchContext
 from beamuq.errors import BeamUQError
 from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
-from beamuq.plugins import load
 from beamuq.scorers.quality_metrics import quality_values
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.steps.candidates import policies_of
@@ -46,28 +42,18 @@ def fails(*_: Any, **__: Any) -> Any:
     raise KeyError("two\nlines")
 
 
-def leaves(*_: Any, **__: Any) -> Any:
-    sys.exit(0)
-
-
-FAILING = [
-    pytest.param(fails, r"KeyError: 'two\\nlines' \(.*test_plugins\.py, line \d+\)", id="raises"),
-    pytest.param(leaves, r"SystemExit: 0 \(.*test_plugins\.py, line \d+\)", id="exits"),
-]
 NO_NUMBERS: list[Any] = [
-    pytest.param(lambda _: None, "gave a NoneType", id="nothing"),
-    pytest.param(lambda n: np.full(n, 0.5 + 0.5j), "gave complex128 numbers", id="complex"),
-    pytest.param(lambda n: ["much"] * n, "gave a list, not real numbers", id="words"),
-    pytest.param(lambda _: [[0.5], [0.5, 0.5]], "gave a list that is no array", id="ragged"),
-    pytest.param(
-        lambda n: np.full(n + 1, 0.5), r"gave float64 numbers of shape \(\d+,\), not .* of shape", id="longer"
-    ),
-    pytest.param(lambda n: np.full((n, 1), 0.5), r"gave float64 numbers of shape \(\d+, 1\), not", id="a column"),
-    pytest.param(lambda n: np.ma.masked_all(n), "gave masked numbers", id="masked"),
-    pytest.param(lambda n: np.full(n, np.nan), r"number \[0\] is nan", id="nan"),
-    pytest.param(lambda n: np.full(n, -np.inf), r"number \[0\] is -inf", id="infinite"),
-    pytest.param(lambda n: np.full(n, 40.0), r"number \[0\] is 40, not finite and from 0 to 1", id="percent"),
-    pytest.param(lambda n: np.full(n, -0.1), r"number \[0\] is -0\.1", id="below"),
+    pytest.param(lambda _: None, "gave numbers of shape", id="nothing"),
+    pytest.param(lambda n: ["much"] * n, "gave a list, no numbers", id="words"),
+    pytest.param(lambda _: [[0.5], [0.5, 0.5]], "gave a list, no numbers", id="ragged"),
+    pytest.param(lambda n: np.full(n + 1, 0.5), r"gave numbers of shape \(\d+,\), not", id="longer"),
+    pytest.param(lambda n: np.full((n, 1), 0.5), r"gave numbers of shape \(\d+, 1\), not", id="a column"),
+    pytest.param(lambda n: np.full(n, np.nan), "gave nan, not finite", id="nan"),
+    pytest.param(lambda n: np.full(n, -np.inf), "gave -inf, not finite", id="infinite"),
+]
+OUT_OF_RANGE: list[Any] = [
+    pytest.param(lambda n: np.full(n, 40.0), "gave 40, not finite and from 0 to 1", id="percent"),
+    pytest.param(lambda n: np.full(n, -0.1), r"gave -0\.1", id="below"),
 ]
 
 
@@ -76,7 +62,7 @@ def in_one_line(told: str) -> Any:
 
 
 def scored_by(theirs: types.ModuleType, method: Callable[..., Any], *others: str) -> Any:
-    theirs.METHOD = Method("Mine", method, "samples", ("weights", "pairs.similarity"), range="[0, 1]")  # type: ignore[attr-defined]
+    theirs.METHOD = Method("Mine", method, "samples", ("weights", "pairs.similarity"))  # type: ignore[attr-defined]
     return score(ROWS, methods=["theirs:METHOD", *others], similarity="lexical")
 
 
@@ -97,22 +83,22 @@ def measured_by(theirs: types.ModuleType, metric: Callable[..., Any]) -> Any:
     return quality_values("theirs:metric", ["a", "b"], [["a"], ["b"]], "squad")
 
 
-@pytest.mark.parametrize(("way", "told"), FAILING)
-def test_code_that_fails_is_blamed_with_its_line(way: Callable[..., Any], told: str, theirs: types.ModuleType) -> None:
-    with in_one_line(f"method 'Mine' of .*: {told}"):
-        scored_by(theirs, way)
+def test_code_that_fails_is_named_with_its_line(theirs: types.ModuleType) -> None:
+    told = r"KeyError: .*two.*, .*test_plugins\.py, line \d+"
+    with in_one_line(f"method 'Mine': {told}"):
+        scored_by(theirs, fails)
     with in_one_line(f"similarity .*Similarity: {told}"):
-        compared_by(theirs, way)
+        compared_by(theirs, fails)
     with in_one_line(f"scorer kind 'theirs:Similarity': {told}"):
-        compared_by(theirs, lambda _: None, made=way)
+        compared_by(theirs, lambda _: None, made=fails)
     with in_one_line(f"quality metric 'theirs:metric': {told}"):
-        measured_by(theirs, way)
+        measured_by(theirs, fails)
     with in_one_line(rf"test\.jsonl: line 1: adapter .*: {told}"):
-        questions_of(Adapter(pa.schema({}), way), [("test.jsonl: line 1", {})], "test")
-    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=way)
+        questions_of(Adapter(pa.schema({}), fails), [("test.jsonl: line 1", {})], "test")
+    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", apply_chat_template=fails)
     with in_one_line(f"models/m: its chat template: {told}"):
         chat_prompt_ids(tokenizer, "Who?")
-    theirs.Policy = way  # type: ignore[attr-defined]
+    theirs.Policy = fails  # type: ignore[attr-defined]
     recipe = {"custom": [{"strategy": "mine M=4", "policy": "theirs:Policy", "options": {"width": 4}}]}
     with in_one_line(rf"policy 'theirs:Policy' with options \{{'width': 4\}}: {told}"):
         policies_of(Recipe.model_validate(recipe), None)
@@ -123,54 +109,24 @@ def test_a_fault_of_an_adapter_of_ours_keeps_its_traceback() -> None:
         questions_of(load_adapter("trivia_qa"), [("test.jsonl: line 1", {})], "test")
 
 
-def test_a_folder_whose_name_begins_like_the_package_s_is_someone_else_s(
-    theirs: types.ModuleType,
-) -> None:
-    package = next(place for place in plugins._NOT_THEIRS if place.endswith(f"{os.sep}beamuq{os.sep}"))
-    source = compile("def beside(evidence):\n    return 1 / 0\n", f"{package.rstrip(os.sep)}_own/mine.py", "exec")
-    exec(source, vars(theirs))
-    with in_one_line(r"method 'Mine' of .*: ZeroDivisionError: .*beamuq_own/mine\.py, line 2"):
-        scored_by(theirs, theirs.beside)
-
-
-def test_code_that_takes_long_is_named_while_it_runs(
-    theirs: types.ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    told: list[str] = []
-
-    def waits(evidence: Any) -> Any:
-        for _ in range(500):
-            time.sleep(0.01)
-            told.append(capfd.readouterr().err)
-            if told[-1]:
-                break
-        return np.zeros(len(evidence.mask))
-
-    monkeypatch.setattr(plugins, "TOLD_AFTER", 0.05)
-    scored_by(theirs, waits)
-    assert "".join(told) == "method 'Mine' of test_plugins: has run for 0.05 s and goes on\n"
-
-
-def test_a_module_that_exits_when_imported_is_blamed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "leaving.py").write_text("import sys\n\nsys.exit('bye')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with in_one_line(r"methods: 'leaving:X' cannot be imported \(SystemExit: bye \(.*leaving\.py, line 3\)\)"):
-        load("methods", "leaving:X")
-
-
 @pytest.mark.parametrize(("numbers", "told"), NO_NUMBERS)
-def test_what_is_no_number_a_row_in_the_range_is_refused(
+def test_what_is_not_one_finite_number_a_question_is_refused(
     numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
 ) -> None:
-    with in_one_line(f"method 'Mine' of .*: {told}"):
+    with in_one_line(f"method 'Mine': {told}"):
         scored_by(theirs, lambda e: numbers(len(e.mask)))
+
+
+@pytest.mark.parametrize(("numbers", "told"), [NO_NUMBERS[3], NO_NUMBERS[5], *OUT_OF_RANGE])
+def test_a_similarity_or_quality_outside_0_to_1_is_refused(
+    numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
+) -> None:
     with in_one_line(f"quality metric 'theirs:metric': {told}"):
         measured_by(theirs, lambda answers, *_: numbers(len(answers)))
-    if numbers(1) is not None:
-        with in_one_line(f"similarity .*Similarity: entail: {told}"):
-            compared_by(theirs, lambda pairs: PairScores(numbers(len(pairs))))
-        with in_one_line(f"similarity .*Similarity: contradict: {told}"):
-            compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
+    with in_one_line(f"similarity .*Similarity: entail: {told}"):
+        compared_by(theirs, lambda pairs: PairScores(numbers(len(pairs))))
+    with in_one_line(f"similarity .*Similarity: classes: {told}"):
+        compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
 
 
 def test_a_list_and_whole_numbers_are_numbers_and_rounding_is_none_of_the_range(theirs: types.ModuleType) -> None:
@@ -179,46 +135,10 @@ def test_a_list_and_whole_numbers_are_numbers_and_rounding_is_none_of_the_range(
     assert measured_by(theirs, lambda *_: [True, False]).tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("gives", "told"),
-    [(lambda _: None, "gave a NoneType"), (lambda _: PairScores(np.ones(1), np.ones(1)), "gave one of")],
-)
-def test_a_similarity_that_gives_no_pair_scores_is_refused(
-    gives: Callable[..., Any], told: str, theirs: types.ModuleType
-) -> None:
-    with in_one_line(f"similarity .*Similarity: {told}"):
+@pytest.mark.parametrize("gives", [lambda _: None, lambda _: PairScores(np.ones(1), np.ones(1))])
+def test_a_similarity_that_gives_no_pair_scores_is_refused(gives: Callable[..., Any], theirs: types.ModuleType) -> None:
+    with in_one_line(r"similarity .*Similarity: return beamuq\.scorers\.scorer_protocol\.PairScores"):
         compared_by(theirs, gives)
-
-
-def in_place(evidence: Any) -> Any:
-    weights = evidence.weights
-    weights *= 1 - evidence.to_produced
-    return weights.sum(axis=1)
-
-
-def by_torch(evidence: Any) -> Any:
-    import torch
-
-    torch.from_numpy(evidence.weights).mul_(0.0)  # torch warns, and writes to arrays that are read-only
-    return np.zeros(len(evidence.mask))
-
-
-def by_flag(evidence: Any) -> Any:
-    evidence.weights.setflags(write=True)
-    return by_torch(evidence)
-
-
-def test_a_method_that_changes_the_evidence_in_place_is_refused(theirs: types.ModuleType) -> None:
-    with in_one_line("method 'Mine' of .*read-only.*copy the array first"):
-        scored_by(theirs, in_place, "Dissimilarity")
-
-
-@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
-@pytest.mark.parametrize("way", [by_torch, by_flag])
-def test_no_method_changes_the_scores_of_the_next(way: Callable[..., Any], theirs: types.ModuleType) -> None:
-    alone = score(ROWS, methods="Dissimilarity", similarity="lexical")
-    after = scored_by(theirs, way, "Dissimilarity")
-    assert after[after.method == "Dissimilarity"].value.tolist() == pytest.approx(alone.value.tolist(), nan_ok=True)
 
 
 def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
@@ -226,19 +146,7 @@ def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
         Method("Mine", lambda e: e, "sample")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", [None, 5, ["x"], "", " ", "a\nb", "\ud800"])
-def test_a_method_whose_name_is_no_text_for_a_table_is_refused(name: Any) -> None:
-    with in_one_line("its name must be a printable text"):
-        Method(name, lambda e: e, "samples")
-
-
-GOOD = question("a1", "Who?", ["Ann"])
-
-
-@pytest.mark.parametrize(
-    "made",
-    [None, "a1", [None], [{"id": "a1"}], [GOOD | {"id": 7}], [GOOD | {"references": "Ann"}], [GOOD | {"history": [1]}]],
-)
+@pytest.mark.parametrize("made", [None, [{"id": "a1"}], [question("a1", "Who?", ["Ann"]) | {"references": "Ann"}]])
 def test_an_adapter_that_gives_no_questions_is_refused(made: Any) -> None:
     with in_one_line(r"test\.jsonl: line 1: "):
         questions_of(Adapter(pa.schema({}), lambda *_: made), [("test.jsonl: line 1", {})], "test")
@@ -296,28 +204,18 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
     ("wrong", "told"),
     [
         ({"start": fails}, "KeyError"),
-        ({"start": lambda: None}, "AttributeError"),
-        ({"query": leaves}, "SystemExit"),
         ({"query": lambda: None}, "gave a NoneType"),
-        ({"query": lambda: DistributionQuery(np.array([0.5]))}, "no list of whole numbers"),
         ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
         ({"said": fails}, "KeyError"),
         ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
         ({"said": lambda tokens, logprobs: (tokens + 1, logprobs)}, "adds token 4 .*which the model did not say"),
-        ({"said": lambda tokens, logprobs: (tokens + 0.5, logprobs)}, "TypeError"),
-        ({"found": lambda _: None}, "TypeError"),
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
         ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
-        ({"found": lambda _: [(99, None)]}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
         (queries(top=-1), r"query\(\)\.top is not what"),
-        (queries(top=np.nan), r"query\(\)\.top is not what"),
-        (queries(top=2, statistics=np.ones(1)), r"query\(\)\.statistics is not what"),
         (queries(top=2, top_k=-1), r"query\(\)\.temperature, top_k and top_p is not what"),
         (queries(top=2, masses=np.zeros(3)), r"query\(\)\.masses is not what"),
-        (queries(top=2, edits=5), "AttributeError"),
-        (edits(9, 0.5), r"query\(\)\.edits is not what"),
         (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )
@@ -330,11 +228,3 @@ def test_a_search_cannot_write_to_the_trie_that_all_searches_read() -> None:
     search = Search(found=lambda _: search.trie.total.fill(0.0))
     with in_one_line("strategy 'mine M=2': ValueError: .*read-only"):
         search.run()
-
-
-@pytest.mark.parametrize("template", ["{{ x }}", None])
-def test_a_chat_template_that_writes_nothing_is_refused(template: str | None) -> None:
-    made: dict[str, Any] = {"apply_chat_template": lambda *_, **__: template and ""}
-    tokenizer = SimpleNamespace(name_or_path="models/m", chat_template="{{ x }}", **made)
-    with in_one_line("models/m: its chat template: gave .*not the text of a prompt"):
-        chat_prompt_ids(tokenizer, "Who?")

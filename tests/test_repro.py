@@ -1,54 +1,57 @@
-"""Every value with an interval that the evidence pages tell is in a published file, where repro.yaml says."""
+"""Every value with an interval that the evidence pages tell is in a published cell, which repro.yaml names."""
 
 from __future__ import annotations
 
 import csv
 import re
 from functools import cache
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
+from beamuq.parquet_tables import file_sha256
 from evidence_differences import FILE, table
 from sync_evidence import BLOCK, ROOT
 
 PAGES = ("docs/evidence.md", "docs/why_beams_win.md")
-CLAIMS = yaml.safe_load((ROOT / "repro.yaml").read_text(encoding="utf-8"))["claims"]
-NUMBER = r"[+−]?\d*\.?\d+"
+MANIFEST = yaml.safe_load((ROOT / "repro.yaml").read_text(encoding="utf-8"))
+CLAIMS = MANIFEST["claims"]
+ARTIFACTS = {artifact["id"]: artifact for artifact in MANIFEST["artifacts"]}
+INTERVAL = r".{60}\[[+−]?\d*\.?\d+, [+−]?\d*\.?\d+\]"
 
 
 @cache
-def rows(file: str) -> list[dict[str, str]]:
-    with (ROOT / file).open(encoding="utf-8", newline="") as lines:
+def rows(artifact: str) -> list[dict[str, str]]:
+    with (ROOT / ARTIFACTS[artifact]["path"]).open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
-def published(claim: dict[str, str]) -> tuple[float, ...]:
-    """Value, low and high of the row to which an entry points."""
-    keys, _, column = claim["pointer"].rpartition("/")
-    wanted = dict(pair.split("=", 1) for pair in keys.split(","))
-    (row,) = (row for row in rows(claim["file"]) if wanted.items() <= row.items())
-    return float(row[column]), float(row["low"]), float(row["high"])
+@pytest.mark.parametrize("artifact", ARTIFACTS)
+def test_a_published_file_has_the_hash_that_is_pinned(artifact: str) -> None:
+    assert file_sha256(ROOT / ARTIFACTS[artifact]["path"]) == ARTIFACTS[artifact]["digest"]["value"]
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if "file" in claim], ids=lambda claim: claim["id"])
-def test_a_number_told_is_the_published_one(claim: dict[str, str]) -> None:
-    told = re.findall(NUMBER, claim["text"])
-    digits = max(len(number.partition(".")[2]) for number in told)
-    factor = 100 if "%" in claim["text"] else 1
-    expected = [float(number.replace("−", "-")) for number in told]
-    assert [factor * number for number in published(claim)] == pytest.approx(expected, abs=0.5000001 * 10**-digits)
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if "evidence" in claim], ids=lambda claim: claim["id"])
+def test_a_number_told_is_the_published_one(claim: dict[str, Any]) -> None:
+    told = iter(re.findall(r"-?\d*\.?\d+", claim["text"].replace("−", "-")))
+    for cell in claim["evidence"]:
+        assert float(next(told)) == float(cell["reported"])
+        (row,) = (row for row in rows(cell["artifact"]) if cell["where"].items() <= row.items())
+        digits = len(cell["reported"].partition(".")[2])
+        held = float(row[cell["column"]]) * (100 if cell.get("conversion") == "percent" else 1)
+        assert held == pytest.approx(float(cell["reported"]), abs=0.5000001 * 10**-digits)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_interval_told_has_an_entry_and_every_entry_is_told(page: str) -> None:
     text = " ".join(BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8")).replace("**", "").split())
-    entries = [claim["text"] for claim in CLAIMS if claim["page"] == page]
+    entries = [claim["text"] for claim in CLAIMS if claim["where"] == page]
     assert [entry for entry in entries if entry not in text] == []
     for entry in sorted(entries, key=len, reverse=True):
         text = text.replace(entry, "")
-    assert re.findall(rf".{{60}}\[{NUMBER}, {NUMBER}\]", text) == []
+    assert re.findall(INTERVAL, text) == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Write the JSON schemas of config.yaml, studies and calibrations from the typed models; ``--check`` compares."""
+"""Write the JSON schemas of config.yaml and studies from the typed models; ``--check`` compares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from beamuq.api.calibration_file import Calibration
 from beamuq.machine_config import Machine
 from beamuq.study_config import Study
 
@@ -18,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     check = parser.parse_args().check
-    for name, model in {"config": Machine, "study": Study, "calibration": Calibration}.items():
+    for name, model in {"config": Machine, "study": Study}.items():
         path, text = FOLDER / f"{name}.schema.json", json.dumps(model.model_json_schema(), indent=2) + "\n"
         if not check:
             path.write_text(text, encoding="utf-8")

@@ -6,14 +6,13 @@ else's does so by :func:`call`, and takes its numbers by :func:`numbers`: what i
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import os
 import pkgutil
+import re
 import sys
 import sysconfig
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,14 +21,13 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.errors import BeamUQError, hint, nearest
+from beamuq.errors import BeamUQError, hint, nearest, reason
 
 T = TypeVar("T")
 P = ParamSpec("P")
 FORM = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 FOLDER = "plugins"
-TOLD_AFTER = 60.0  # seconds of someone else's code, after which it is said what is running
-ROUNDING = 1e-6  # how far a number may lie outside its range, relative to a bound above 1
+ROUNDING = 1e-6  # how far a number may lie outside its range
 _NOT_THEIRS = (
     "<frozen",
     *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")),
@@ -59,63 +57,35 @@ def load(what: str, name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        fix = _fix(module) if error.name == module else "install it"
-        raise BeamUQError(f"{what}: {name!r} cannot be imported ({error}); {fix}") from error
-    except BeamUQError as error:  # such as a method whose needs are no parts of the evidence
-        raise BeamUQError(f"{what}: {name!r} cannot be imported: {error}") from error
-    except (Exception, SystemExit) as error:  # whatever someone's own module raises
-        raise BeamUQError(f"{what}: {name!r} cannot be imported ({_told(error)}); mend {module}") from error
+    except Exception as error:  # whatever someone's own module raises
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module
+        raise BeamUQError(
+            f"{what}: {name!r} cannot be imported ({_told(error)}); {_fix(module) if missing else 'mend it'}"
+        ) from error
     if not hasattr(found, attribute):
         public = [key for key in vars(found) if not key.startswith("_")]
-        raise BeamUQError(
-            f"{what}: {name!r} cannot be imported ({module} has no {attribute!r}); {hint(attribute, public)}"
-        )
+        raise BeamUQError(f"{what}: {name!r}: {module} has no {attribute!r}; {hint(attribute, public)}")
     return getattr(found, attribute)
 
 
 def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns, which may be someone else's code: then a minute of it is told on stderr.
+    """What ``function`` returns, which may be someone else's code.
 
-    Raises as :func:`blamed`.
-    """
-    if _is_ours(function):
-        return blamed(what, function, *args, **kwargs)
-    options = {"file": sys.stderr, "flush": True}
-    told = threading.Timer(TOLD_AFTER, print, [f"{what}: has run for {TOLD_AFTER:g} s and goes on"], options)
-    told.daemon = True
-    told.start()
-    try:
-        return blamed(what, function, *args, **kwargs)
-    finally:
-        told.cancel()
-
-
-def blamed(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns, as :func:`call`, for what is called for every row: nothing is told of its time.
-
-    Raises BeamUQError if it raises anything or exits: ``what`` it is, the exception, file and line. A BeamUQError
-    passes as it is, and so does the failure of a function of the package in no one else's code: a bug, whose traceback
-    is needed.
+    Raises BeamUQError if it raises anything: ``what`` it is, the exception, file and line. A BeamUQError passes as it
+    is, and so does the failure of a function of the package in no one else's code: a bug, whose traceback is needed.
     """
     try:
         return function(*args, **kwargs)
     except BeamUQError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         if _is_ours(function) and not _line_of_theirs(error):
             raise
-        fix = "copy the array first: others read it too" if "read-only" in str(error) else "mend it"
-        raise BeamUQError(f"{what}: {_told(error)}; {fix}") from error
+        raise BeamUQError(f"{what}: {_told(error)}; mend it") from error
 
 
 def numbers(
-    what: str,
-    found: object,
-    shape: tuple[int, ...],
-    lowest: npt.ArrayLike = -np.inf,
-    highest: npt.ArrayLike = np.inf,
-    fix: str = "mend it",
+    what: str, found: object, shape: tuple[int, ...], lowest: float = -np.inf, highest: float = np.inf
 ) -> npt.NDArray[np.float64]:
     """What someone else's code returned, as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
 
@@ -124,29 +94,17 @@ def numbers(
     Raises BeamUQError if they are anything else; ``what`` gave them, and the first bad one is told.
     """
     try:
-        array = np.asarray(found)
-    except Exception as error:  # a ragged list, or a tensor on a card
-        raise BeamUQError(f"{what}: gave a {type(found).__name__} that is no array ({_told(error)}); {fix}") from error
-    if array.dtype.kind not in "buif" or array.shape != shape:
-        gave = (
-            f"{array.dtype} numbers of shape {array.shape}"
-            if array.dtype.kind in "buifc"
-            else f"a {type(found).__name__}"
-        )
-        raise BeamUQError(f"{what}: gave {gave}, not real numbers of shape {shape}; {fix}")
-    if np.ma.is_masked(found):  # as an array it has numbers where it says that there are none
-        raise BeamUQError(f"{what}: gave masked numbers, which are none; {fix}")
-    values = array.astype(np.float64)
-    low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), shape) for bound in (lowest, highest))
-    with np.errstate(invalid="ignore"):
-        slack = [ROUNDING * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0))) for bound in (low, high)]
-        bad = ~np.isfinite(values) | (values < low - slack[0]) | (values > high + slack[1])
+        values = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BeamUQError(f"{what}: gave a {type(found).__name__}, no numbers ({reason(error)}); mend it") from error
+    if values.shape != shape:
+        raise BeamUQError(f"{what}: gave numbers of shape {values.shape}, not {shape}; mend it")
+    bad = ~np.isfinite(values) | (values < lowest - ROUNDING) | (values > highest + ROUNDING)
     if bad.any():
-        first = tuple(int(axis[0]) for axis in np.nonzero(bad))
-        place = ", ".join(str(index) for index in first)
+        first = values[bad][0]
         raise BeamUQError(
-            f"{what}: number [{place}] is {values[first]:g}, not finite and from {low[first]:g} to {high[first]:g} "
-            f"({bad.sum()} of {bad.size} are not); {fix}"
+            f"{what}: gave {first:g}, not finite and from {lowest:g} to {highest:g}, {bad.sum()} of {bad.size} times; "
+            "mend it"
         )
     return values
 
@@ -160,8 +118,7 @@ def _is_ours(function: Callable[..., Any]) -> bool:
 def _told(error: BaseException) -> str:
     """An exception of someone else's code in one line, with the last line of that code on its way."""
     place = _line_of_theirs(error)
-    told = " ".join(f"{type(error).__name__}: {str(error)[:300]}".split()).removesuffix(":")
-    return f"{told} ({place})" if place else told
+    return f"{type(error).__name__}: {reason(error)}" + (f", {place}" if place else "")
 
 
 def _line_of_theirs(error: BaseException) -> str:
@@ -212,14 +169,7 @@ def source_files(names: Iterable[str]) -> list[str]:
 
 def _check_named(name: str, attribute: str, path: Path) -> None:
     """Refuse an attribute that stands nowhere in its module's source."""
-    try:
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise BeamUQError(f"{name!r}: {os.path.relpath(path)} is not valid Python ({error}); mend it") from error
-    made = {node.name: None for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    made |= {node.id: None for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    made |= {
-        alias.asname or alias.name: None for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-    if attribute not in made and "*" not in made:
-        raise BeamUQError(f"{name!r}: {os.path.relpath(path)} has no {attribute!r}; {hint(attribute, made)}")
+    text = path.read_text(encoding="utf-8")
+    if not re.search(rf"\b{attribute}\b|import \*", text):
+        names = re.findall(r"^(?:class |def )?(\w+)", text, re.MULTILINE)
+        raise BeamUQError(f"{name!r}: {os.path.relpath(path)} has no {attribute!r}; {hint(attribute, names)}")

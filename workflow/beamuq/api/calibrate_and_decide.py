@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from beamuq import __version__
 from beamuq.api.calibration_file import Calibration, Map, WithInterval, read_calibration, versions
-from beamuq.api.candidate_records import Correct, Name, Quality, Rows, Text, as_number, placed_rows
+from beamuq.api.candidate_records import Correct, Name, Quality, Rows, as_number, placed_rows
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint, reading
 from beamuq.evaluation.bootstrap import Estimate
@@ -30,11 +28,9 @@ from beamuq.evaluation.probability_of_being_right import (
     probabilities,
     reliability,
 )
-from beamuq.exhibits.exhibit_types import FORMULA
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
-_APOSTROPHE = re.compile(f"^'(?={FORMULA.pattern})")  # what csv_text puts before a text
 
 
 def _score(value: Any) -> Any:
@@ -48,19 +44,19 @@ class ScoredRow(StrictModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     id: Annotated[Name, Field(min_length=1)]
-    method: Text
-    variant: Text = ""
-    setting: Text = ""
+    method: str
+    variant: str = ""
+    setting: str = ""
     value: Annotated[float | None, BeforeValidator(_score)] = None
-    similarity: Text = ""
+    similarity: str = ""
     reason: str = ""
     correct: Correct = None
     quality: Quality = None
     group: Name | None = None
-    model: Text | None = None
-    model_hash: Text | None = None
-    prompt_hash: Text | None = None
-    version: Text | None = None
+    model: str | None = None
+    model_hash: str | None = None
+    prompt_hash: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -267,26 +263,19 @@ def check_same(made: Calibration, told: Mapping[str, str | None], *, force: bool
 
 def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str) -> list[tuple[str, ScoredRow]]:
     """The rows of one method in one form, each with its place."""
-    methods: dict[str, None] = {}
-    found: list[tuple[str, ScoredRow]] = []
     csv_file = isinstance(rows, str | Path) and Path(rows).suffix == ".csv"
-    for place, row in _of_csv(Path(str(rows))) if csv_file else placed_rows(rows):
-        name = row.get("method")
-        if isinstance(name, str):
-            methods[name] = None
-            if name != method:
-                continue
-        item: ScoredRow = validated(ScoredRow, dict(row), place)
-        if item.setting == setting and form in (None, item.variant):
-            found.append((place, item))
-    forms = sorted({item.variant for _, item in found if item.value is not None})
+    read = _of_csv(Path(str(rows))) if csv_file else placed_rows(rows)
+    every = list(read)
+    of_method: list[tuple[str, ScoredRow]] = [
+        (place, validated(ScoredRow, dict(row), place)) for place, row in every if row.get("method") == method
+    ]
+    if not of_method:
+        methods = dict.fromkeys(str(row.get("method")) for _, row in every)
+        raise BeamUQError(f"{where}: method {method!r}: no such score; {hint(method, methods)}")
+    found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
     if not found:
-        if method in methods:
-            raise BeamUQError(
-                f"{where}: method {method!r}: no row of form {form!r} and setting {setting!r}; correct it"
-            )
-        fix = hint(method, methods) if methods else "give what score prints in jsonl or csv"
-        raise BeamUQError(f"{where}: method {method!r}: no such score; {fix}")
+        raise BeamUQError(f"{where}: method {method!r}: no row of form {form!r} and setting {setting!r}; correct it")
+    forms = sorted({item.variant for _, item in found if item.value is not None})
     if form is None and len(forms) > 1:
         raise BeamUQError(f"{where}: method {method!r}: in the forms {', '.join(forms)}; choose one with --form")
     if form is None and forms:
@@ -300,14 +289,11 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
 
 
 def _of_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of what ``score`` writes in CSV, without the apostrophe that keeps a spreadsheet from running a text."""
-    with reading(path, "CSV in UTF-8", "give what score writes"), path.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file, strict=True)
-        for row in lines:
-            place = f"{path}: line {lines.line_num}"
-            if None in row or None in row.values():
-                raise BeamUQError(f"{place}: not as many cells as the first line; give what score writes")
-            yield place, {key: _APOSTROPHE.sub("", text) for key, text in row.items() if text}
+    """The rows of what ``score`` writes in CSV, without the cells that are empty."""
+    with reading(path, "CSV in UTF-8", "give what score writes"):
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+    for number, row in enumerate(frame.to_dict("records"), start=1):
+        yield f"{path}: row {number}", {str(key): text for key, text in row.items() if text}
 
 
 def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:

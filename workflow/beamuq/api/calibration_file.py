@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from beamuq import __version__
-from beamuq.config_errors import StrictModel, parse_json, validated_json
+from beamuq.config_errors import StrictModel, validated_json
 from beamuq.errors import BeamUQError, reading
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
 from beamuq.parquet_tables import write_text
 
-FORMAT: Literal["beamuq calibration 1"] = "beamuq calibration 1"
 AGAIN = "take the file as beamuq calibrate wrote it, or calibrate again"
 
 
@@ -47,7 +45,7 @@ class WithInterval(StrictModel):
 class Calibration(StrictModel):
     """What ``decide`` reads. A model, prompt or version that is null is not known and cannot be compared."""
 
-    format: Literal["beamuq calibration 1"] = FORMAT
+    format: Literal["beamuq calibration 1"] = "beamuq calibration 1"
     method: str
     form: Annotated[str, Field(description="the column variant: multinomial, beamsearch or, of one form, empty")]
     setting: Annotated[str, Field(description="the further formulation of the method, mostly empty")]
@@ -114,13 +112,7 @@ def read_calibration(path: str | Path) -> Calibration:
     """
     with reading(path, "a calibration in UTF-8", AGAIN):
         text = Path(path).read_text(encoding="utf-8")
-    content = parse_json(text, path, AGAIN)
-    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-        found: Any = content.get("format") if isinstance(content, Mapping) else type(content).__name__
-        raise BeamUQError(f"{path}: format: {found!r}: is no {FORMAT!r}; {AGAIN}")
     calibration: Calibration = validated_json(Calibration, text, path)
     if calibration.sealed().sha256 != calibration.sha256:
-        raise BeamUQError(
-            f"{path}: sha256: {calibration.sha256!r}: is not that of the content, which was edited; {AGAIN}"
-        )
+        raise BeamUQError(f"{path}: sha256: is not that of the content, which was edited; {AGAIN}")
     return calibration

@@ -8,44 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
-from beamuq.api.server_responses import ANSWER_LABELS, as_rows, plain_object
+from beamuq.api.server_responses import read_responses
 from beamuq.config_errors import StrictModel, parse_json, validated
 from beamuq.data.read_dataset_file import rows_of
 from beamuq.errors import BeamUQError, nearest, reading
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
-ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
-MOST_CANDIDATES = 1000  # samples or beams of a question, and
-MOST_TOKENS = 1_000_000  # of an answer: far above what is decoded, and what memory bears
-MOST_COMPARED = 1_000_000_000  # bytes of the texts of all pairs of a question's candidates; Arrow's columns hold 2 GiB
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
-MOST_ENTROPY = 1e3  # in nats; log of a vocabulary is some 12
+ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 
 
 def _at_most_zero(value: float) -> float:
     if not LEAST_LOGPROB <= value <= ABOVE_ZERO:
-        raise ValueError(
-            f"must be a finite natural logarithm of a probability, from {LEAST_LOGPROB:g} to 0; leave out what is not "
-            "known"
-        )
+        raise ValueError("must be a finite natural logarithm of a probability, at most 0; leave out what is not known")
     return value
-
-
-def _writable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"holds half of a surrogate pair at {error.start}, which no text may; mend it") from error
-    return text
 
 
 def _record(value: Any) -> Any:
@@ -71,12 +56,12 @@ def as_number(value: Any) -> Any:
     return value
 
 
-Text = Annotated[str, AfterValidator(_writable)]
-Name = Annotated[Text, BeforeValidator(_whole_number_as_text)]
+Name = Annotated[str, BeforeValidator(_whole_number_as_text)]
 Correct = Annotated[float | None, BeforeValidator(as_number), Field(description="1: the answer is right, 0: wrong")]
 Quality = Annotated[
     float | None, BeforeValidator(as_number), Field(description="right where above calibrate's quality_threshold")
 ]
+ANSWER_LABELS = ("correct", "quality", "group")
 LABELS = (*ANSWER_LABELS, "model", "model_hash", "prompt_hash")
 """What a row may say of its answer for ``calibrate`` and ``decide``; ``score`` hands it on."""
 LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_most_zero)]
@@ -85,13 +70,12 @@ LogProbability = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_at_
 class CandidateRecord(StrictModel):
     """A text and what the model thought of it. A plain string stands for a record with this text alone."""
 
-    text: Annotated[Text, Field(description="as it is to be compared; surrounding space is dropped")]
+    text: Annotated[str, Field(description="as it is to be compared; surrounding space is dropped")]
     logprob: Annotated[
         LogProbability | None, Field(description="natural log of its probability; default: the sum of token_logprobs")
     ] = None
     token_logprobs: Annotated[
-        list[LogProbability] | None,
-        Field(min_length=1, max_length=MOST_TOKENS, description="one a token, the ending token included"),
+        list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
     ] = None
     left_out: Annotated[
         str | None, Field(description="why its log-probability is not known, told where a score lacks it")
@@ -119,18 +103,11 @@ class AnswerRecord(CandidateRecord):
     """The produced answer: the one whose uncertainty is asked for."""
 
     tokens: Annotated[
-        int | None,
-        Field(
-            ge=1, le=MOST_TOKENS, description="its length, the ending token included; default: that of token_logprobs"
-        ),
+        int | None, Field(ge=1, description="its length, the ending token included; default: that of token_logprobs")
     ] = None
     token_entropies: Annotated[
-        list[Annotated[float, Field(ge=0, le=MOST_ENTROPY)]] | None,
-        Field(
-            min_length=1,
-            max_length=MOST_TOKENS,
-            description="entropy of the next-token distribution before each token, in nats",
-        ),
+        list[Annotated[float, Field(ge=0)]] | None,
+        Field(min_length=1, description="entropy of the next-token distribution before each token, in nats"),
     ] = None
     p_true_logprob: Annotated[
         LogProbability | None, Field(description='log-probability of "True" when asked whether the answer is true')
@@ -159,7 +136,6 @@ class AnswerRecord(CandidateRecord):
 Candidates = Annotated[
     list[Annotated[CandidateRecord, BeforeValidator(_record)]],
     BeforeValidator(_none_is_empty),
-    Field(max_length=MOST_CANDIDATES),
 ]
 
 
@@ -179,9 +155,9 @@ class QuestionRecord(StrictModel):
     correct: Correct = None
     quality: Quality = None
     group: Annotated[Name | None, Field(description="what belongs together: a story, a user, a document")] = None
-    model: Annotated[Text | None, Field(description="which gave the answer")] = None
-    model_hash: Annotated[Text | None, Field(description="of the model's files")] = None
-    prompt_hash: Annotated[Text | None, Field(description="of the prompt around the question")] = None
+    model: Annotated[str | None, Field(description="which gave the answer")] = None
+    model_hash: Annotated[str | None, Field(description="of the model's files")] = None
+    prompt_hash: Annotated[str | None, Field(description="of the prompt around the question")] = None
 
     @model_validator(mode="after")
     def _beams_are_distinct_outcomes(self) -> QuestionRecord:
@@ -193,29 +169,11 @@ class QuestionRecord(StrictModel):
             )
         return self
 
-    @model_validator(mode="after")
-    def _texts_can_be_compared(self) -> QuestionRecord:
-        if self.compared > MOST_COMPARED:
-            raise ValueError(
-                f"samples, beams: the texts of all pairs of candidates are {self.compared} bytes long together, above "
-                f"{MOST_COMPARED}; give fewer or shorter ones"
-            )
-        return self
-
-    @property
-    def compared(self) -> int:
-        """How many bytes the texts of all ordered pairs of the answer and its candidates are long, in one column."""
-        lengths = (
-            [len(text.encode()) for text in {self.answer.text, *(each.text for each in candidates)}]
-            for candidates in (self.samples, self.beams)
-        )
-        return sum(len(each) * sum(each) for each in lengths)
-
 
 def read_records(rows: Rows) -> list[QuestionRecord]:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
 
-    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.as_rows`.
+    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
 
     Raises
     ------
@@ -223,8 +181,8 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
     """
     found: dict[str, QuestionRecord] = {}
-    for number, (place, row) in enumerate(as_rows(placed_rows(rows)), start=1):
-        item = _record_of(row, place, str(number))
+    for number, (place, row) in enumerate(placed_rows(rows), start=1):
+        item = _record_of(read_responses(row, place), place, str(number))
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item
@@ -236,9 +194,8 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
 def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecord:
     """A row as a record. Columns that are not the record's are left out, unless one is meant to be: see ``nearest``."""
     known = QuestionRecord.model_fields
-    candidates = known.keys() - LABELS
     for key in row:
-        near = None if key in known else nearest(str(key), candidates)
+        near = None if key in known else nearest(str(key), known.keys() - LABELS)
         if near:
             raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
     content = {key: value for key, value in row.items() if key in known}
@@ -250,37 +207,21 @@ def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecor
 
 def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place: file and line or row, or its number, from 1."""
+    where, content = "", cast(Any, rows)
     if isinstance(rows, str | Path):
-        path = Path(rows)
-        yield from _of_json(path) if path.suffix == ".json" else rows_of(path, first=1)
-        return
-    if isinstance(rows, Mapping):
-        raise BeamUQError("rows: a single mapping; give a list of them, one a question")
-    if isinstance(rows, pd.DataFrame):
-        twice = rows.columns[rows.columns.map(str).duplicated()]
-        if len(twice):
-            raise BeamUQError(f"rows: column {str(twice[0])!r} stands twice; keep one")
-        rows = [
-            {str(key): value for key, value in row.items() if not _absent(value)} for row in rows.to_dict("records")
-        ]
-    for number, row in enumerate(rows, start=1):
+        if Path(rows).suffix != ".json":
+            yield from rows_of(Path(rows), first=1)
+            return
+        with reading(rows, "valid JSON in UTF-8", "give an array of objects"):
+            text = Path(rows).read_bytes()
+        where, content = f"{rows}: ", parse_json(text, rows, "give an array of objects")
+    if isinstance(content, pd.DataFrame):
+        mappings = content.to_dict("records")
+        content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]
+    for number, row in enumerate(content, start=1):
         if not isinstance(row, Mapping):
-            raise BeamUQError(f"row {number}: a {type(row).__name__}; give a mapping with at least 'answer'")
-        place = f"row {number}"
-        with reading(place, "a row of plain values", "give texts, numbers, lists and mappings"):
-            plain = _plain(row)
-        yield place, plain
-
-
-def _of_json(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows of a file that is one JSON array, or one object."""
-    with reading(path, "valid JSON in UTF-8", "give an array of objects"):
-        content = path.read_bytes()
-    found = parse_json(content, path, "give an array of objects")
-    for number, row in enumerate(found if isinstance(found, list) else [found], start=1):
-        if not isinstance(row, dict):
-            raise BeamUQError(f"{path}: row {number}: a {type(row).__name__}; give an object with at least 'answer'")
-        yield f"{path}: row {number}", row
+            raise BeamUQError(f"{where}row {number}: a {type(row).__name__}; give a list of mappings, one a question")
+        yield f"{where}row {number}", _plain(row)
 
 
 def _absent(value: Any) -> bool:
@@ -289,14 +230,11 @@ def _absent(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays, tuples, numpy's numbers and servers' objects, as a frame or a list holds them, as JSON would."""
-    if isinstance(value, str | int | float | None):
-        return value
+    """Arrays, tuples, numpy's numbers and clients' objects, as a frame or a list holds them, as JSON would."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    held = plain_object(value)
-    return value if held is value else _plain(held)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from pydantic import ConfigDict
 
-from beamuq.api.calibrate_and_decide import ScoredRow
 from beamuq.api.candidate_records import QuestionRecord, placed_rows, read_records
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.score_candidates import score
-from beamuq.api.server_responses import as_rows
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.captions import titled
@@ -42,8 +38,7 @@ def explore(
     ----------
     source
         A study's folder of results, such as ``results/demo``; a Parquet file of one of its cells; or a file as
-        ``score`` takes it or prints it in JSON Lines. What ``score`` takes is scored first; what it prints has no
-        texts, so the methods' values alone are shown.
+        ``score`` takes it, which is scored first.
     output
         Where to write it; None: ``explorer.html`` in the study's folder, else beside the file, under its name.
     questions
@@ -135,10 +130,8 @@ class _Remembering:
 
 
 def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> Cell:
-    """The questions of a file that ``score`` takes, or the values of one that it printed."""
-    rows = list(as_rows(placed_rows(path)))
-    if rows and "method" in rows[0][1]:
-        return _of_printed(path, rows, questions)
+    """The questions of a file that ``score`` takes."""
+    rows = list(placed_rows(path))
     scorer = open_similarity(similarity)
     remembering = _Remembering(scorer.scorer, threshold)
     scores = score(path, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
@@ -165,15 +158,3 @@ def _question(item: QuestionRecord, beside: _Beside, said: Mapping[Pair, tuple[f
     quality = beside.correct if beside.quality is None else beside.quality
     shown = Question(item.id, item.question or item.id, answer, samples, beams, beside.references, beside.prompt, pairs)
     return replace(shown, quality=None if quality is None else float(quality))
-
-
-def _of_printed(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], questions: int) -> Cell:
-    """Values alone: what ``score`` prints has no texts."""
-    frame = pd.DataFrame([validated(ScoredRow, dict(row), place).model_dump() for place, row in rows])
-    frame["label"] = frame["quality"].fillna(frame["correct"]).astype(float)
-    rated = frame.groupby("id", sort=False)["label"].first()
-    nothing = {"text": "", "logprob": None}
-    shown = [Question(str(key), str(key), nothing, [], [], quality=of) for key, of in rated.head(questions).items()]
-    return Cell(
-        path.name, path.name, shown, frame, notes=["What score printed holds no texts; the file that it read does."]
-    )

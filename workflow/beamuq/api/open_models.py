@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beamuq.config_errors import read_mapping
-from beamuq.errors import BeamUQError, hint, nearest
+from beamuq.errors import BeamUQError, hint
 from beamuq.machine_config import Machine, load_machine
 from beamuq.study_config import ROOT
 
@@ -75,8 +75,6 @@ def model_folder(source: str) -> Path:
     parsed = parse_source(source)
     if parsed.kind == "packaged" and parsed.name not in PACKAGED:
         raise BeamUQError(f"model {source!r}: unknown; {hint(parsed.name, PACKAGED)}")
-    if parsed.kind == "hub" and "/" not in parsed.name:
-        raise BeamUQError(f"model {source!r}: write hub:ORG/NAME")
     folder = root / parsed.name.replace("/", "--")
     if not (folder / MANIFEST).is_file():
         print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
@@ -126,7 +124,7 @@ def open_similarity(
 
     kind, _, source = ("embedding", ":", MINILM) if name == "minilm" else name.partition(":")
     if kind not in SCORERS:
-        if not source or (nearest(kind, SCORERS) and importlib.util.find_spec(kind) is None):
+        if not source:
             fix = hint(kind, ("auto", "minilm", *SCORERS), ", or module:attribute")
             raise BeamUQError(f"similarity: unknown name {name!r}; {fix}")
         return Similarity(name, load_scorer(name))

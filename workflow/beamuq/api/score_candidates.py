@@ -33,8 +33,7 @@ from beamuq.strategy_names import LEAST_TEMPERATURE
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "low", "high", "range", "direction", "similarity", "reason")
 ANSWER, SAMPLE, BEAM = "greedy", "sample", "beam"
-BLOCK_NUMBERS = 4_000_000  # in one array of the evidence
-BLOCK_BYTES = 250_000_000  # of texts in a column of pairs
+BLOCK_PAIRS = 250_000  # of texts, in one array of the evidence and in one table
 
 REASONS = {
     "samples": "needs samples; give them under 'samples'",
@@ -196,10 +195,7 @@ def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
 
 
 def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
-    """The questions in groups of which the same things are known, so that a group is scored as arrays.
-
-    A large group is split: what its arrays and its pairs of texts take is bounded.
-    """
+    """The questions in groups of which the same things are known, so that a group is scored as arrays."""
     groups: dict[tuple[object, ...], list[QuestionRecord]] = {}
     for item in records:
         answer = item.answer
@@ -218,19 +214,11 @@ def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
     return [block for members in groups.values() for block in _blocks(members)]
 
 
-def _blocks(members: Sequence[QuestionRecord]) -> Iterator[list[QuestionRecord]]:
+def _blocks(members: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
     """Questions in their order, as many at once as memory bears: each takes as much as the widest of them."""
-    block: list[QuestionRecord] = []
-    widest = compared = 0
-    for item in members:
-        nodes = 1 + max(len(item.samples), len(item.beams))
-        width = max(nodes**2, len(item.answer.token_entropies or ()))
-        if block and ((len(block) + 1) * max(widest, width) > BLOCK_NUMBERS or compared + item.compared > BLOCK_BYTES):
-            yield block
-            block, widest, compared = [], 0, 0
-        block.append(item)
-        widest, compared = max(widest, width), compared + item.compared
-    yield block
+    nodes = 1 + max(max(len(item.samples), len(item.beams)) for item in members)
+    size = max(1, BLOCK_PAIRS // nodes**2)
+    return [list(members[start : start + size]) for start in range(0, len(members), size)]
 
 
 def _lacks_logprob(candidates: Sequence[CandidateRecord]) -> bool:

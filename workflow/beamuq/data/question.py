@@ -165,7 +165,7 @@ def _read(adapter: Adapter, rows: Iterable[tuple[str, Row]], split: str) -> Iter
         try:
             what = f"adapter {getattr(adapter.read, '__module__', '')}"
             checked = wraps(adapter.read)(partial(_checked, adapter))  # whose code it is, is to be told by the reader
-            made = plugins.blamed(what, checked, row, f"{split}-{index}")
+            made = plugins.call(what, checked, row, f"{split}-{index}")
             yield from [(place, item) for item in made]
         except BeamUQError as error:
             raise BeamUQError(f"{place}: {error}") from error

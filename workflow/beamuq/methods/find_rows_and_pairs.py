@@ -24,15 +24,15 @@ class PairTable:
         keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
-        shape, fix = (len(table),), "make the file again"
-        entail = plugins.numbers(f"{name}: entail", table.column("entail").to_numpy(), shape, 0.0, 1.0, fix)
+        shape = (len(table),)
+        entail = plugins.numbers(f"{name}: entail", table.column("entail").to_numpy(), shape, 0.0, 1.0)
         self.entail: Array = entail[order]
         self.classes: tuple[Array, Array] | None = None
         neutral, contradict = table.column("neutral"), table.column("contradict")
         if neutral.null_count + contradict.null_count == 0:
             self.classes = (
-                plugins.numbers(f"{name}: neutral", neutral.to_numpy(), shape, 0.0, 1.0, fix)[order],
-                plugins.numbers(f"{name}: contradict", contradict.to_numpy(), shape, 0.0, 1.0, fix)[order],
+                plugins.numbers(f"{name}: neutral", neutral.to_numpy(), shape, 0.0, 1.0)[order],
+                plugins.numbers(f"{name}: contradict", contradict.to_numpy(), shape, 0.0, 1.0)[order],
             )
         elif neutral.null_count + contradict.null_count < 2 * len(table):
             raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")

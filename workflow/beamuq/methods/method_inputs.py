@@ -1,8 +1,8 @@
 """What the methods see: a candidate set and a produced answer for every question of a cell, as arrays.
 
 :class:`beamuq.methods.method_inputs_from_tables.CellTables` reads it out of the tables. All arrays are read-only: every
-method sees the same ones. A part that is not known in a cell is :data:`UNKNOWN`; no method gets to see it, because each
-declares the parts that it reads (:mod:`beamuq.methods.needs_of_methods`).
+method sees the same ones. A part that is not known in a cell is :data:`UNKNOWN`: a method whose declared ``needs``
+(:mod:`beamuq.methods.needs_of_methods`) name it is not run.
 """
 
 from __future__ import annotations

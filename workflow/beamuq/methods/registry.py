@@ -7,26 +7,23 @@ outside the package, make a ``Method`` in a module of your own and name it ``you
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
-from beamuq.methods.needs_of_methods import check_needs, missing_part, only_declared
+from beamuq.methods.needs_of_methods import check_needs, missing_part
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
-_RANGE = re.compile(r"[\[(](-?\d+(?:\.\d+)?|-∞), (-?\d+(?:\.\d+)?|∞|M|log M)[\])]")
 
 
 @dataclass(frozen=True)
@@ -51,17 +48,15 @@ class Method:
         so that it has two variants, told apart by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
-        ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; no other can be read.
+        ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
     formulations
         Other formulations of the method over samples, by setting (D12, three Semantic Entropies).
     range
-        In which its scores lie, closed at square brackets; M is the number of candidates. One that reads such as
-        ``[0, 1]``, ``[0, ∞)`` or ``[0, log M]`` is checked.
+        In which its scores lie, closed at square brackets, such as ``[0, log M]``; M is the number of candidates.
     limits
         Where its scores mislead, in a sentence or two.
 
-    Raises BeamUQError if the name is no printable text, the scope is unknown, a range is no text or a name in ``needs``
-    is no part of the evidence.
+    Raises BeamUQError if the scope is unknown or a name in ``needs`` is no part of the evidence.
     """
 
     name: str
@@ -73,15 +68,10 @@ class Method:
     limits: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
-            raise BeamUQError(f"method {self.name!r}: its name must be a printable text, as tables show it; rename it")
         if self.scope not in (known := get_args(Scope)):
             raise BeamUQError(f"method {self.name!r}: scope {self.scope!r}: unknown; {hint(str(self.scope), known)}")
         for setting in ("", *self.formulations):
-            formulation = self.formulation(setting)
-            check_needs(self.name, formulation.needs)
-            if not isinstance(formulation.range, str):
-                raise BeamUQError(f"method {self.name!r}: range {formulation.range!r}: write a text, such as '[0, 1]'")
+            check_needs(self.name, self.formulation(setting).needs)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -134,8 +124,8 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
     Raises
     ------
     BeamUQError
-        If the evidence lacks what the method needs, if the method fails, reads what it did not declare or changes what
-        it reads, or if it gives anything but one finite number a question, in its range: nothing may rank by accident.
+        If the evidence lacks what the method needs, if the method fails, or if it gives anything but one finite number
+        a question: nothing may rank by accident.
     """
     formulation = method.formulation(setting)
     missing = missing_part(formulation.needs, evidence)
@@ -143,24 +133,9 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
         raise BeamUQError(
             f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop the method"
         )
-    module = getattr(formulation.score, "__module__", None) or ""
-    what = f"method {method.name!r}" + ("" if module.startswith("beamuq.") else f" of {module}")
-    found = plugins.call(what, formulation.score, only_declared(evidence, method.name, formulation.needs))
-    scores = plugins.numbers(what, found, evidence.mask.shape[:1], *_bounds(formulation.range, evidence))
-    with np.errstate(over="ignore"):
-        rounded = np.round(scores, DECIMALS)  # overflows above 1e296, where there is nothing to round
-    return np.where(np.isfinite(rounded), rounded, scores) + 0.0
-
-
-def _bounds(range: str, evidence: Evidence) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-    """Lowest and highest score of each question by a range such as ``[0, log M]``; infinite where it says neither."""
-    form = _RANGE.fullmatch(range)
-    if not form:
-        return -np.inf, np.inf
-    M = evidence.mask.sum(axis=1)
-    symbols = {"-∞": -np.inf, "∞": np.inf, "M": M, "log M": np.log(np.maximum(M, 1))}
-    lowest, highest = (symbols[bound] if bound in symbols else float(bound) for bound in form.groups())
-    return lowest, highest
+    what = f"method {method.name!r}"
+    found = plugins.call(what, formulation.score, evidence)
+    return np.asarray(np.round(plugins.numbers(what, found, evidence.mask.shape[:1]), DECIMALS) + 0.0)
 
 
 def stored_variant(method: str, printed: str) -> str:

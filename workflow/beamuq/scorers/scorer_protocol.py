@@ -58,28 +58,23 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
     Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the message names its
     class.
     """
-    what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
+    what = _name(scorer)
     found: object = plugins.call(what, scorer.score, list(pairs))
-    if not isinstance(found, PairScores):
-        raise BeamUQError(f"{what}: gave a {type(found).__name__}; return beamuq.scorers.scorer_protocol.PairScores")
-    if (found.neutral is None) != (found.contradict is None):
-        raise BeamUQError(f"{what}: gave one of neutral and contradict; give both, or neither")
-    entail, neutral, contradict = (
-        None
-        if values is None
-        else np.clip(plugins.numbers(f"{what}: {name}", values, (len(pairs),), 0.0, 1.0), 0.0, 1.0)
-        for name, values in vars(found).items()
-    )
-    if entail is None:
-        raise BeamUQError(f"{what}: gave no entail; give one number in [0, 1] a pair")
-    return PairScores(entail, neutral, contradict)
+    if not isinstance(found, PairScores) or (found.neutral is None) != (found.contradict is None):
+        raise BeamUQError(f"{what}: return beamuq.scorers.scorer_protocol.PairScores, with both classes or none")
+
+    def checked(name: str, values: object) -> Floats:
+        return np.clip(plugins.numbers(f"{what}: {name}", values, (len(pairs),), 0.0, 1.0), 0.0, 1.0)
+
+    classes = (None if values is None else checked("classes", values) for values in (found.neutral, found.contradict))
+    return PairScores(checked("entail", found.entail), *classes)
 
 
 def work_of(scorer: CountingScorer) -> str:
     """How much work a scorer's last call was, in words. Raises BeamUQError if someone else's does not tell."""
-    what = f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}: its counts"
-    counts = plugins.call(what, lambda: scorer.counts)
-    told: str = plugins.call(
-        what, lambda: f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
-    )
-    return told
+    counts = plugins.call(f"{_name(scorer)}: its counts", lambda: scorer.counts)
+    return f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
+
+
+def _name(scorer: SimilarityScorer) -> str:
+    return f"similarity {type(scorer).__module__}:{type(scorer).__qualname__}"
