@@ -155,10 +155,9 @@ def study(**changes: Any) -> Study:
 
 
 def labels(kind: str) -> list[str]:
-    """Of every exhibit of the study that is a "table" or a "figure"; of those of answered questions, one each."""
-    of, shown = study(), ("qa_mean_prr_answered", "abl_length_answered")
-    every = [label for label in list_of_exhibits.labels(of) if not label.endswith("_answered") or label in shown]
-    return [label for label in every if list_of_exhibits.exhibit(label, of).kind == kind]
+    """Of every exhibit of the study that is a "table" or a "figure"."""
+    of = study()
+    return [label for label in list_of_exhibits.labels(of) if list_of_exhibits.exhibit(label, of).kind == kind]
 
 
 RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_", "topbeam"))]

@@ -142,3 +142,54 @@ def test_stories_are_resampled_whole() -> None:
     story = list(np.repeat(["a", "b", "c", "d"], 10))
     found = Estimates.of({"score": RANDOM.random(40)}, quality, story, metrics=("ROC-AUC",), resamples=300)
     assert np.isnan(found.replicates).mean() == pytest.approx(2 * 0.5**4, abs=0.06)  # all drawn of one quality
+
+
+# -- the test of a lead, against one written out step by step ------------------------------------------------------
+
+
+def p_of(best: Any, row: Any) -> float | None:
+    """Two-sided: twice the share of resamples that put the difference on the other side of zero, one added to each."""
+    differences = [float(a) - float(b) for a, b in zip(best, row, strict=True) if not (np.isnan(a) or np.isnan(b))]
+    if len(best) - len(differences) > 0.01 * len(best):
+        return None
+    below, above = sum(d <= 0 for d in differences), sum(d >= 0 for d in differences)
+    return min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1))
+
+
+def not_rejected(p: dict[int, float], tests: int) -> set[int]:
+    """Holm step by step: the smallest p against 5 % of all, the next against 5 % of the rest, until one fails."""
+    left = dict(p)
+    while left:
+        row = min(left, key=lambda key: left[key])
+        if left[row] * tests >= 0.05:
+            break
+        del left[row]
+        tests -= 1
+    return set(left)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_out(seed: int) -> None:
+    random, resamples = np.random.default_rng(seed), 2000
+    values = random.uniform(0.3, 0.6, size=8)
+    common, own = random.normal(scale=0.2, size=resamples), random.normal(size=(8, resamples))
+    replicates = values[:, None] + common + own * random.uniform(0.01, 0.1, size=(8, 1))
+    if seed % 3:
+        replicates[2, : 60 if seed % 3 == 1 else 15] = np.nan
+    column = made(*({"method": str(n), "value": value} for n, value in enumerate(values)))
+    found = Estimates(column.frame, replicates).best()
+    best = int(np.argmax(values))
+    p = {row: p_of(replicates[best], replicates[row]) for row in range(8) if row != best}
+    expected = not_rejected({row: 1.0 if of is None else of for row, of in p.items()}, 7)
+    assert set(found.index[found["p_best"] >= 0.05]) == expected
+
+
+def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
+    """The same replicates shuffled: a difference of .1 drowns in noise that the pairing takes away."""
+    random = np.random.default_rng(1)
+    common = random.normal(scale=0.3, size=2000)
+    other = 0.5 + common + random.normal(scale=0.01, size=2000)
+    frame = made({"method": "a", "value": 0.6}, {"method": "b", "value": 0.5}).frame
+    paired, shuffled = (Estimates(frame, np.stack([0.6 + common, row])) for row in (other, random.permutation(other)))
+    assert paired.best().loc[1, "p_best"] < 0.01
+    assert shuffled.best().loc[1, "p_best"] > 0.5

@@ -70,7 +70,7 @@ class AugrcTable(TableExhibit):
             titles = [study.datasets[dataset].title for dataset in kept]
             for answer, place in itertools.product(answers, places):
                 of_place = [found[model, dataset, answer, place] for dataset in kept]
-                found[model.MEAN, answer, place] = mean_of(of_place, titles, study.evaluation.confidence)
+                found[model, MEAN, answer, place] = mean_of(of_place, titles, study.evaluation.confidence)
         for model, dataset, answer, place in list(found):
             if answer == TOP_BEAM:
                 top, greedy = (found[model, dataset, which, place] for which in (TOP_BEAM, GREEDY))

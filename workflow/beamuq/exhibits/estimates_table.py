@@ -194,7 +194,8 @@ class EstimatesTable(TableExhibit):
             "instead": exhibit_cells.shown_instead(study, self.wants, list(shown.cells)),
         }
         title, *sentences = captions.text(self.caption or self.label, facts | self.facts(study, shown))
-        return self.table(study, title, [f"{title}.", *sentences], records(self._published(values)), grid, [shown.scorer])
+        rows = records(self._published(values))
+        return self.table(study, title, [f"{title}.", *sentences], rows, grid, [shown.scorer])
 
     def _values(self, study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:
         """What stands at each place of a dataset, under the printed keys of its row."""
@@ -251,13 +252,19 @@ def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estima
     """The estimate at each printed place, under its printed keys.
 
     Some methods are printed without the variant that they are stored under, and the main line as a strategy.
+
+    Raises BeamUQError, naming the place, if there is none.
     """
     frame = _frame(places)
     stored = frame.assign(
         variant=[registry.stored_variant(*pair) for pair in zip(frame["method"], frame["variant"], strict=True)],
         setting=["" if name in ("beam", study.main.sample) else name for name in map(from_print, frame["setting"])],
     )
-    return found.at(stored).assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())
+    try:
+        values = found.at(stored)
+    except KeyError as error:
+        raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
+    return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())
 
 
 def laid_out(study: Study, made: Layout) -> tuple[TableGrid, pd.DataFrame]:
@@ -328,4 +335,4 @@ def _cell(row: Mapping[str, Any], style: str, spread: bool) -> TableCell:
 
 
 def _frame(places: Sequence[Keys]) -> pd.DataFrame:
-    return pd.DataFrame([dict(place) for place in places], columns=list(PLACE)).fillna("")
+    return pd.DataFrame([dict.fromkeys(PLACE, "") | dict(place) for place in places], columns=list(PLACE))

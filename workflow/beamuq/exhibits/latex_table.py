@@ -27,6 +27,7 @@ _HEAD = r"""\documentclass[10pt]{article}
 \begin{document}
 """
 
+
 def render(table: BuiltTable) -> str:
     """A whole document: pdflatex needs nothing but the base and recommended packages."""
     grid, letters, stub = table.grid, table.letters, len(table.grid.stub)

@@ -264,7 +264,7 @@ TABLES = (
         "topbeam_scoring", every_model, main_methods, columns="models", answer_source="top_beam", facts=_entropy
     ),
     EstimatesTable(
-        "answered", every_model, main_methods, columns="models", subset=ANSWERED, beyond_paper=True, facts=_entropy
+        "answered", every_model, main_methods, heads="model", subset=ANSWERED, beyond_paper=True, facts=_entropy
     ),
     *(
         EstimatesTable(
