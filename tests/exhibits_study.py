@@ -155,10 +155,9 @@ def study(**changes: Any) -> Study:
 
 
 def labels(kind: str) -> list[str]:
-    """Of every exhibit of the study that is a "table" or a "figure"; of those of answered questions, one each."""
-    of, shown = study(), ("qa_mean_prr_answered", "abl_length_answered")
-    every = [label for label in list_of_exhibits.labels(of) if not label.endswith("_answered") or label in shown]
-    return [label for label in every if list_of_exhibits.exhibit(label, of).kind == kind]
+    """Of every exhibit of the study that is a "table" or a "figure"."""
+    of = study()
+    return [label for label in list_of_exhibits.labels(of) if list_of_exhibits.exhibit(label, of).kind == kind]
 
 
 RANKED = [label for label in labels("table") if label.startswith(("qa_", "abl_", "topbeam"))]
@@ -188,7 +187,7 @@ class Results:
         """An exhibit, from files that are written where they are not there yet."""
         asked = of or self.study
         item = list_of_exhibits.exhibit(label, asked)
-        built = item.built(asked, self.inputs(item.reads(asked)))
+        built = item.built(asked, self.inputs(item.artifacts(asked)))
         assert isinstance(built, BuiltTable if item.kind == "table" else BuiltFigure)
         return built
 

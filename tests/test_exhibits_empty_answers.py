@@ -11,8 +11,7 @@ import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
-from beamuq.errors import BeamUQError
-from beamuq.exhibits import empty_answers, list_of_exhibits
+from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.exhibits.empty_answers import Empty
 from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
 from beamuq.parquet_tables import Artifact
@@ -60,9 +59,9 @@ def test_of_other_answers_the_cell_stays_in_the_mean(results: exhibits_study.Res
 
 
 def test_a_mean_over_answered_questions_leaves_no_cell_out(results: exhibits_study.Results) -> None:
-    built: BuiltTable = results.built("qa_mean_prr_answered")
-    assert built.grid.header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
-    n = built.values.set_index("model")["n"]
+    built: BuiltTable = results.built("answered")
+    assert not any("†" in head for head in built.grid.header[-1])
+    n = built.values[built.values["dataset"] == "mean"].set_index("model")["n"]
     assert set(n[BASE]) == {5 * (SIZE["main"] - EMPTY) + 18}
     assert set(n[CHAT]) == {6 * (SIZE["main"] - EMPTY)}
 
@@ -94,7 +93,7 @@ def test_where_no_cell_may_be_averaged_the_mean_of_estimators_is_undefined(tmp_p
     values = built.values[built.values["metric"] != "unbiased"].set_index("dataset")["value"]
     assert values["mean"].isna().all()
     assert values["coqa"].notna().any()
-    assert built.notes == [f"(a) {empty_answers.ALL_EMPTY}"]
+    assert built.notes == [f"(a) {ALL_EMPTY}"]
 
 
 @pytest.mark.parametrize("label", ["why_beams_win", "gain_by_mass", "controls", "estimators"])
@@ -147,7 +146,6 @@ class Emptied(exhibits_study.Results):
 
 
 TWO = ("003", "007")
-ANSWERED = [label for label in list_of_exhibits.labels(STUDY) if label.endswith("_answered")]
 
 
 @pytest.fixture(scope="module")
@@ -176,23 +174,14 @@ def numbers(built: BuiltTable | BuiltFigure) -> pd.DataFrame:
     return frame.drop(columns="table", errors="ignore")
 
 
-@pytest.mark.parametrize("label", ANSWERED)
-def test_an_exhibit_of_answered_questions_knows_nothing_of_the_others(label: str, emptied: list[Emptied]) -> None:
-    built, of_garbled = (results.built(label) for results in emptied)
+def test_the_table_of_answered_questions_knows_nothing_of_the_others(emptied: list[Emptied]) -> None:
+    built, of_garbled = (results.built("answered") for results in emptied)
     pd.testing.assert_frame_equal(numbers(built), numbers(of_garbled))
-    of_all, all_garbled = (numbers(results.built(label.removesuffix("_answered"))) for results in emptied)
+    of_all, all_garbled = (numbers(results.built("qa_tiny")) for results in emptied)
     assert not of_all.equals(all_garbled)
-    assert not of_all.equals(numbers(built))
 
 
-@pytest.mark.parametrize("label", ANSWERED)
-def test_where_no_answer_is_empty_it_is_the_exhibit_of_all(label: str, none_empty: NoneEmpty) -> None:
-    of_all = none_empty.built(label.removesuffix("_answered"))
-    pd.testing.assert_frame_equal(numbers(none_empty.built(label)), numbers(of_all))
-
-
-def test_a_cell_without_any_answer_is_refused(tmp_path: Path) -> None:
-    results = exhibits_study.Results(tmp_path, STUDY)
-    exhibits_study.rewrite(results, Artifact("candidates", "triviaqa", BASE, "main"), lambda row: row | {"text": ""})
-    with pytest.raises(BeamUQError, match="every greedy answer is empty; drop this exhibit"):
-        results.built("prr_curves_answered")
+def test_where_no_answer_is_empty_it_is_the_table_of_all(none_empty: NoneEmpty) -> None:
+    answered, of_all = (numbers(none_empty.built(label)) for label in ("answered", "qa_tiny"))
+    of_model = answered[answered["model"] == BASE].reset_index(drop=True)
+    pd.testing.assert_frame_equal(of_model, of_all)

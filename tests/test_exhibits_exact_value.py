@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from scipy.stats import spearmanr
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import exact_value
+from beamuq.exhibits import exact_value, holm_bold
 from beamuq.exhibits.exact_value import CellEstimates, Estimator, effort_of_samples, spearman
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableRow
 from beamuq.exhibits.fair_share_figure import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
+from beamuq.exhibits.read_evaluation import Measured
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures
 from beamuq.parquet_tables import Artifact
 
@@ -219,3 +221,17 @@ def test_a_study_without_the_recipe_is_told(label: str, results: exhibits_study.
     without = exhibits_study.study(grid=[entry for entry in content["grid"] if entry["recipe"] != "truth"])
     with pytest.raises(BeamUQError, match="needs a recipe of the grid"):
         results.built(label, without)
+
+
+def test_gains_are_corrected_over_all_that_are_defined_and_count_one_without_an_interval() -> None:
+    def drawn(crossed: int, undefined: int = 0) -> Measured:
+        replicates = np.array([-1.0] * crossed + [np.nan] * undefined + [1.0] * (199 - crossed - undefined))
+        return Measured(1.0, None, None, None, 9, replicates=replicates)
+
+    other = replace(drawn(0), value=0.0, replicates=np.zeros(199))
+    rows = {"b": drawn(1), "a": drawn(0), "c": drawn(4), "no interval": drawn(0, 9)}
+    rows["undefined"] = replace(other, value=None)
+    found = holm_bold.gains({name: (row, other) for name, row in rows.items()}, 0.95)
+    raw, adjusted = ({name: each[at] for name, each in found.items()} for at in (0, 1))
+    assert [raw[name].p for name in "abc"] == pytest.approx([0.01, 0.02, 0.05])
+    assert adjusted == pytest.approx({"b": 0.06, "a": 0.04, "c": 0.1, "no interval": 1.0})

@@ -12,9 +12,8 @@ import pytest
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.best_marked_table import RankedRow
+from beamuq.exhibits.estimates_table import EstimatesTable, Row
 from beamuq.exhibits.exhibit_types import BuiltTable
-from beamuq.exhibits.gains_table import GainsTable
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, DATASETS, SIZE
 
@@ -119,8 +118,8 @@ def test_each_other_way_is_the_papers_row_less_its_beams(results: Noisy) -> None
 def test_the_floor_of_the_main_beams_has_no_row() -> None:
     study = exhibits_study.study(main=exhibits_study.CONTENT["main"] | {"epsilon": 0.1})
     table = list_of_exhibits.exhibit("gains_by_strategy", study)
-    assert isinstance(table, GainsTable)
-    floors = [row.titles[1] for row in table.rows(study, "strategies") if isinstance(row, RankedRow)][-6:]
+    assert isinstance(table, EstimatesTable)
+    floors = [row.titles[1] for row in table.rows(study, "strategies") if isinstance(row, Row)][-6:]
     assert floors == ["ε=1.0", "ε=0.05", "ε=0.01", "ε=0.001", "ε=0.00001", "ε=0"]
 
 
@@ -166,7 +165,7 @@ def test_a_study_without_what_is_compared_is_told_the_fix(
     ("decoded", "message"),
     [
         ({"sample": {"size": 10}}, "of the grid with 'beam M=10'"),
-        ({"beam": {"widths": [10]}}, "needs candidates beside"),
+        ({"beam": {"widths": [10]}}, "has no row in recipe 'strategies'"),
     ],
 )
 def test_strategies_need_the_main_beams_and_something_beside_them(decoded: dict[str, Any], message: str) -> None:

@@ -68,7 +68,7 @@ def collect(results: Path, into: Path) -> None:
     for label in list_of_exhibits.labels(study):
         if not shows_questions(label, study):
             _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
-            _copy(results / f"tables/intervals/{label}.md", into / f"tables/{label}.md")
+            _copy(results / f"tables/{label}.md", into / f"tables/{label}.md")
             for ending in ("csv", "txt", "png"):
                 _copy(figures / f"{label}.{ending}", into / f"figures/{label}.{ending}")
             points = into / f"figures/{label}.csv"

@@ -466,9 +466,7 @@ class Study(StrictModel):
     decisions: Decisions = Decisions()
     exhibits: Annotated[
         list[str],
-        Field(
-            description="labels; tables qa_<label> come by model, <label>_answered of the questions that have an answer"
-        ),
+        Field(description="labels; tables qa_<label> come by model"),
     ]
 
     @field_validator("quality")

@@ -23,16 +23,7 @@ rule table:
         **paths.flagged(
             "table",
             html=in_report(
-                "table.rst",
-                plan.report_section("1 Tables"),
-                table="{name}",
-                style="paper",
-            ),
-            intervals_html=in_report(
-                "table.rst",
-                plan.report_section("1 Tables"),
-                table="{name}",
-                style="intervals",
+                "table.rst", plan.report_section("1 Tables"), table="{name}"
             ),
         ),
     log:

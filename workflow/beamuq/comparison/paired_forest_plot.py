@@ -10,7 +10,7 @@ import pandas as pd
 from beamuq.comparison import beam_minus_multinomial
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.comparison.tolerances_and_families import ComparisonRules
-from beamuq.exhibits import best_marked_table, captions, figure_style
+from beamuq.exhibits import captions, figure_style
 from beamuq.exhibits.exhibit_types import BuiltFigure
 from beamuq.study_config import Study
 
@@ -62,7 +62,7 @@ def _sizes(study: Study, frame: pd.DataFrame) -> str:
     """The questions behind every cell that was run."""
     run = frame[(frame["family"] == beam_minus_multinomial.CELLS) & (frame["n"] > 0)]
     sizes = {str(name): [int(n) for n in part] for name, part in run.groupby("dataset", sort=False)["n"]}
-    return best_marked_table.size_sentence(study, sizes) if sizes else ""
+    return captions.sizes(study, sizes) if sizes else ""
 
 
 def _draw(study: Study, title: str, note: str, frame: pd.DataFrame) -> matplotlib.figure.Figure:

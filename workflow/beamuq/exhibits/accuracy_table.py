@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from beamuq.evaluation.intervals import accuracy
-from beamuq.exhibits import best_marked_table, captions, exhibit_cells, number_format
+from beamuq.exhibits import captions, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.parquet_tables import Artifact
@@ -50,7 +50,7 @@ class AccuracyTable(TableExhibit):
             "divided by the design effect, the cluster-robust variance over the binomial one."
             if stories
             else "",
-            best_marked_table.size_sentence(study, sizes),
+            captions.sizes(study, sizes),
             "–: not in the study." if any(len(of_model) < len(datasets) for of_model in cells.values()) else "",
         ]
         grid = TableGrid(("Model",), captions.dataset_heads(study, datasets), tuple(body))

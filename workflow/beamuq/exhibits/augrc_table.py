@@ -12,18 +12,21 @@ import numpy as np
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
+from beamuq.evaluation.estimates import MEAN
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
-from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
-from beamuq.exhibits.best_marked_table import RankedRow, TablePlace
+from beamuq.exhibits import captions, exhibit_cells, number_format
 from beamuq.exhibits.empty_answers import MARK
+from beamuq.exhibits.estimates_table import Row
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import BuiltTable, TableBody, TableCell, TableExhibit, TableGrid, TableRow, TableRule
 from beamuq.exhibits.read_evaluation import Key, Measured, Measurements, difference, mean_of, read_measurements
+from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 GREEDY, TOP_BEAM, DIFFERENCE = "greedy", "top_beam", "top_beam - greedy"
-ACCURACY = TablePlace()
+ACCURACY = ("", "")  # method and variant
+Place = tuple[str, str]
 HEADS = {GREEDY: "Greedy", DIFFERENCE: "Δ top beam"}
 
 
@@ -33,8 +36,6 @@ class AugrcTable(TableExhibit):
 
     Of one dataset, or the mean over those of the main recipe.
     """
-
-    of_answers = False  # its two answers are empty for different questions
 
     dataset: str = ""
 
@@ -55,10 +56,10 @@ class AugrcTable(TableExhibit):
             of_each.setdefault(model, []).append(dataset)
         models, datasets = list(of_each), exhibit_cells.datasets_of(study, of_each)
         evaluations = read_measurements(study, inputs, self._evaluations(study))
-        rows = method_tables.main_body(study)
-        places = [ACCURACY, *(item.key for item in rows if isinstance(item, RankedRow))]
+        rows = main_methods(study, study.main.recipe)
+        places = [ACCURACY, *(_place(item) for item in rows if isinstance(item, Row))]
         answers: list[str] = [answer for answer in (GREEDY, TOP_BEAM) if answer in study.answer_source]
-        found: dict[tuple[str, str, str, TablePlace], Measured] = {
+        found: dict[tuple[str, str, str, Place], Measured] = {
             (*cell, answer, place): of
             for cell in cells
             for answer in answers
@@ -69,20 +70,20 @@ class AugrcTable(TableExhibit):
             titles = [study.datasets[dataset].title for dataset in kept]
             for answer, place in itertools.product(answers, places):
                 of_place = [found[model, dataset, answer, place] for dataset in kept]
-                found[model, method_tables.MEAN, answer, place] = mean_of(of_place, titles, study.evaluation.confidence)
+                found[model, MEAN, answer, place] = mean_of(of_place, titles, study.evaluation.confidence)
         for model, dataset, answer, place in list(found):
             if answer == TOP_BEAM:
                 top, greedy = (found[model, dataset, which, place] for which in (TOP_BEAM, GREEDY))
                 found[model, dataset, DIFFERENCE, place] = difference(top, greedy, study.evaluation.confidence)
         shown = [GREEDY, DIFFERENCE][: len(answers)]
-        of = datasets[0] if len(datasets) == 1 else method_tables.MEAN
+        of = datasets[0] if len(datasets) == 1 else MEAN
 
-        def row(titles: tuple[str, ...], place: TablePlace) -> TableRow:
+        def row(titles: tuple[str, ...], place: Place) -> TableRow:
             each = [(answer, found[model, of, answer, place]) for model in models for answer in shown]
             return TableRow(titles, tuple(_printed(answer == DIFFERENCE, one) for answer, one in each))
 
         body: TableBody = [row(("Accuracy",), ACCURACY), TableRule()]
-        body += [row(item.titles, item.key) if isinstance(item, RankedRow) else item for item in rows]
+        body += [row(item.titles, _place(item)) if isinstance(item, Row) else item for item in rows]
         marked = {model for (model, _), one in evaluations.items() if any(map(one.left_out, answers))}
         heads = tuple(
             study.models[model].title + MARK * (model in marked) + exhibit_cells.alone(study, of_each, model)
@@ -99,18 +100,17 @@ class AugrcTable(TableExhibit):
             "the accuracy. Of the same answers it orders methods as ROC-AUC does; across a row answers differ, and "
             "more accurate ones have a lower value by that alone.",
             "Δ top beam: the first beam as the answer, minus the greedy one, paired." if DIFFERENCE in shown else "",
-            best_marked_table.size_sentence(study, sizes),
+            captions.sizes(study, sizes),
+            "Intervals are in the CSV file.",
         ]
-        resampled = best_marked_table.resampled(study, datasets)
-        brackets = f"In brackets: {captions.confidence(study)} percentile intervals over {resampled}."
         grid = TableGrid(("Method",), (heads, tuple(HEADS[answer] for _ in models for answer in shown)), tuple(body))
         values: list[dict[str, Any]] = [
-            {"model": model, "dataset": dataset, "setting": answer, "method": place.method, "variant": place.variant}
+            {"model": model, "dataset": dataset, "setting": answer, "method": place[0], "variant": place[1]}
             | {"metric": "accuracy" if place == ACCURACY else "AUGRC"}
             | one.numbers
             for (model, dataset, answer, place), one in found.items()
         ]
-        return self.table(study, title, sentences, values, grid, brackets=brackets)
+        return self.table(study, title, sentences, values, grid)
 
     def _cells(self, study: Study) -> list[exhibit_cells.Cell]:
         cells = exhibit_cells.main_cells(study)
@@ -120,14 +120,18 @@ class AugrcTable(TableExhibit):
         return exhibit_cells.evaluation_artifacts(self._cells(study), study.main.recipe, study.main.scorer)
 
 
+def _place(row: Row) -> Place:
+    return row.keys["method"], row.keys.get("variant", "")
+
+
 def _cell(
     study: Study,
     inputs: Inputs,
     evaluation: Measurements,
     cell: exhibit_cells.Cell,
     answer: str,
-    places: Sequence[TablePlace],
-) -> dict[TablePlace, Measured]:
+    places: Sequence[Place],
+) -> dict[Place, Measured]:
     """Accuracy and AUGRC of a cell, on the resamples that its evaluation drew."""
     quality, questions = (inputs.frame(file) for file in exhibit_cells.score_artifacts(study, *cell)[1:])
     answers = quality[quality["answer_source"] == answer]
@@ -140,7 +144,7 @@ def _cell(
     measured = functools.partial(Measured.resampled, n=len(ids), confidence=study.evaluation.confidence)
     found = {ACCURACY: measured(float(accuracy[0]), accuracy[1:])}
     for place in places[1:]:
-        of = evaluation[Key("ROC-AUC", place.method, place.variant, place.setting, answer)]
+        of = evaluation[Key("ROC-AUC", *place, "", answer)]
         assert of.replicates is not None
         auc = np.append(np.nan if of.value is None else of.value, of.replicates)
         drawn = area_under_generalised_risk(accuracy, auc)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from beamuq.study_config import Study
 
@@ -29,6 +32,13 @@ _METHODS = {
     "DegreeMatrix": "Degree Matrix",
 }
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
+
+RANKED = "In each column the best value is bold and the second best underlined, compared unrounded, ties alike"
+ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
+BOTH_FORMS = {
+    "SemanticEntropy": "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
+    "SAR": "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
+}
 
 BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
 
@@ -84,6 +94,38 @@ def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False
 def listing(items: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
+
+
+@cache
+def _templates() -> dict[str, list[str]]:
+    """The blocks of ``captions.txt``: the title and the sentences of each label."""
+    _, *blocks = (resources.files("beamuq.exhibits") / "captions.txt").read_text(encoding="utf-8").split("\n== ")
+    pairs = (block.split(" ==\n", 1) for block in blocks)
+    return {label: [line for line in lines.splitlines() if line] for label, lines in pairs}
+
+
+def text(label: str, facts: Mapping[str, Any]) -> list[str]:
+    """The title and the sentences of a caption, from its template in ``captions.txt`` and what fills it."""
+    return [line.format_map(facts) for line in _templates()[label]]
+
+
+def resampled(study: Study, datasets: Sequence[str]) -> str:
+    """How many resamples, of what."""
+    stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
+    return (
+        f"{study.evaluation.resamples} bootstrap resamples of the questions"
+        + (f" (of whole stories for {listing(stories)})" if stories else "")
+        + (", each dataset resampled on its own" if len(datasets) > 1 else "")
+    )
+
+
+def sizes(study: Study, of: Mapping[str, Sequence[int]]) -> str:
+    """``n`` of each dataset; sizes that differ between models are given as a range."""
+    ranges = {study.datasets[d].title: sorted({min(found), max(found)}) for d, found in of.items()}
+    parts = {title: "–".join(map(str, ends)) for title, ends in ranges.items()}
+    if len(set(parts.values())) == 1:
+        return f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
+    return f"n: {', '.join(f'{title} {count}' for title, count in parts.items())} questions."
 
 
 def confidence(study: Study) -> str:

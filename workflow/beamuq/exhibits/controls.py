@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, holm_bold, number_format
+from beamuq.exhibits import captions, exact_value, exhibit_cells, holm_bold, number_format
 from beamuq.exhibits.exact_value import METHOD, OF_U, CellEstimates, OfExactValue, spearman
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
@@ -92,7 +92,7 @@ class Controls(OfExactValue, TableExhibit):
             "score orders that the probability of the answer does not; 0 if it adds nothing.",
             exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
             f"In brackets: {captions.confidence(study)} percentile intervals over "
-            f"{best_marked_table.resampled(study, datasets)}.",
+            f"{captions.resampled(study, datasets)}.",
         ]
         grid = TableGrid(("Score",), (("PRR", "ΔPRR against beams", "Partial"),), tuple(body))
         return self.table(study, title, sentences, values, grid)

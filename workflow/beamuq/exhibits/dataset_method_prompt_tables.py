@@ -48,8 +48,6 @@ ALL_PRECEDING = "all preceding"
 class MethodCategories(TableExhibit):
     """The baseline methods by category, and whether this study scores them."""
 
-    of_answers = False  # it is not of answers
-
     def artifacts(self, study: Study) -> list[Artifact]:
         """None: it describes methods."""
         del study
@@ -74,8 +72,6 @@ class MethodCategories(TableExhibit):
 @dataclass(frozen=True)
 class PromptTemplates(TableExhibit):
     """The prompt template of each dataset, for base and instruct models, with ``<…>`` where a value is put in."""
-
-    of_answers = False  # it is not of answers
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """None: the templates are files of the workflow, not results."""
@@ -112,8 +108,6 @@ class PromptTemplates(TableExhibit):
 @dataclass(frozen=True)
 class DatasetSizes(TableExhibit):
     """How many questions, few-shot examples and new tokens each dataset has: counts of the files that were used."""
-
-    of_answers = False  # it is not of answers
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The questions of every dataset that the grid asks, and its few-shot examples where it has some."""

@@ -37,8 +37,6 @@ LOOKS = {**figure_style.VARIANTS, "": ONE_FORM}
 class RiskCoverage(FigureExhibit):
     """Share wrong of the most certain answers of the test half, by how many are shown, with the guaranteed points."""
 
-    of_answers = False  # thresholds are chosen of all answers
-
     def artifacts(self, study: Study) -> list[Artifact]:
         """Decisions, scores, quality and questions of one main cell."""
         decisions = _decisions(study)
@@ -91,8 +89,6 @@ class RiskCoverage(FigureExhibit):
 @dataclass(frozen=True)
 class ReliabilityFigure(FigureExhibit):
     """Share right of the answers of which a probability of being right is said, in bins of it."""
-
-    of_answers = False  # thresholds are chosen of all answers
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Decisions of one main cell."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.guaranteed_threshold import units_needed
-from beamuq.exhibits import best_marked_table, captions, empty_answers, exhibit_cells, number_format
+from beamuq.exhibits import captions, empty_answers, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
 from beamuq.exhibits.read_evaluation import Measured, difference, mean_of
@@ -64,8 +65,6 @@ class DecisionsTable(TableExhibit):
     Of one dataset, or the mean over those of the main recipe; of ``model``, or the first base model of the main cells.
     """
 
-    of_answers = False  # thresholds are chosen of all answers
-
     dataset: str = ""
     model: str = ""
 
@@ -96,12 +95,10 @@ class DecisionsTable(TableExhibit):
         sentences = [f"{title}.", *_sentences(study, datasets, tried)]
         brackets = (
             f"In brackets: {captions.confidence(study)} percentile intervals over "
-            f"{best_marked_table.resampled(study, datasets)}, of the test half for the shares, thresholds held; none "
+            f"{captions.resampled(study, datasets)}, of the test half for the shares, thresholds held; none "
             "where all resamples are equal. Differences are paired."
         )
-        return self.table(
-            study, title, sentences, values, grid, brackets=brackets, without=f"{brackets} Others are in the CSV file."
-        )
+        return self.table(study, title, [*sentences, f"{brackets} Others are in the CSV file."], values, grid)
 
     def _files(self, study: Study) -> dict[str, Artifact]:
         main, run = study.main, exhibit_cells.models(study, study.main.recipe)
@@ -204,7 +201,7 @@ def _state(study: Study, cells: Mapping[str, CellDecisions], form: Form, risk: f
 def _cell(
     name: str, risk: float | None, of: Measured, states: Mapping[float | None, tuple[int, int, str]]
 ) -> TableCell:
-    if of.note == empty_answers.ALL_EMPTY:
+    if of.note == ALL_EMPTY:
         return number_format.undefined(of.note)
     if name == SHOWN:
         known, refused, why = states[risk]

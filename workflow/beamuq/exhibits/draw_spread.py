@@ -10,7 +10,7 @@ import numpy as np
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, number_format
+from beamuq.exhibits import captions, exact_value, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
@@ -81,7 +81,7 @@ class DrawSpread(TableExhibit):
             "draw; the mean is what to expect of one, SD and range are what luck of the draw does to it, on the "
             "same questions.",
             f"Beams − mean: paired, in brackets its {captions.confidence(study)} interval over questions.",
-            f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}. Below beams: "
+            f"Intervals are percentiles of {captions.resampled(study, datasets)}. Below beams: "
             "draws of a lower PRR. n: questions.",
         ]
         grid = TableGrid(("Dataset", "Recipe", "n"), (tuple(dict.fromkeys(HEADS.values())),), tuple(body))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
-from beamuq.exhibits.best_marked_table import RankedRow
-from beamuq.exhibits.empty_answers import MARK, of_answered
+import numpy as np
+import pandas as pd
+
+from beamuq.evaluation.estimates import MOST_EMPTY
+from beamuq.exhibits import captions, exhibit_cells, number_format
+from beamuq.exhibits.empty_answers import MARK
+from beamuq.exhibits.estimates_table import Row, at_printed, records
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltTable, TableCell, TableExhibit, TableGrid, TableRow
-from beamuq.exhibits.read_evaluation import Key, Measured, read_measurements
+from beamuq.exhibits.read_evaluation import read_estimates
+from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.parquet_tables import ALL, ANSWERED, Artifact
 from beamuq.study_config import Study
 
@@ -24,8 +29,6 @@ class EmptyAnswersTable(TableExhibit):
     methods that have both forms.
     """
 
-    of_answers = False  # it has both
-
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of the main recipe for every model × dataset."""
         cells = exhibit_cells.main_cells(study)
@@ -34,46 +37,46 @@ class EmptyAnswersTable(TableExhibit):
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a cell: how many answers are empty, then by method PRR of all and of the answered questions."""
-        files = self.artifacts(study)
-        of_each = {ALL: inputs, ANSWERED: of_answered(study, inputs, files)}
-        of = {subset: read_measurements(study, read, files) for subset, read in of_each.items()}
-        rows = [item.key for item in method_tables.main_body(study) if isinstance(item, RankedRow)]
-        keys = [Key("PRR", place.method, place.variant) for place in rows]
-        printed = [key for key in keys if key.method == "Prob" or key.variant]
+        found = read_estimates(study, inputs, self.artifacts(study)).where(metric="PRR", answer_source="greedy")
+        rows = [item.keys for item in main_methods(study, study.main.recipe) if isinstance(item, Row)]
+        printed = [keys for keys in rows if keys["method"] == "Prob" or "variant" in keys]
         body, values = [], []
-        for model, dataset in of[ALL]:
-            empty = of[ALL][model, dataset].empty()
+        of_all = found.frame[found.frame["subset"] == ALL]
+        for (model, dataset), part in of_all.groupby(["model", "dataset"], sort=False):
+            share, n = float(part["empty"].iloc[0]), int(part["n"].iloc[0])
             place: dict[str, Any] = {"model": model, "dataset": dataset}
-            share = empty.empty / empty.n if empty else None
-            values.append(place | {"metric": "empty answers", "value": share, "n": empty.n if empty else None})
-            both = {key: [of[subset][model, dataset][key] for subset in (ALL, ANSWERED)] for key in keys}
-            values += [row for key, pair in both.items() for row in _values(place, key, pair)]
-            titles = (study.models[model].title, study.datasets[dataset].title + MARK * bool(empty and empty.too_many))
-            count = f"{empty.empty} of {empty.n}" if empty else "not recorded"
-            body.append(TableRow(titles, (TableCell(count), *(_cell(both[key]) for key in printed))))
+            known = not np.isnan(share)
+            values.append(place | {"metric": "empty answers"} | ({"value": share, "n": n} if known else {}))
+            places = [place | dict(keys) for keys in rows]
+            each = {of: at_printed(study, found.where(subset=of), places) for of in (ALL, ANSWERED)}
+            summaries = {of: one.summary(study.evaluation.confidence) for of, one in each.items()}
+            for pair in zip(*(records(one.assign(setting=of)) for of, one in summaries.items()), strict=True):
+                values += pair
+            cells = [
+                _cell([one.iloc[position] for one in summaries.values()])
+                for position, keys in enumerate(rows)
+                if keys in printed
+            ]
+            mark = MARK * (known and share > MOST_EMPTY)
+            count = f"{round(share * n)} of {n}" if known else "not recorded"
+            titles = (study.models[str(model)].title, study.datasets[str(dataset)].title + mark)
+            body.append(TableRow(titles, (TableCell(count), *cells)))
         what = "PRR of all questions and of the answered ones alone"
         sentences = [
             f"{what}.",
-            "The two stand as all / answered; empty: greedy answers without any text.",
+            "The two stand as all / answered; empty: greedy answers without any text. Intervals are in the CSV file.",
         ]
-        resampled = best_marked_table.resampled(study, list(dict.fromkeys(d for _, d in of[ALL])))
-        brackets = f"In brackets: {captions.confidence(study)} percentile intervals over {resampled}."
+        forms = {"multinomial": "samples", "beamsearch": "beams"}
         heads = (
-            ("", *(captions.method_short(key.method) for key in printed)),
-            ("Empty", *({"multinomial": "samples", "beamsearch": "beams"}.get(key.variant, "") for key in printed)),
+            ("", *(captions.method_short(keys["method"]) for keys in printed)),
+            ("Empty", *(forms.get(keys.get("variant", ""), "") for keys in printed)),
         )
         grid = TableGrid(("Model", "Dataset"), heads, tuple(body))
-        return self.table(study, what, sentences, values, grid, brackets=brackets)
+        return self.table(study, what, sentences, values, grid)
 
 
-def _values(place: dict[str, Any], key: Key, pair: Sequence[Measured]) -> Iterator[dict[str, Any]]:
-    for subset, found in zip((ALL, ANSWERED), pair, strict=True):
-        named = {"metric": key.metric, "method": key.method, "variant": key.variant, "setting": subset}
-        yield place | named | found.numbers
-
-
-def _cell(pair: Sequence[Measured]) -> TableCell:
-    text = " / ".join("n/a" if of.value is None else number_format.decimal(of.value).replace("-", "−") for of in pair)
-    interval = " / ".join(number_format.interval(of.low, of.high) or "–" for of in pair)
-    note = "; ".join(dict.fromkeys(of.note for of in pair if of.value is None))
-    return TableCell(text, note=note, with_interval=TableCell(text, interval=interval, note=note))
+def _cell(pair: Sequence[pd.Series]) -> TableCell:
+    text = " / ".join("n/a" if np.isnan(of["value"]) else number_format.decimal(of["value"]) for of in pair)
+    told = " / ".join("–" if np.isnan(of["low"]) else number_format.interval(of["low"], of["high"]) for of in pair)
+    note = "; ".join(dict.fromkeys(of["note"] for of in pair if np.isnan(of["value"])))
+    return TableCell(text.replace("-", "−"), note=note, pointer=told)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, holm_bold, number_format
+from beamuq.exhibits import captions, exact_value, exhibit_cells, holm_bold, number_format
 from beamuq.exhibits.exact_value import METHOD, CellEstimates, Estimator, OfExactValue
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
@@ -81,7 +81,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
         sentences = [
             f"{title}; print has no such table.",
             exact_value.sentence_of_exact_value(study, recipe, list(read.values())),
-            best_marked_table.size_sentence(study, sizes),
+            captions.sizes(study, sizes),
             "Candidates and distinct texts a question; rows: prefixes whose next token the model is asked for, "
             "beyond the prompt, and passes one after the other, each as if the strategy ran alone.",
             f"Bias: mean of estimate − U. RMSE ÷: divided by that {self._reference(study, recipe)}; the squared "
@@ -89,7 +89,7 @@ class EstimatorsTable(OfExactValue, TableExhibit):
             "ΔPRR: PRR minus that of samples at the same M, with its "
             f"{captions.confidence(study)} paired interval; bold: not 0 at the {100 * holm_bold.LEVEL:g} % level, "
             "two-sided, corrected by Holm over the column. " + " ".join(told),
-            f"Intervals are percentiles of {best_marked_table.resampled(study, names)}. They are of questions: a "
+            f"Intervals are percentiles of {captions.resampled(study, names)}. They are of questions: a "
             "drawn estimate is one draw, except samples where several disjoint draws are scored "
             f"(M = {study.main.num_candidates}), whose means stand here.",
         ]

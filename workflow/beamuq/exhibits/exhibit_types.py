@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import pandas as pd
 
 from beamuq.exhibits import captions, empty_answers
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.judged_answer import AnswerSource
-from beamuq.parquet_tables import ALL, ANSWERED, Artifact
+from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 VALUE_COLUMNS = ("table", "model", "dataset", "metric", "method", "variant", "setting", "value", "std")
-CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n")
+CSV_COLUMNS = (*VALUE_COLUMNS, "low", "high", "n", "p_holm")
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _KEYS = ("model", "dataset", "metric", "method", "variant", "setting")
@@ -34,17 +34,13 @@ class Exhibit(ABC):
     """A table or a figure of the paper, under the paper's label without ``tab:`` or ``fig:``, or one of our own.
 
     ``beyond_paper``: print has nothing like it; the report shows it in a section of its own. ``answer_source``: whose
-    answers are judged and scored. ``subset``: "all" questions, or the "answered" ones alone, whose produced answer is
-    not empty; no cell of those is left out of a mean.
+    answers are judged and scored.
     """
 
     label: str
     beyond_paper: bool = field(default=False, kw_only=True)
     answer_source: AnswerSource = field(default="greedy", kw_only=True)
-    subset: str = field(default=ALL, kw_only=True)
     kind: ClassVar[Literal["table", "figure"]]
-    of_answers: ClassVar[bool] = True
-    """Whether it exists of the answered questions alone too."""
 
     @abstractmethod
     def artifacts(self, study: Study) -> list[Artifact]:
@@ -52,28 +48,12 @@ class Exhibit(ABC):
 
     @abstractmethod
     def build(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
-        """The table or figure, from the files that :meth:`artifacts` names, of its subset of the questions alone."""
-
-    def reads(self, study: Study) -> list[Artifact]:
-        """As :meth:`artifacts`, with what says which questions are answered where that matters."""
-        files = self.artifacts(study)
-        return files if self.subset == ALL else distinct([*files, *empty_answers.answered_files(files)])
+        """The table or figure, from the files that :meth:`artifacts` names."""
 
     def built(self, study: Study, inputs: Inputs) -> BuiltTable | BuiltFigure:
-        """The table or figure, from the files that :meth:`reads` names; its caption says what is empty."""
-        files = self.artifacts(study)
-        said = empty_answers.sentence(study, inputs, files, self.answer_source, self.subset)
-        if self.subset == ANSWERED:
-            inputs = empty_answers.of_answered(study, inputs, files, self.answer_source)
+        """The table or figure, from the files that :meth:`artifacts` names; its caption says what is empty."""
+        said = empty_answers.sentence(study, inputs, self.artifacts(study), self.answer_source)
         return self.build(study, inputs).saying(said)
-
-    def _titled(self, study: Study, title: str) -> str:
-        questions = empty_answers.of_questions(self.subset, self.answer_source)
-        return captions.titled(study, f"{title}; only {questions}" if questions else title)
-
-    def _said(self, sentences: Sequence[str]) -> list[str]:
-        questions = empty_answers.of_questions(self.subset, self.answer_source)
-        return [*sentences, f"Only {questions}." if questions else ""]
 
     def files(self, study: Study) -> list[Path]:  # noqa: ARG002  (most exhibits have none)
         """What it reads besides: prompt templates."""
@@ -104,20 +84,11 @@ class TableExhibit(Exhibit):
         scorers: Sequence[str] | None = None,
         *,
         quality: bool = True,
-        brackets: str = "",
-        without: str = "Intervals are in the CSV file.",
     ) -> BuiltTable:
-        """The table with its caption; ``scorers`` (None: the main one) and ``quality``: what its numbers rest on.
-
-        ``brackets``: what the intervals are, where only the second style prints them; ``without``: what the first says.
-        """
+        """The table with its caption; ``scorers`` (None: the main one) and ``quality``: what its numbers rest on."""
         used = [study.main.scorer] if scorers is None else scorers
-        caption, interval_caption = (
-            captions.caption(study, [*self._said(sentences), last], scorers=used, quality=quality)
-            for last in (without if brackets else "", brackets)
-        )
-        values_frame = long_frame(self.label, values)
-        return BuiltTable(self.label, self._titled(study, title), caption, values_frame, grid, interval_caption)
+        caption = captions.caption(study, sentences, scorers=used, quality=quality)
+        return BuiltTable(self.label, captions.titled(study, title), caption, long_frame(self.label, values), grid)
 
 
 class FigureExhibit(Exhibit):
@@ -141,8 +112,8 @@ class FigureExhibit(Exhibit):
         quality: bool = True,
     ) -> BuiltFigure:
         """The figure with its caption, drawn of its title and footnote; the rest as in :meth:`TableExhibit.table`."""
-        used, title = [study.main.scorer] if scorers is None else scorers, self._titled(study, title)
-        caption = captions.caption(study, self._said(sentences), scorers=used, quality=quality)
+        used, title = [study.main.scorer] if scorers is None else scorers, captions.titled(study, title)
+        caption = captions.caption(study, sentences, scorers=used, quality=quality)
         note = captions.footnote(study, used, quality=quality)
         return BuiltFigure(self.label, title, caption, data, lambda: draw(title, note))
 
@@ -151,9 +122,9 @@ class FigureExhibit(Exhibit):
 class TableCell:
     """One printed cell.
 
-    ``spread`` follows the text in small type, ``interval`` stands under it; ``mark`` is the rank within a column;
-    ``better`` draws the arrow; ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a
-    typewriter face. ``with_interval`` is the cell of the second style, which prints intervals; None: the same in both.
+    ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
+    ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a typewriter face;
+    ``pointer`` is what HTML shows at the pointer: interval and n.
     """
 
     text: str
@@ -162,8 +133,7 @@ class TableCell:
     better: bool = False
     note: str = ""
     code: bool = False
-    interval: str = ""
-    with_interval: TableCell | None = None
+    pointer: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,34 +199,17 @@ class TableGrid:
 
 @dataclass(frozen=True)
 class BuiltTable:
-    """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it.
-
-    As it stands it has the paper's style; ``interval_caption`` is that of the style with intervals where it differs.
-    """
+    """A built table: ``values`` is the long frame of :data:`CSV_COLUMNS`, ``grid`` what is printed of it."""
 
     label: str
     title: str
     caption: str
     values: pd.DataFrame
     grid: TableGrid
-    interval_caption: str = ""
 
     def saying(self, sentence: str) -> BuiltTable:
-        """The same table with a further sentence in its captions."""
-        caption, intervals = self.caption, self.interval_caption or self.caption
-        return replace(
-            self, caption=f"{caption} {sentence}".strip(), interval_caption=f"{intervals} {sentence}".strip()
-        )
-
-    def with_intervals(self) -> BuiltTable:
-        """The same table in the second style: its cells with intervals, and the caption that explains them."""
-        body = tuple(
-            replace(item, cells=tuple(cell.with_interval or cell for cell in item.cells))
-            if isinstance(item, TableRow)
-            else item
-            for item in self.grid.body
-        )
-        return replace(self, caption=self.interval_caption or self.caption, grid=replace(self.grid, body=body))
+        """The same table with a further sentence in its caption."""
+        return replace(self, caption=f"{self.caption} {sentence}".strip())
 
     def csv(self) -> str:
         """The long frame: every value unrounded (shortest text that reads back the same), undefined ones empty."""
@@ -309,7 +262,9 @@ def _inert(value: Any) -> Any:
 def long_frame(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The values of a table, a row a value; a key column that a row does not name is "", another is None."""
     empty: dict[str, Any] = dict.fromkeys(CSV_COLUMNS) | dict.fromkeys(_KEYS, "") | {"table": f"tab:{label}"}
-    return pd.DataFrame([[*{**empty, **row}.values()] for row in rows], columns=list(CSV_COLUMNS))
+    return pd.DataFrame(
+        [{name: row.get(name, empty[name]) for name in CSV_COLUMNS} for row in rows], columns=list(CSV_COLUMNS)
+    )
 
 
 def _letter(position: int) -> str:

@@ -27,19 +27,12 @@ _HEAD = r"""\documentclass[10pt]{article}
 \begin{document}
 """
 
-# Rows of two lines: leaves room for a long caption on the same page.
-_FIT_TO_HEIGHT = (
-    r"\ifdim\dimexpr\ht\tablebox+\dp\tablebox\relax>6.2in"
-    r"\sbox{\tablebox}{\resizebox*{!}{6.2in}{\usebox{\tablebox}}}\fi"
-)
-
 
 def render(table: BuiltTable) -> str:
     """A whole document: pdflatex needs nothing but the base and recommended packages."""
     grid, letters, stub = table.grid, table.letters, len(table.grid.stub)
     values = grid.width - stub
     code = any(cell.code for cell in grid.cells)
-    stacked = any(cell.interval for cell in grid.cells)
     column = f"p{{{0.78 / max(1, values):.3f}\\textwidth}}" if code else "c"
     lines = [
         r"\begin{table}[!ht]",
@@ -47,7 +40,6 @@ def render(table: BuiltTable) -> str:
         rf"\label{{tab:{table.label}}}",
         r"\centering\small",
         r"\begin{lrbox}{\tablebox}",
-        *([r"\setlength{\tabcolsep}{3pt}"] if stacked else []),
         rf"\begin{{tabular}}{{@{{}}{'l' * stub}{column * values}@{{}}}}",
         r"\toprule",
     ]
@@ -61,11 +53,11 @@ def render(table: BuiltTable) -> str:
             lines.append(rf"\multicolumn{{{grid.width}}}{{c}}{{\textit{{{escape(item.title)}}}}} \\")
         elif isinstance(item, TableRow):
             cells = [*map(escape, item.titles), *(_cell(cell, letters) for cell in item.cells)]
-            lines.append(" & ".join(cells) + (r" \\ \addlinespace[2pt]" if stacked else r" \\"))
+            lines.append(" & ".join(cells) + r" \\")
         else:
             lines.append(r"\midrule")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{lrbox}"]
-    lines += [*([_FIT_TO_HEIGHT] if stacked else []), r"\fittowidth", ""]
+    lines += [r"\fittowidth", ""]
     lines += [rf"\par\smallskip\noindent{{\footnotesize {escape(note)}\par}}" for note in table.notes]
     lines += [r"\end{table}", r"\end{document}", ""]
     return _HEAD + "\n".join(lines)
@@ -96,7 +88,4 @@ def _cell(cell: TableCell, letters: dict[str, str]) -> str:
     if cell.note:
         text += rf"\textsuperscript{{{letters[cell.note]}}}"
     text += r" $\uparrow$" if cell.better else ""
-    if cell.interval:
-        lines = rf"{text}\\[-3pt]{{\scriptsize {escape(cell.interval.replace('-', '−'))}}}"
-        return rf"\begin{{tabular}}[t]{{@{{}}c@{{}}}}{lines}\end{{tabular}}"
     return text + (rf" {{\scriptsize {escape(cell.spread)}}}" if cell.spread else "")

@@ -50,5 +50,4 @@ def _cell(cell: TableCell, letters: dict[str, str]) -> str:
     text = {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(cell.mark, text)
     if cell.note:
         text += f"<sup>{letters[cell.note]}</sup>"
-    small = "".join(f" {escape(part)}" for part in (cell.spread, cell.interval) if part)
-    return text + (" ↑" if cell.better else "") + small
+    return text + " ↑" * cell.better + (f" {escape(cell.spread)}" if cell.spread else "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from beamuq.exhibits import best_marked_table, captions, exact_value, exhibit_cells, figure_style
+from beamuq.exhibits import captions, exact_value, exhibit_cells, figure_style
 from beamuq.exhibits.exact_value import CellEstimates, OfExactValue
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import BuiltFigure, FigureExhibit
@@ -66,7 +66,7 @@ class MatchedRowsFigure(OfExactValue, FigureExhibit):
             f"Dotted line across: PRR of U itself (standard error above {exact_value.LARGE_ERROR:g} at "
             f"{captions.listing(uncertain)} questions); its rows are in the data.",
             f"Bands, drawn for samples and unnormalised beams, of all in the data: {captions.confidence(study)} "
-            f"percentile intervals over {best_marked_table.resampled(study, datasets)}. A drawn estimate is one "
+            f"percentile intervals over {captions.resampled(study, datasets)}. A drawn estimate is one "
             f"draw, samples at M = {study.main.num_candidates} the mean over disjoint draws where several are "
             "scored.",
             f"{missing} of {len(points)} points are undefined, or of files without rows, and left out."

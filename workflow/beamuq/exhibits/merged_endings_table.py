@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits import best_marked_table, captions, exhibit_cells, number_format
+from beamuq.exhibits import captions, exhibit_cells, number_format
 from beamuq.exhibits.exhibit_inputs import Inputs, distinct
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
@@ -31,8 +31,6 @@ APART, MERGED, DIFFERENCE = "apart", "merged", "merged − apart"
 @dataclass(frozen=True)
 class MergedEndingsTable(TableExhibit):
     """Cells of the main recipe beside those of one that decodes their beams with merged endings (D21)."""
-
-    of_answers = False  # its two recipes leave other questions unanswered
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """Questions, and of both recipes candidates, evaluation and replicates."""
@@ -77,8 +75,8 @@ class MergedEndingsTable(TableExhibit):
             "PRR (higher is better) of the beam form; Prob has one form. The produced answer is the greedy one of "
             f"each recipe; with merged endings {changed} of {sum(map(sum, sizes.values()))} have another text.",
             f"In brackets: {captions.confidence(study)} percentile intervals of the paired difference over "
-            f"{best_marked_table.resampled(study, list(sizes))}.",
-            best_marked_table.size_sentence(study, sizes),
+            f"{captions.resampled(study, list(sizes))}.",
+            captions.sizes(study, sizes),
         ]
         heads = (*(name.capitalize() for name in BEAMS), *map(captions.method_short, METHODS))
         levels = (("Beams",) * len(BEAMS) + ("PRR",) * len(METHODS), heads)

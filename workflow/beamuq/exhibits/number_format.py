@@ -30,10 +30,8 @@ def undefined(reason: str) -> TableCell:
 
 
 def with_interval(cell: TableCell, low: float | None, high: float | None, digits: int = 3) -> TableCell:
-    """The cell, and in the style with intervals its own below it, where there is one."""
-    if low is None or high is None:
-        return cell
-    return replace(cell, with_interval=replace(cell, interval=interval(low, high, digits), spread=""))
+    """The cell with its interval at the pointer, where there is one."""
+    return replace(cell, pointer=interval(low, high, digits))
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
@@ -66,6 +64,12 @@ def marks(values: Sequence[float | None]) -> list[str]:
         "" if v is None else "best" if v >= best - TIE else "second" if second is not None and v >= second - TIE else ""
         for v in values
     ]
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A difference with its sign."""
+    text = decimal(value, digits)
+    return f"+{text}" if float(text) > 0 else text
 
 
 def better(value: float | None, other: float | None) -> bool:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.bootstrap import Difference, Estimate
-from beamuq.exhibits import best_marked_table, captions, exhibit_cells, method_tables, number_format
-from beamuq.exhibits.best_marked_table import RankedRow
+from beamuq.exhibits import captions, exhibit_cells, number_format
+from beamuq.exhibits.estimates_table import Row
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
@@ -25,6 +25,7 @@ from beamuq.exhibits.exhibit_types import (
     block,
 )
 from beamuq.exhibits.read_evaluation import Key, Measurements, read_measurements
+from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Quality, Study
 
@@ -62,8 +63,8 @@ class QualityAgreement(TableExhibit):
 
     def build(self, study: Study, inputs: Inputs) -> BuiltTable:
         """A row a cell under each further quality, a column a method with both forms, then τ and n."""
-        rows = [item.key for item in method_tables.main_body(study) if isinstance(item, RankedRow)]
-        keys = [Key("PRR", place.method, place.variant) for place in rows]
+        rows = [item.keys for item in main_methods(study, study.main.recipe) if isinstance(item, Row)]
+        keys = [Key("PRR", place["method"], place.get("variant", "")) for place in rows]
         methods = [key.method for key in keys if key.variant == captions.BEAMSEARCH]
         files = self.artifacts(study)
         main = read_measurements(study, inputs, files)
@@ -90,7 +91,7 @@ class QualityAgreement(TableExhibit):
             *told,
             f"τ: Kendall's τ-b of the two orders of all {len(keys)} methods and forms by PRR, with its "
             f"{captions.confidence(study)} interval: 1 for the same order, 0 for unrelated ones.",
-            f"Intervals are percentiles of {best_marked_table.resampled(study, datasets)}, shared by both qualities.",
+            f"Intervals are percentiles of {captions.resampled(study, datasets)}, shared by both qualities.",
             "n: questions.",
         ]
         heads = list(map(captions.method_short, methods))
@@ -174,8 +175,8 @@ def _cells(of: AgreementOfCell) -> Iterator[TableCell]:
     for pair in of.differences.values():
         text = " / ".join(map(_text, pair))
         cell = TableCell(text, mark="best" if _flips(pair) else "", note=of.note if None in pair else "")
-        yield replace(cell, with_interval=replace(cell, interval=" / ".join(_interval(of) or "–" for of in pair)))
-    yield TableCell(_text(of.tau).removesuffix("*"), interval=_interval(of.tau), note=of.tau.note)
+        yield replace(cell, pointer=" / ".join(_interval(of) or "–" for of in pair))
+    yield TableCell(_text(of.tau).removesuffix("*"), spread=_interval(of.tau), note=of.tau.note)
     yield TableCell(str(of.n))
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
-from beamuq.exhibits.empty_answers import ALL_EMPTY, Empty, empty_answers
+from beamuq.evaluation.estimates import ALL_EMPTY, Estimates, joined
+from beamuq.exhibits.empty_answers import Empty, empty_answers
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.methods.registry import stored_variant
 from beamuq.parquet_tables import ALL, Artifact
@@ -125,6 +127,33 @@ def read_measurements(
     return {
         (file.model, file.dataset): Measurements(study, inputs, file, replicates, quality) for file, replicates in pairs
     }
+
+
+def read_estimates(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> Estimates:
+    """Every row of some evaluations with the replicates that follow each, under the study's main quality.
+
+    Where no answer of a cell is empty, its answered questions are all, and share their replicates.
+    """
+    parts = []
+    keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+    for evaluation, replicates in zip(files[::2], files[1::2], strict=True):
+        rows, drawn = inputs.frame(evaluation), inputs[replicates].table
+        rows = rows[rows["quality"] == study.main_quality.metric].reset_index(drop=True)
+        values = drawn.column("values").combine_chunks()
+        matrix = values.values.to_numpy().reshape(len(drawn), -1)
+        place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(keys).to_pandas()))
+        of_all = rows[keys].assign(subset=ALL)
+        own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[keys], of_all))
+        counts = empty_answers(inputs[evaluation].table)
+        shares = {source: of.empty / of.n for source, of in counts.items()}
+        empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
+        cell = {"model": evaluation.model, "dataset": evaluation.dataset, "recipe": evaluation.recipe}
+        frame = rows.drop(columns=["low", "high", "std"]).assign(**cell, scorer=evaluation.scorer, empty=empty)
+        frame["note"] = frame["note"].where(frame["value"].isna(), "")
+        parts.append(
+            Estimates(frame.astype({"value": float}), matrix[np.where(np.isnan(own), shared, own).astype(int)])
+        )
+    return joined(parts)
 
 
 def difference(a: Measured, b: Measured, confidence: float) -> Measured:

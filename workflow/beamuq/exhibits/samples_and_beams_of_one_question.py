@@ -26,8 +26,6 @@ DATASET, METHOD = "triviaqa", "Dissimilarity"
 class SamplesAndBeams(FigureExhibit):
     """One question: its samples repeat each other, its beams cover distinct answers."""
 
-    of_answers = False  # it shows single answers
-
     def artifacts(self, study: Study) -> list[Artifact]:
         """Candidates, scores, quality and questions of one model on TriviaQA."""
         return example_artifacts(study, DATASET)

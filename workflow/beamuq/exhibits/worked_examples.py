@@ -49,8 +49,6 @@ class WorkedExample:
 class WorkedExamples(FigureExhibit):
     """``count`` questions of a dataset, chosen by rule: the first wrong answer, then the first right one."""
 
-    of_answers = False  # it shows single answers
-
     dataset: str
     count: int
 

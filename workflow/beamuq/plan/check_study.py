@@ -95,7 +95,7 @@ def _check_methods(grid: Grid) -> None:
 def _check_exhibits(grid: Grid) -> None:
     for position, name in enumerate(grid.study.exhibits):
         try:
-            list_of_exhibits.exhibit(name, grid.study).reads(grid.study)
+            list_of_exhibits.exhibit(name, grid.study).artifacts(grid.study)
         except BeamUQError as error:
             raise BeamUQError(f"exhibits[{position}]: {json.dumps(name)}: {error}") from error
 

@@ -398,7 +398,7 @@ class StudyJob(Job):
 
 
 class TableJob(Job):
-    """One table of the paper, without and with intervals in its cells. ``name``: its label, such as qa_mean_prr."""
+    """One table of the paper. ``name``: its label, such as qa_mean_prr."""
 
     name: str
     study: Input
@@ -406,9 +406,6 @@ class TableJob(Job):
     tex: Annotated[Path, Output("{results}/tables/{name}.tex")]
     markdown: Annotated[Path, Output("{results}/tables/{name}.md")]
     html: Annotated[Path, Output("{results}/tables/{name}.html")]
-    intervals_tex: Annotated[Path, Output("{results}/tables/intervals/{name}.tex")]
-    intervals_markdown: Annotated[Path, Output("{results}/tables/intervals/{name}.md")]
-    intervals_html: Annotated[Path, Output("{results}/tables/intervals/{name}.html")]
 
 
 class FigureJob(Job):

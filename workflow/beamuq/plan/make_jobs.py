@@ -356,7 +356,7 @@ class Jobs:
     def _exhibit(self, rule: str, wildcards: SnakemakeWildcards) -> dict[str, Any]:
         """The job reruns on the tables that the exhibit reads, its own code, and what else it reads (templates)."""
         exhibit = list_of_exhibits.exhibit(wildcards.name, self.grid.study)
-        read = tuple(self.paths.table(artifact) for artifact in exhibit.reads(self.grid.study))
+        read = tuple(self.paths.table(artifact) for artifact in exhibit.artifacts(self.grid.study))
         code, files = code_hash(rule, exhibit.module), tuple(map(_relative, exhibit.files(self.grid.study)))
         return {"name": wildcards.name, **self._page(rule, wildcards), "code": code, "rerun_on": read + files}
 

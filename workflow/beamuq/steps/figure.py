@@ -11,7 +11,7 @@ def run(job: FigureJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     """Read what the figure needs, build it, draw it in every format."""
     study = exhibit_inputs.read_study(job.study)
     item = list_of_exhibits.exhibit(job.name, study)
-    built = item.built(study, exhibit_inputs.Inputs.read(job.study.parent, item.reads(study), study))
+    built = item.built(study, exhibit_inputs.Inputs.read(job.study.parent, item.artifacts(study), study))
     if not isinstance(built, exhibit_types.BuiltFigure):
         raise BeamUQError(f"--job: name: {job.name!r} is a table; ask for it under results/")
     figure_style.save(built, **job.outputs())

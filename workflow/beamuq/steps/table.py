@@ -1,4 +1,4 @@
-"""One table of the paper as CSV, LaTeX, Markdown and HTML, and all but the CSV again with intervals printed."""
+"""One table of the paper as CSV, LaTeX, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ def run(job: TableJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as ev
     """Read what the table needs, build it, write it in every format."""
     study = read_study(job.study)
     exhibit = list_of_exhibits.exhibit(job.name, study)
-    built = exhibit.built(study, Inputs.read(job.study.parent, exhibit.reads(study), study))
+    built = exhibit.built(study, Inputs.read(job.study.parent, exhibit.artifacts(study), study))
     if not isinstance(built, BuiltTable):
         raise BeamUQError(f"--job: name: {job.name!r} is a figure; ask for it under figures/")
-    intervals = built.with_intervals()
     for path, text in (
         (job.csv, built.csv()),
         (job.tex, latex_table.render(built)),
         (job.markdown, markdown_table.render(built)),
         (job.html, html_table.render(built)),
-        (job.intervals_tex, latex_table.render(intervals)),
-        (job.intervals_markdown, markdown_table.render(intervals)),
-        (job.intervals_html, html_table.render(intervals)),
     ):
         parquet_tables.write_text(path, text)

@@ -1,0 +1,195 @@
+"""Estimates on hand-made frames: pairs, means, empty cells, undefined resamples, ties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beamuq.evaluation.estimates import ALL_EMPTY, KEYS, MEAN, Estimates, joined
+
+RANDOM = np.random.default_rng(0)
+
+
+def made(*rows: dict[str, Any], resamples: int = 400, spread: float = 0.1) -> Estimates:
+    """Rows of keys, value and more, each with normal replicates around its value."""
+    full = [dict.fromkeys(KEYS, "") | {"value": 0.5, "n": 10, "empty": 0.0, "note": ""} | row for row in rows]
+    frame = pd.DataFrame(full)
+    drawn = frame["value"].to_numpy()[:, None] + spread * RANDOM.normal(size=(len(frame), resamples))
+    return Estimates(frame, drawn)
+
+
+def test_a_difference_is_paired_by_keys_and_named() -> None:
+    beams = made({"dataset": "b", "variant": "beam", "value": 0.7}, {"dataset": "a", "variant": "beam", "value": 0.6})
+    samples = made({"dataset": "a", "variant": "sample", "value": 0.5}, {"dataset": "b", "variant": "sample"})
+    found = beams.minus(samples, on=("dataset",))
+    assert found.frame["variant"].tolist() == ["beam - sample"] * 2
+    assert found.frame["value"].tolist() == pytest.approx([0.2, 0.1])
+    assert found.replicates == pytest.approx(beams.replicates - samples.replicates[::-1])
+
+
+def test_rows_without_a_partner_are_left_out_and_two_partners_refused() -> None:
+    a, b = made({"dataset": "a"}, {"dataset": "b"}), made({"dataset": "b"})
+    assert a.minus(b, on=("dataset",)).frame["dataset"].tolist() == ["b"]
+    with pytest.raises(ValueError, match="equal in metric"):
+        a.minus(a, on=("metric",))
+
+
+def test_a_difference_with_an_undefined_value_is_undefined_for_its_reason() -> None:
+    a, b = made({"value": 0.5}), made({"value": np.nan, "note": "all right"})
+    found = a.minus(b).summary()
+    assert found.loc[0, ["value", "low", "high", "std"]].isna().all()
+    assert found.loc[0, "note"] == "all right"
+
+
+def test_places_come_in_their_order_and_a_missing_one_is_named() -> None:
+    found = made({"method": "A", "value": 1.0}, {"method": "B", "value": 2.0})
+    assert found.at(pd.DataFrame({"method": ["B", "A", "B"]})).frame["value"].tolist() == [2.0, 1.0, 2.0]
+    with pytest.raises(KeyError, match="C"):
+        found.at(pd.DataFrame({"method": ["C"]}))
+
+
+def test_a_mean_resamples_each_dataset_on_its_own() -> None:
+    cells = made({"dataset": "a", "value": 0.2, "n": 3}, {"dataset": "b", "value": 0.4, "n": 5})
+    mean = cells.mean_over_datasets()
+    assert mean.frame.loc[0, ["dataset", "value", "n"]].tolist() == [MEAN, pytest.approx(0.3), 8]
+    assert mean.replicates[0] == pytest.approx(cells.replicates.mean(axis=0))
+
+
+def test_a_mean_leaves_out_cells_of_too_many_empty_answers_and_no_others() -> None:
+    cells = made(
+        {"dataset": "a", "value": 0.2, "empty": 0.2},
+        {"dataset": "b", "value": 0.9, "empty": 0.21},
+        {"dataset": "c", "value": 0.4, "empty": np.nan},
+    )
+    mean = cells.mean_over_datasets().frame.loc[0]
+    assert (mean["value"], mean["n"]) == (pytest.approx(0.3), 20)
+    none = cells.where(dataset="b").mean_over_datasets().summary().loc[0]
+    assert np.isnan(none["value"])
+    assert (none["note"], none["n"]) == (ALL_EMPTY, 10)
+
+
+def test_a_mean_with_an_undefined_dataset_is_undefined_unless_that_is_left_out() -> None:
+    undefined = {"dataset": "b", "metric": "PRR", "value": np.nan, "note": "one quality"}
+    mean = made({"dataset": "a", "metric": "PRR"}, undefined).mean_over_datasets({"b": "Title"})
+    assert np.isnan(mean.frame.loc[0, "value"])
+    assert mean.frame.loc[0, "note"] == "PRR is undefined on Title: one quality"
+    left = made({"dataset": "a", "metric": "PRR"}, undefined | {"empty": 0.5}).mean_over_datasets()
+    assert left.frame.loc[0, "value"] == 0.5
+
+
+def test_one_percent_of_undefined_resamples_keeps_an_interval_and_more_does_not() -> None:
+    kept, lost = made({}), made({})
+    kept.replicates[0, :4] = np.nan
+    lost.replicates[0, :5] = np.nan
+    assert kept.summary().loc[0, "note"] == "4 of 400 resamples undefined"
+    assert kept.summary().loc[0, "low"] < 0.5 < kept.summary().loc[0, "high"]
+    assert lost.summary().loc[0, ["low", "high", "std"]].isna().all()
+    assert lost.summary().loc[0, "value"] == 0.5
+    assert np.isnan(lost.p()[0])
+    assert lost.holm()[0] == 1.0
+
+
+def test_an_undefined_resample_of_one_dataset_is_undefined_in_the_mean() -> None:
+    cells = made({"dataset": "a"}, {"dataset": "b"})
+    cells.replicates[1, 7] = np.nan
+    assert np.isnan(cells.mean_over_datasets().replicates[0]).tolist() == [n == 7 for n in range(400)]
+
+
+def test_p_counts_the_resamples_that_cross_zero_twice() -> None:
+    found = made({"value": 1.0})
+    found.replicates[0] = np.where(np.arange(400) < 3, -1.0, 1.0)
+    assert found.p()[0] == pytest.approx(2 * 4 / 401)
+    assert found.holm(tests=5)[0] == pytest.approx(5 * 2 * 4 / 401)
+
+
+def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() -> None:
+    values = [0.3, 0.5, 0.5 + 1e-13, np.nan, 0.4]
+    found = made(*({"method": str(n), "value": value} for n, value in enumerate(values)), spread=1e-6).best()
+    assert found["mark"].tolist() == ["", "best", "best", "", "second"]
+    assert np.isnan(found.loc[1, "p_best"])
+    assert found.loc[0, "p_best"] == pytest.approx(4 * 2 / 401)
+    assert found.loc[3, "p_best"] == 1.0
+
+
+def test_the_best_is_that_of_each_column() -> None:
+    rows = [{"model": m, "method": a, "value": v} for m, a, v in [("x", "A", 1.0), ("x", "B", 2.0), ("y", "A", 0.1)]]
+    assert made(*rows).best(within=("model",))["mark"].tolist() == ["second", "best", "best"]
+
+
+def test_the_mean_over_draws_is_undefined_where_a_draw_is() -> None:
+    draws = made({"setting": "draw 1", "value": 0.2}, {"setting": "draw 2", "value": 0.4})
+    assert draws.mean_over_draws().frame.loc[0, "value"] == pytest.approx(0.3)
+    lost = joined([draws, made({"setting": "draw 3", "value": np.nan, "note": "why"})]).mean_over_draws()
+    assert np.isnan(lost.frame.loc[0, "value"])
+    assert lost.frame.loc[0, "note"] == "why"
+
+
+def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> None:
+    quality = RANDOM.random(60)
+    scores = {"right": 1 - quality, "alike": np.zeros(60)}
+    found = Estimates.of(scores, quality, resamples=50, dataset="mine")
+    assert found.frame["value"].tolist() == pytest.approx([1.0, 0.0])
+    assert found.frame.loc[0, ["dataset", "metric", "method", "n"]].tolist() == ["mine", "PRR", "right", 60]
+    gain = found.where(method="right").minus(found.where(method="alike"))
+    assert gain.summary().loc[0, "low"] == pytest.approx(1.0)
+
+
+def test_stories_are_resampled_whole() -> None:
+    quality = np.repeat([0.0, 1.0, 0.0, 1.0], 10)
+    story = list(np.repeat(["a", "b", "c", "d"], 10))
+    found = Estimates.of({"score": RANDOM.random(40)}, quality, story, metrics=("ROC-AUC",), resamples=300)
+    assert np.isnan(found.replicates).mean() == pytest.approx(2 * 0.5**4, abs=0.06)  # all drawn of one quality
+
+
+# -- the test of a lead, against one written out step by step ------------------------------------------------------
+
+
+def p_of(best: Any, row: Any) -> float | None:
+    """Two-sided: twice the share of resamples that put the difference on the other side of zero, one added to each."""
+    differences = [float(a) - float(b) for a, b in zip(best, row, strict=True) if not (np.isnan(a) or np.isnan(b))]
+    if len(best) - len(differences) > 0.01 * len(best):
+        return None
+    below, above = sum(d <= 0 for d in differences), sum(d >= 0 for d in differences)
+    return min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1))
+
+
+def not_rejected(p: dict[int, float], tests: int) -> set[int]:
+    """Holm step by step: the smallest p against 5 % of all, the next against 5 % of the rest, until one fails."""
+    left = dict(p)
+    while left:
+        row = min(left, key=lambda key: left[key])
+        if left[row] * tests >= 0.05:
+            break
+        del left[row]
+        tests -= 1
+    return set(left)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_not_distinguishable_from_the_best_are_those_of_the_test_written_out(seed: int) -> None:
+    random, resamples = np.random.default_rng(seed), 2000
+    values = random.uniform(0.3, 0.6, size=8)
+    common, own = random.normal(scale=0.2, size=resamples), random.normal(size=(8, resamples))
+    replicates = values[:, None] + common + own * random.uniform(0.01, 0.1, size=(8, 1))
+    if seed % 3:
+        replicates[2, : 60 if seed % 3 == 1 else 15] = np.nan
+    column = made(*({"method": str(n), "value": value} for n, value in enumerate(values)))
+    found = Estimates(column.frame, replicates).best()
+    best = int(np.argmax(values))
+    p = {row: p_of(replicates[best], replicates[row]) for row in range(8) if row != best}
+    expected = not_rejected({row: 1.0 if of is None else of for row, of in p.items()}, 7)
+    assert set(found.index[found["p_best"] >= 0.05]) == expected
+
+
+def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
+    """The same replicates shuffled: a difference of .1 drowns in noise that the pairing takes away."""
+    random = np.random.default_rng(1)
+    common = random.normal(scale=0.3, size=2000)
+    other = 0.5 + common + random.normal(scale=0.01, size=2000)
+    frame = made({"method": "a", "value": 0.6}, {"method": "b", "value": 0.5}).frame
+    paired, shuffled = (Estimates(frame, np.stack([0.6 + common, row])) for row in (other, random.permutation(other)))
+    assert paired.best().loc[1, "p_best"] < 0.01
+    assert shuffled.best().loc[1, "p_best"] > 0.5

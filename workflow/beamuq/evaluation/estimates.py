@@ -1,0 +1,266 @@
+"""Estimates: values with their bootstrap replicates under keys, and the verbs of every table, figure and claim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from beamuq.evaluation.bootstrap import interval, resample_counts
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
+
+Floats = npt.NDArray[np.float64]
+
+KEYS = (
+    "model",
+    "dataset",
+    "recipe",
+    "scorer",
+    "answer_source",
+    "quality",
+    "subset",
+    "metric",
+    "method",
+    "variant",
+    "setting",
+)
+MEAN = "mean"
+"""What ``dataset`` says of a mean over datasets."""
+MOST_EMPTY = 0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
+ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
+TIE = 1e-12  # values this near are equal: the same ranking by another sum
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Values under keys, each with its bootstrap replicates.
+
+    Attributes
+    ----------
+    frame
+        A row an estimate: the columns of :data:`KEYS` (texts; "" where a key says nothing), ``value`` (NaN: undefined,
+        and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known), ``note``.
+    replicates
+        [rows, resamples], in the order of ``frame``; NaN where a resample leaves the value undefined. Column r of rows
+        of the same questions is the same resample, so their differences are paired.
+    """
+
+    frame: pd.DataFrame
+    replicates: Floats
+
+    def __post_init__(self) -> None:
+        if len(self.frame) != len(self.replicates):
+            raise ValueError(f"{len(self.frame)} estimates, but replicates of {len(self.replicates)}")
+
+    @classmethod
+    def of(
+        cls,
+        scores: Mapping[str, npt.ArrayLike],
+        quality: npt.ArrayLike,
+        groups: Sequence[str] | None = None,
+        *,
+        metrics: Sequence[str] = ("PRR",),
+        max_rejection: float = 0.5,
+        threshold: float = 0.5,
+        resamples: int = 2000,
+        seed: int = 0,
+        name: str = "",
+        **keys: str,
+    ) -> Estimates:
+        """Metrics of scores of one's own.
+
+        Parameters
+        ----------
+        scores
+            By method its scores [N], higher = more uncertain; a frame with a column a method will do.
+        quality
+            [N], how right each answer is; correct strictly above ``threshold``.
+        groups
+            [N], what is resampled together, such as a story's questions; None: each question on its own.
+        max_rejection, resamples, seed
+            As for :class:`~beamuq.evaluation.prr_and_auc.Evaluator` and
+            :func:`~beamuq.evaluation.bootstrap.resample_counts`; ``name`` names the draws: estimates of the same name,
+            seed and groups are paired.
+        keys
+            Further keys of every row, such as ``model="gemma"``.
+
+        Raises
+        ------
+        BeamUQError
+            If a score or a quality is not finite, or there is no question.
+        """
+        values = np.asarray(quality, dtype=np.float64)
+        units = [str(n) for n in range(len(values))] if groups is None else list(groups)
+        counts = np.concatenate([np.ones((len(values), 1), np.int64), resample_counts(units, resamples, seed, name)], 1)
+        evaluator = Evaluator(values, counts, max_rejection=max_rejection, threshold=threshold)
+        rows, replicates = [], []
+        for method, column in scores.items():
+            for metric, found in evaluator.measure(np.asarray(column, dtype=np.float64), metrics).items():
+                note = why_undefined(metric, values, max_rejection, threshold)
+                row = {"metric": metric, "method": str(method), "value": found[0], "n": len(values), "note": note}
+                rows.append(dict.fromkeys(KEYS, "") | {"empty": np.nan} | keys | row)
+                replicates.append(found[1:])
+        return cls(pd.DataFrame(rows), np.array(replicates))
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def where(self, **keys: str | Collection[str]) -> Estimates:
+        """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a", "b"))``."""
+        chosen = np.ones(len(self), dtype=bool)
+        for name, wanted in keys.items():
+            chosen &= self.frame[name].isin([wanted] if isinstance(wanted, str) else list(wanted)).to_numpy()
+        return self._rows(np.flatnonzero(chosen))
+
+    def assign(self, **keys: str | Sequence[str]) -> Estimates:
+        """The same estimates under other values of some keys, one for all rows or one a row."""
+        return Estimates(self.frame.assign(**keys), self.replicates)
+
+    def at(self, places: pd.DataFrame) -> Estimates:
+        """The row at each of ``places``, a frame of some keys, in their order; a place may stand there twice.
+
+        Raises KeyError, naming the place, if no row has these keys; ValueError if several have.
+        """
+        found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
+        if found.isna().any():
+            raise KeyError(" ".join(filter(None, found.index[found.isna()][0])))
+        return self._rows(found.to_numpy(np.int64))
+
+    def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
+        """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None: row by row.
+
+        Rows without a partner are left out. A key in which the two differ becomes ``a - b``. A difference is undefined
+        where either is, for its reason; of two shares of empty answers the larger counts.
+
+        Raises ValueError if two rows of ``other`` are equal in those keys.
+        """
+        a, b = self, other
+        if on is not None:
+            joined = [name for name in KEYS if name in on]
+            partner = other._places(joined).reindex(pd.MultiIndex.from_frame(self.frame[joined])).to_numpy()
+            paired = ~np.isnan(partner)
+            a, b = self._rows(np.flatnonzero(paired)), other._rows(partner[paired].astype(np.int64))
+        frame = a.frame.copy()
+        for name in KEYS:
+            pairs = zip(a.frame[name], b.frame[name], strict=True)
+            frame[name] = [mine if mine == theirs else f"{mine} - {theirs}" for mine, theirs in pairs]
+        frame["note"] = np.where(a.frame["value"].isna(), a.frame["note"], b.frame["note"])
+        frame["value"] = a.frame["value"].to_numpy() - b.frame["value"].to_numpy()
+        frame["empty"] = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
+        return Estimates(frame, np.subtract(a.replicates, b.replicates, dtype=np.float64))
+
+    def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
+        """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
+
+        Cells with more than a fifth of empty answers are left out, and where all are the mean is undefined. A value
+        undefined in any other cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
+        ``n`` is the sum over what the mean has; ``titles``: what notes call the datasets.
+        """
+        others = [name for name in KEYS if name != "dataset"]
+        rows, replicates = [], []
+        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
+            kept = part[~(part["empty"] > MOST_EMPTY)]
+            undefined = kept[kept["value"].isna()]
+            note = ""
+            if kept.empty:
+                note = ALL_EMPTY
+            elif not undefined.empty:
+                first = undefined.iloc[0]
+                dataset = (titles or {}).get(first["dataset"], first["dataset"])
+                note = f"{first['metric']} is undefined on {dataset}: {first['note']}"
+            n = int((part if kept.empty else kept)["n"].sum())
+            value = np.nan if note else float(kept["value"].mean())
+            rows.append({**part.iloc[0], "dataset": MEAN, "value": value, "n": n, "empty": np.nan, "note": note})
+            drawn = np.asarray(self.replicates[kept.index], dtype=np.float64)
+            replicates.append(np.full(self.replicates.shape[1], np.nan) if note else drawn.mean(axis=0))
+        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
+
+    def mean_over_draws(self) -> Estimates:
+        """The mean over rows of the same questions equal in all keys but ``setting``; undefined where one is."""
+        others = [name for name in KEYS if name != "setting"]
+        rows, replicates = [], []
+        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
+            notes = [note for note, value in zip(part["note"], part["value"], strict=True) if np.isnan(value)]
+            value = np.nan if notes else float(part["value"].mean())
+            rows.append({**part.iloc[0], "setting": "mean of draws", "value": value, "note": "".join(notes[:1])})
+            replicates.append(np.asarray(self.replicates[part.index], dtype=np.float64).mean(axis=0))
+        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
+
+    def p(self) -> Floats:
+        """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
+        defined = ~np.isnan(self.replicates)
+        with np.errstate(invalid="ignore"):
+            crossed = np.minimum((self.replicates <= 0).sum(axis=1), (self.replicates >= 0).sum(axis=1))
+        p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
+        return np.where(self.summary()["low"].isna(), np.nan, p)
+
+    def holm(self, tests: int | None = None) -> Floats:
+        """[rows] p after Holm's correction over ``tests`` (None: these rows); one without an interval counts as 1."""
+        p = np.nan_to_num(self.p(), nan=1.0)
+        return holm(p, len(p) if tests is None else tests)
+
+    def best(self, within: Collection[str] = ("model", "dataset")) -> pd.DataFrame:
+        """Which values lead among the rows of equal keys ``within``; the larger, the better.
+
+        Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best over this row,
+        two-sided and paired, after Holm over all other rows: NaN for the best, 1 where no interval of the lead exists.
+        """
+        frame = self.frame.reset_index(drop=True)
+        found = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
+        for _, part in frame.groupby(list(within), sort=False):
+            marks = rank_marks(part["value"].to_numpy())
+            found.loc[part.index, "mark"] = marks
+            if "best" not in marks:
+                continue
+            best = int(part.index[marks.index("best")])
+            others = [row for row in part.index if row != best]
+            rest = frame.loc[others].assign(value=frame.loc[best, "value"] - frame.loc[others, "value"])
+            lead = Estimates(rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64))
+            found.loc[others, "p_best"] = lead.holm()
+        return found.set_index(self.frame.index)
+
+    def summary(self, confidence: float = 0.95) -> pd.DataFrame:
+        """The frame with ``low``, ``high``, ``std`` of each row: NaN where over 1 % of its resamples are undefined."""
+        found: list[dict[str, Any]] = []
+        for value, note, drawn in zip(self.frame["value"], self.frame["note"], self.replicates, strict=True):
+            if np.isnan(value):
+                found.append({"low": np.nan, "high": np.nan, "std": np.nan, "note": note})
+                continue
+            of = interval(drawn, confidence)
+            found.append({"low": of.low, "high": of.high, "std": of.std, "note": of.note})
+        columns = pd.DataFrame(found, self.frame.index, ["low", "high", "std", "note"])
+        return self.frame.drop(columns="note").join(columns.astype({"low": float, "high": float, "std": float}))
+
+    def _places(self, keys: Sequence[str]) -> pd.Series[int]:
+        """The position of each row by these keys."""
+        found = pd.Series(np.arange(len(self)), pd.MultiIndex.from_frame(self.frame[list(keys)]))
+        if not found.index.is_unique:
+            raise ValueError(f"two estimates are equal in {', '.join(keys)}")
+        return found
+
+    def _rows(self, places: npt.NDArray[np.int64]) -> Estimates:
+        return Estimates(self.frame.iloc[places], self.replicates[places])
+
+
+def joined(parts: Sequence[Estimates]) -> Estimates:
+    """All rows of several, in their order. Raises ValueError if their numbers of resamples differ."""
+    frames = pd.concat([part.frame for part in parts], ignore_index=True)
+    return Estimates(frames, np.concatenate([part.replicates for part in parts]))
+
+
+def rank_marks(values: npt.ArrayLike) -> list[str]:
+    """``best`` for every value equal to the largest, ``second`` for every one equal to the next below it, else "".
+
+    Values within 1e-12 are equal. NaN: no mark.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    known = sorted(column[~np.isnan(column)], reverse=True)
+    if not known:
+        return [""] * len(column)
+    second = next((value for value in known if value < known[0] - TIE), np.inf)
+    return ["best" if v >= known[0] - TIE else "second" if v >= second - TIE else "" for v in column]

@@ -1,0 +1,357 @@
+"""The tables of estimates: of every method, of one setting varied, and of differences. Each is a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.prr_and_auc import prr_to
+from beamuq.exhibits import captions, exhibit_cells
+from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.estimates_table import Body, EstimatesTable, Keys, Row, Shown
+from beamuq.exhibits.exhibit_types import TableHeading, TableRule
+from beamuq.methods import registry
+from beamuq.parquet_tables import ANSWERED
+from beamuq.strategy_names import ablation, number, of_kind, parse, printed
+from beamuq.study_config import Study
+
+GEMMA, ABLATED = "gemma-3-4b-base", ("gemma-3-4b-base", "llama-3.1-8b-base")
+ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
+SEARCHES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+
+def every_model(study: Study) -> Shown:
+    """All cells of the main recipe."""
+    return Shown(study.main.recipe, study.main.scorer, exhibit_cells.main_cells(study))
+
+
+def one_model(model: str, *, others: bool = True) -> Callable[[Study], Shown]:
+    """The main cells of a model or, where the study lacks it and ``others`` may stand in, of its first."""
+
+    def shown(study: Study) -> Shown:
+        run = exhibit_cells.models(study, study.main.recipe)
+        of = exhibit_cells.first_model(study, model, lambda name: name in run) if others else model
+        return Shown(study.main.recipe, study.main.scorer, exhibit_cells.main_cells(study, [of]))
+
+    return shown
+
+
+def cross_encoder(study: Study) -> Shown:
+    """The main cells of the first model that has a cross-encoder, or a proxy for one, on every dataset."""
+    recipe = study.main.recipe
+    wanted = exhibit_cells.datasets(study, recipe)
+    for scorer, found in study.scorers.items():
+        replaces = "cross-encoder" in (found.proxy_for or "").lower()
+        if scorer == study.main.scorer or not (found.kind == "cross_encoder" or replaces):
+            continue
+        usable = {m for m in study.models if all(exhibit_cells.covers(study, recipe, m, d, scorer) for d in wanted)}
+        if usable and wanted:
+            model = exhibit_cells.first_model(study, GEMMA, usable.__contains__)
+            return Shown(recipe, scorer, {model: wanted})
+    raise BeamUQError(
+        f"needs a model whose {recipe!r} cells all have a scorer of kind cross_encoder "
+        "(or a proxy for the cross-encoder); add it to the grid's scorers"
+    )
+
+
+def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Shown]:
+    """The cells of the first recipe with the main beams whose ``scoring`` has all these keys and methods."""
+
+    def shown(study: Study) -> Shown:
+        for entry in study.grid:
+            scoring = study.scoring[entry.recipe]
+            scored = all(getattr(scoring, name) for name in keys) and set(methods) <= set(scoring.methods)
+            decoded = study.recipes[entry.recipe].decoded(study.main.beam)
+            if scored and decoded and study.main.scorer in entry.scorers:
+                return of_recipe(study, entry.recipe)
+        raise BeamUQError(
+            f"needs a recipe of the grid with {study.main.beam!r} whose scoring has {' and '.join(keys)} with "
+            f"methods {', '.join(methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
+        )
+
+    return shown
+
+
+def with_budgets(study: Study) -> Shown:
+    """The cells of the first recipe that scores the graph methods at several M."""
+    found = (exhibit_cells.budget_recipe(study, m, d, captions.GRAPH) for m in study.models for d in study.datasets)
+    if recipe := next(filter(None, found), None):
+        return of_recipe(study, recipe)
+    raise exhibit_cells.without_budgets(study, captions.GRAPH)
+
+
+def of_recipe(study: Study, recipe: str) -> Shown:
+    """All cells of a recipe under the main scorer."""
+    found: dict[str, list[str]] = {}
+    for model, dataset in exhibit_cells.cells(study, recipe, list(study.models)):
+        found.setdefault(model, []).append(dataset)
+    return Shown(recipe, study.main.scorer, found)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def main_methods(study: Study, recipe: str) -> Body:
+    """The recipe's methods in its order: baselines, then each consistency-based method in both forms."""
+    found = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    pairs = [m.name for m in found if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
+    baselines = [m.name for m in found if len(m.variants) == 1 or m.name in captions.BASELINES]
+    body: list[Row | TableHeading | TableRule] = []
+    if baselines:
+        body += [TableHeading("Baseline UQ methods"), TableRule()]
+        body += [Row((captions.method_title(name),), {"method": name}) for name in baselines]
+    if pairs:
+        body += [TableRule()] if baselines else []
+        body += [TableHeading("Consistency-based UQ: multinomial vs. beamsearch versions"), TableRule()]
+        body += _pairs(pairs)
+    return body
+
+
+def both_forms(*methods: str) -> Callable[[Study, str], Body]:
+    """These methods in both forms."""
+
+    def rows(study: Study, recipe: str) -> Body:
+        if missing := [method for method in methods if method not in study.scoring[recipe].methods]:
+            raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{recipe}.methods")
+        return _pairs(methods)
+
+    return rows
+
+
+def _pairs(methods: Sequence[str]) -> Body:
+    body: list[Row | TableHeading | TableRule] = []
+    for method in methods:
+        body += [TableRule()] if body else []
+        for variant in (MULTINOMIAL, BEAMSEARCH):
+            body.append(Row((captions.method_title(method, variant),), {"method": method, "variant": variant}))
+    return body
+
+
+def beam_forms(study: Study, recipe: str) -> Body:
+    """The beam form of each method that has both."""
+    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    both = [method.name for method in methods if len(method.variants) == 2]
+    if not both:
+        raise BeamUQError(f"needs a method of samples and of beams, such as Dissimilarity; add it to scoring.{recipe}")
+    return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
+
+
+def budgets(study: Study, recipe: str) -> Body:
+    """A row a number of candidates."""
+    sizes = sorted(study.scoring[recipe].budgets)
+    return [Row((str(M),), {"variant": BEAMSEARCH, "setting": ablation("M", M)}) for M in sizes]
+
+
+def floors(study: Study, recipe: str) -> Body:
+    """A row a floor ε of the beams' masses, from uniform weights down to none."""
+    return [_of_beams("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
+
+
+def embeddings(study: Study, recipe: str) -> Body:
+    """Eigenvalue thresholds α first, then fixed dimensions K."""
+    scoring = study.scoring[recipe]
+    thresholds = [_of_beams("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
+    return [*thresholds, TableRule(), *(_of_beams("K", "K", k) for k in sorted(scoring.fixed_k))]
+
+
+def _of_beams(symbol: str, name: str, value: float) -> Row:
+    return Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(name, value)})
+
+
+def strategies(study: Study, recipe: str) -> Body:
+    """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
+    names = study.recipes[recipe].strategies()
+    sampled = of_kind(names, "sample")
+    warm = [name for name in sampled if parse(name)[1]["T"] != 1]
+    blocks = [
+        ("Multinomial sampling", MULTINOMIAL, sampled, ""),
+        ("Multinomial, exact weights", MULTINOMIAL, warm, " exact"),
+        *((title, BEAMSEARCH, of_kind(names, kind), "") for kind, title in SEARCHES.items()),
+    ]
+    body: list[Row | TableHeading | TableRule] = [Row(("Beam search", ""), {"variant": BEAMSEARCH, "setting": "beam"})]
+    for title, variant, of, suffix in blocks:
+        body += [TableRule()] if of else []
+        for position, name in enumerate(of):
+            settings = ", ".join(name.split()[1:]).replace("lambda", "λ")
+            body.append(
+                Row(("" if position else title, settings), {"variant": variant, "setting": printed(name) + suffix})
+            )
+    return body
+
+
+def other_candidates(study: Study, recipe: str) -> Body:
+    """Every strategy but the main beams, then the floors but theirs."""
+    main = ablation("epsilon", study.main.epsilon)
+    others = [item for item in floors(study, recipe) if isinstance(item, Row) and item.keys["setting"] != main]
+    titles = ["Beams with a floor", *[""] * len(others)]
+    floored = [Row((title, *row.titles), row.keys) for title, row in zip(titles, others, strict=False)]
+    return [*strategies(study, recipe)[2:], *([TableRule(), *floored] if floored else [])]
+
+
+# -- what captions say -------------------------------------------------------------------------------------------------
+
+
+def _entropy(study: Study, shown: Shown) -> dict[str, Any]:
+    both = registry.resolve("SemanticEntropy").variants
+    scored = "SemanticEntropy" in study.scoring[shown.recipe].methods
+    return {"entropy": ENTROPY if scored and both else ""}
+
+
+def _weights(study: Study, shown: Shown) -> dict[str, Any]:
+    recipe = study.recipes[shown.recipe]
+    exact = any(parse(name)[1]["T"] != 1 for name in of_kind(recipe.strategies(), "sample"))
+    said = [
+        f"{study.main.num_candidates} candidates a question.",
+        "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
+        "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
+        "Two groups of a diverse beam search may find the same token sequence; all candidates returned count, each "
+        "with its full p."
+        if recipe.diverse
+        else "",
+        "Print lacks the rows of exact weights." if exact else "",
+    ]
+    return {"weights": " ".join(filter(None, said))} | _floors(study, shown)
+
+
+def _floors(study: Study, shown: Shown) -> dict[str, Any]:
+    said = (
+        f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
+        "ε = 1 weighs all beams alike."
+    )
+    return {"floors": said if study.scoring[shown.recipe].epsilon else ""}
+
+
+# -- specifications ----------------------------------------------------------------------------------------------------
+
+
+def _multinomial(keys: Keys) -> Keys:
+    return {**keys, "variant": MULTINOMIAL}
+
+
+def _main_beams(keys: Keys) -> Keys:
+    return {**keys, "variant": BEAMSEARCH, "setting": "beam"}
+
+
+def varied(
+    label: str, stub: tuple[str, ...], rows: Callable[[Study, str], Body], *keys: str, **more: Any
+) -> EstimatesTable:
+    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
+    methods = more.pop("methods", captions.GRAPH)
+    return EstimatesTable(
+        label,
+        shown=scored_with(*keys, methods=methods),
+        rows=rows,
+        stub=stub,
+        columns="cells",
+        heads="model",
+        methods=methods,
+        spread=False,
+        arrows=False,
+        wants=ABLATED,
+        **more,
+    )
+
+
+STRATEGIES = varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy", facts=_weights)
+
+TABLES = (
+    EstimatesTable("qa_mean_prr", every_model, main_methods, columns="models", facts=_entropy),
+    EstimatesTable(
+        "topbeam_scoring", every_model, main_methods, columns="models", answer_source="top_beam", facts=_entropy
+    ),
+    EstimatesTable(
+        "answered", every_model, main_methods, heads="model", subset=ANSWERED, beyond_paper=True, facts=_entropy
+    ),
+    *(
+        EstimatesTable(
+            label, one_model(GEMMA), main_methods, metric=metric, wants=(GEMMA,), caption="abl_auc", facts=_entropy
+        )
+        for label, metric in (("abl_rocauc", "ROC-AUC"), ("abl_prauc", "PR-AUC"))
+    ),
+    EstimatesTable(
+        "abl_other_methods",
+        one_model(GEMMA),
+        both_forms("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY),
+        wants=(GEMMA,),
+    ),
+    EstimatesTable("abl_crossencoder", cross_encoder, both_forms(*captions.CONSISTENCY), wants=(GEMMA,)),
+    STRATEGIES,
+    varied("abl_normalization", ("Floor",), floors, "epsilon", facts=_floors),
+    varied(
+        "abl_ecc_params",
+        ("Embedding",),
+        embeddings,
+        "alpha",
+        "fixed_k",
+        methods=("Eccentricity", "EigVecDissimilarity"),
+    ),
+    EstimatesTable(
+        "gains_by_candidates",
+        with_budgets,
+        budgets,
+        stub=("M",),
+        heads="model",
+        methods=captions.GRAPH,
+        minus=_multinomial,
+        beyond_paper=True,
+    ),
+    EstimatesTable(
+        "gains_by_strategy",
+        STRATEGIES.shown,
+        other_candidates,
+        stub=STRATEGIES.stub,
+        heads="model",
+        methods=captions.GRAPH,
+        minus=_main_beams,
+        beyond_paper=True,
+        facts=_weights,
+    ),
+)
+
+
+def tables(study: Study) -> list[EstimatesTable]:
+    """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
+    run = exhibit_cells.models(study, study.main.recipe)
+    found = list(TABLES)
+    for name, model in study.models.items():
+        shown = one_model(name, others=False)
+        found.append(EstimatesTable(f"qa_{model.label}", shown, main_methods, caption="qa", facts=_entropy))
+        if name in run:
+            found.append(
+                EstimatesTable(
+                    f"gains_{model.label}",
+                    shown,
+                    beam_forms,
+                    heads="",
+                    minus=_multinomial,
+                    beyond_paper=True,
+                    caption="gains",
+                    facts=lambda study, shown: {"entropy": _both(study, shown)},
+                )
+            )
+    first, *further = (prr_to(limit)[4:] for limit in study.evaluation.max_rejection)
+    for limit in further:
+        found.append(
+            EstimatesTable(
+                f"qa_mean_prr_{limit}",
+                every_model,
+                main_methods,
+                columns="models",
+                metric=f"PRR@{limit}",
+                beyond_paper=True,
+                caption="qa_mean_prr_to",
+                facts=lambda study, shown, limit=limit: (
+                    _entropy(study, shown) | {"rejection": limit, "main_rejection": first}
+                ),
+            )
+        )
+    return found
+
+
+def _both(study: Study, shown: Shown) -> str:
+    scored = study.scoring[shown.recipe].methods
+    return " ".join(said for name, said in captions.BOTH_FORMS.items() if name in scored)
