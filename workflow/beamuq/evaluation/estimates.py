@@ -115,7 +115,7 @@ class Estimates:
         chosen = np.ones(len(self), dtype=bool)
         for name, wanted in keys.items():
             chosen &= self.frame[name].isin([wanted] if isinstance(wanted, str) else list(wanted)).to_numpy()
-        return self._rows(np.flatnonzero(chosen))
+        return self._rows(np.flatnonzero(chosen).astype(np.int64))
 
     def assign(self, **keys: str | Sequence[str]) -> Estimates:
         """The same estimates under other values of some keys, one for all rows or one a row."""
@@ -129,7 +129,7 @@ class Estimates:
         found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
         if found.isna().any():
             raise KeyError(" ".join(filter(None, found.index[found.isna()][0])))
-        return self._rows(found.to_numpy(np.int64))
+        return self._rows(found.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
         """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None: row by row.
@@ -144,7 +144,7 @@ class Estimates:
             joined = [name for name in KEYS if name in on]
             partner = other._places(joined).reindex(pd.MultiIndex.from_frame(self.frame[joined])).to_numpy()
             paired = ~np.isnan(partner)
-            a, b = self._rows(np.flatnonzero(paired)), other._rows(partner[paired].astype(np.int64))
+            a, b = self._rows(np.flatnonzero(paired).astype(np.int64)), other._rows(partner[paired].astype(np.int64))
         frame = a.frame.copy()
         for name in KEYS:
             pairs = zip(a.frame[name], b.frame[name], strict=True)

@@ -193,7 +193,7 @@ class EstimatesTable(TableExhibit):
             "scorer": study.scorers[shown.scorer].title,
             "instead": exhibit_cells.shown_instead(study, self.wants, list(shown.cells)),
         }
-        title, *sentences = captions.text(self.caption or self.label, facts | self.facts(study, shown))
+        title, *sentences = captions.text(self.caption or self.label, {**facts, **self.facts(study, shown)})
         rows = records(self._published(values))
         return self.table(study, title, [f"{title}.", *sentences], rows, grid, [shown.scorer])
 
@@ -209,7 +209,7 @@ class EstimatesTable(TableExhibit):
         """Under the keys of the CSV: a difference's variant and setting are ``row - baseline`` where the two differ."""
         if self.minus is None:
             return values
-        baselines = _frame([self.minus(place) for place in values[list(PLACE)].to_dict("records")])
+        baselines = _frame([self.minus(place) for place in _rows(values[list(PLACE)])])
         named = {
             name: [row if row == of else f"{row} - {of}" for row, of in zip(values[name], baselines[name], strict=True)]
             for name in ("variant", "setting")
@@ -290,7 +290,7 @@ def laid_out(study: Study, made: Layout) -> tuple[TableGrid, pd.DataFrame]:
         values["mark"] = np.where((values["low"] > 0) | (values["high"] < 0), "best", "")
         tests = int(values["value"].notna().sum())
         values["p_holm"] = np.where(values["value"].isna(), np.nan, shown.holm(tests))
-    printed = iter([_cell(row, style, made.spread) for row in values.to_dict("records")])
+    printed = iter([_cell(row, style, made.spread) for row in _rows(values)])
     cells = [next(printed) if known else TableCell("–") for known in there]
     rows = iter([tuple(cells[n : n + len(columns)]) for n in range(0, len(cells), len(columns))])
     grid = TableGrid(
@@ -320,7 +320,7 @@ def table_facts(study: Study, each: Estimates, values: pd.DataFrame) -> dict[str
 
 def records(values: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of the CSV, without what is undefined."""
-    return [{name: of for name, of in row.items() if of == of} for row in values.to_dict("records")]
+    return [{name: of for name, of in row.items() if of == of} for row in _rows(values)]
 
 
 def _cell(row: Mapping[str, Any], style: str, spread: bool) -> TableCell:
@@ -332,6 +332,10 @@ def _cell(row: Mapping[str, Any], style: str, spread: bool) -> TableCell:
     told = f"{number_format.interval(low, high)} n = {row['n']}".strip()
     note = row["note"] if spread or style != "ranked" else ""
     return TableCell(text, spread=std, mark=row["mark"], better=row["better"], note=note, pointer=told)
+
+
+def _rows(values: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): of for name, of in row.items()} for row in values.to_dict("records")]
 
 
 def _frame(places: Sequence[Keys]) -> pd.DataFrame:

@@ -189,7 +189,8 @@ def other_candidates(study: Study, recipe: str) -> Body:
     others = [item for item in floors(study, recipe) if isinstance(item, Row) and item.keys["setting"] != main]
     titles = ["Beams with a floor", *[""] * len(others)]
     floored = [Row((title, *row.titles), row.keys) for title, row in zip(titles, others, strict=False)]
-    return [*strategies(study, recipe)[2:], *([TableRule(), *floored] if floored else [])]
+    rule: list[Row | TableHeading | TableRule] = [TableRule()] if floored else []
+    return [*strategies(study, recipe)[2:], *rule, *floored]
 
 
 # -- what captions say -------------------------------------------------------------------------------------------------
@@ -344,12 +345,14 @@ def tables(study: Study) -> list[EstimatesTable]:
                 metric=f"PRR@{limit}",
                 beyond_paper=True,
                 caption="qa_mean_prr_to",
-                facts=lambda study, shown, limit=limit: (
-                    _entropy(study, shown) | {"rejection": limit, "main_rejection": first}
-                ),
+                facts=partial(_rejections, limit, first),
             )
         )
     return found
+
+
+def _rejections(limit: str, first: str, study: Study, shown: Shown) -> dict[str, Any]:
+    return _entropy(study, shown) | {"rejection": limit, "main_rejection": first}
 
 
 def _both(study: Study, shown: Shown) -> str:
