@@ -66,8 +66,9 @@ def recomputed(
 ) -> Rows:
     """Rows of evaluation and replicates of a published cell, from its scores, quality, groups and empty answers.
 
-    ``chosen``: of these scores; ``metric``: by this one alone; ``main_quality_of_all``: by the first quality, of all
-    questions and not of the answered again; ``without``: these questions. Whatever is left out costs nothing.
+    ``chosen``: of these scores; ``metric``: by this one alone, and of the answered questions by the first quality;
+    ``main_quality_of_all``: by the first quality, of all questions; ``without``: these questions. Whatever is left out
+    costs nothing.
     """
     place = (cell.dataset, cell.model, cell.recipe)
     study, made = read_study(folder / "study.json"), read(folder / cell.path, "evaluation").provenance["settings"]
@@ -79,12 +80,13 @@ def recomputed(
     scores = scores.filter([form in kept for form in forms])
     questions = read(folder / Artifact("questions", cell.dataset).path, "questions").table
     rows: Rows = ([], [])
-    for of in study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]:
+    for number, of in enumerate(study.qualities(cell.dataset)[: 1 if main_quality_of_all else None]):
         quality = read(folder / Artifact("quality", *place, metric=of.metric).path, "quality").table.filter(asked)
         settings = EvaluationSettings.model_validate(made, strict=False)
         alone = {"metrics": (metric,)} if metric else {}
         settings = settings.model_copy(update={"quality": of.metric, "threshold": of.threshold} | alone)
-        found = evaluate(scores, quality, questions, settings, cell.dataset, None if main_quality_of_all else empty)
+        of_all = main_quality_of_all or (metric and number > 0)
+        found = evaluate(scores, quality, questions, settings, cell.dataset, None if of_all else empty)
         for all_rows, new in zip(rows, found, strict=True):
             all_rows += new
     return rows
