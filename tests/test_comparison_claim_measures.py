@@ -35,7 +35,8 @@ from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults
 from beamuq.comparison.printed_numbers import PrintedNumber, measured_place
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation.bootstrap import Difference
-from beamuq.exhibits.empty_answers import ALL_EMPTY, Empty
+from beamuq.evaluation.estimates import ALL_EMPTY
+from beamuq.exhibits.empty_answers import Empty
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.read_evaluation import Key, Measured, stored
 from beamuq.parquet_tables import Artifact

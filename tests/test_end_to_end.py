@@ -62,8 +62,6 @@ def test_every_exhibit_of_the_study_is_made(workplace: Workplace) -> None:
     for name in ("qa_mean_prr", "qa_qwen3", "base_accs"):
         for suffix in ("csv", "tex", "md", "html"):
             assert (workplace.folder / f"results/micro/tables/{name}.{suffix}").stat().st_size > 0
-        for suffix in ("tex", "md", "html"):
-            assert (workplace.folder / f"results/micro/tables/intervals/{name}.{suffix}").stat().st_size > 0
     for suffix in ("pdf", "svg", "png", "csv", "txt"):
         assert (workplace.folder / f"figures/micro/redundancy.{suffix}").stat().st_size > 0
 
@@ -190,8 +188,7 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace) -> N
         assert category in rendered
     kept = [path.name for path in (place.folder / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
-    styles = [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")]
-    assert styles == [2, 2]  # the paper's style and the one with intervals
+    assert [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")] == [1, 1]
     source = page.read_text()
     for name, headings in {
         "overview.html": ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy"),

@@ -187,7 +187,7 @@ def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: 
 
 def table_of(cells: list[list[TableCell]], titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> BuiltTable:
     body = tuple(TableRow((title,), tuple(row)) for title, row in zip("xyzuvw", cells, strict=False))
-    values = pd.DataFrame([("tab:t", *[""] * 6, 0.5, None, None, None, 1)], columns=list(CSV_COLUMNS))
+    values = pd.DataFrame([("tab:t", *[""] * 6, 0.5, None, None, None, 1, None)], columns=list(CSV_COLUMNS))
     given: dict[str, Any] = {
         "label": "t",
         "title": "T",

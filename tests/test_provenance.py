@@ -16,7 +16,7 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.parquet_tables import Artifact
 from beamuq.provenance import check_one_run, read_cell
-from beamuq.study_config import PROMPTS, load_study
+from beamuq.study_config import PROMPTS, STUDIES, load_study
 from run_job import run_job
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "triviaqa", "recipe": "main"}
@@ -111,7 +111,7 @@ def test_the_overview_finds_every_file_of_another_run(kind: str, own: dict[str, 
 @pytest.mark.parametrize("kind", ["evaluation", "candidates"])
 def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Path], runs: Any) -> None:
     swap(own, runs, kind)
-    study = load_study(PROMPTS.parents[1] / "studies/demo.yaml").model_copy(update={"seed": 1})
+    study = load_study(STUDIES / "demo.yaml").model_copy(update={"seed": 1})
     evaluation = study.evaluation.model_copy(update={"resamples": 100, "metrics": ["PRR"]})
     study = study.model_copy(update={"evaluation": evaluation, "quality": study.quality[:1]})
     artifact = Artifact(kind, **(CELL if kind == "candidates" else CELL | SCORER))

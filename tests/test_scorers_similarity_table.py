@@ -153,7 +153,9 @@ def test_the_step_refuses_a_similarity_in_percent(tmp_path: Path, monkeypatch: p
         "class Percent:\n    def score(self, pairs):\n        return PairScores(np.full(len(pairs), 40.0))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(BeamUQError, match=r"similarity in_percent:Percent: entail: number \[0\] is 40, .*from 0 to 1"):
+    with pytest.raises(
+        BeamUQError, match=r"similarity in_percent:Percent: entail: gave 40, not finite and from 0 to 1"
+    ):
         step(tmp_path, "percent", {"kind": "in_percent:Percent"})
     assert not (tmp_path / "percent.parquet").exists()
 

@@ -152,6 +152,11 @@ class EstimatesTable(TableExhibit):
     subset: str = ALL
     facts: Callable[[Study, Shown], Mapping[str, Any]] = field(default=lambda *_: {})
 
+    @property
+    def module(self) -> str:
+        """The specifications', which import this one."""
+        return "beamuq.exhibits.tables_of_prr"
+
     def artifacts(self, study: Study) -> list[Artifact]:
         """Evaluation and replicates of every cell shown."""
         if self.metric.partition("@")[0] not in study.evaluation.metrics:

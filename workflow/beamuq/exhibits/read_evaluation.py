@@ -132,7 +132,8 @@ def read_measurements(
 def read_estimates(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> Estimates:
     """Every row of some evaluations with the replicates that follow each, under the study's main quality.
 
-    Where no answer of a cell is empty, its answered questions are all, and share their replicates.
+    Where no answer of a cell is empty, its answered questions are all, and share their replicates. A row without
+    replicates is left out.
     """
     parts = []
     keys = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
@@ -150,9 +151,9 @@ def read_estimates(study: Study, inputs: Inputs, files: Sequence[Artifact]) -> E
         cell = {"model": evaluation.model, "dataset": evaluation.dataset, "recipe": evaluation.recipe}
         frame = rows.drop(columns=["low", "high", "std"]).assign(**cell, scorer=evaluation.scorer, empty=empty)
         frame["note"] = frame["note"].where(frame["value"].isna(), "")
-        parts.append(
-            Estimates(frame.astype({"value": float}), matrix[np.where(np.isnan(own), shared, own).astype(int)])
-        )
+        row = np.where(np.isnan(own), shared, own)
+        paired = ~np.isnan(row)
+        parts.append(Estimates(frame[paired].astype({"value": float}), matrix[row[paired].astype(int)]))
     return joined(parts)
 
 

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 READ_BY = {  # what is no Python, by the module that reads it
     PACKAGE / "html_pages.py": sorted((PACKAGE / "templates").iterdir()),
     PACKAGE / "explorer" / "explorer_page.py": sorted((PACKAGE / "explorer").glob("explorer.*")),
+    PACKAGE / "exhibits" / "captions.py": [PACKAGE / "exhibits" / "captions.txt"],
 }
 LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
@@ -53,9 +54,14 @@ def _content_hash(path: Path) -> str:
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """The package files that one file imports; importing beamuq.a.b runs beamuq/a/__init__.py too."""
+    """The package files that one file imports when it runs; importing beamuq.a.b runs beamuq/a/__init__.py too."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    unused = {id(node) for block in for_types for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in unused:
+            continue
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
