@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo crate quick test lint unit evidence census models env docs bench clean
+.PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench clean
 
 help: ## the targets; each makes the environment first, once
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' Makefile | expand -t 12
@@ -46,10 +46,13 @@ lint: $(STAMP) ## style, types, and what is generated
 	python tools/sync_docs.py --check
 
 unit: $(STAMP) models ## the tests
-	$(PYTEST) -m "not (census or evidence)"
+	$(PYTEST) -m "not (census or evidence or slurm)"
 
 evidence: $(STAMP) ## every published table and figure, made again from the published scores
 	$(PYTEST) -m evidence
+
+slurm: $(STAMP) ## a one-node cluster, a cancelled job, the bytes of a workstation
+	$(PYTEST) -m slurm
 
 census: $(STAMP) ## which path decodes which class of models
 	$(PYTEST) -m census

@@ -22,4 +22,4 @@ def test_direct_and_indirect_imports_are_found() -> None:
 def test_code_of_other_stages_is_not_an_input(step: str, stage: str) -> None:
     folders = {path.parent.name for path in step_sources(step)}
     assert stage in folders
-    assert folders <= {stage, "beamuq", "models", "plan", "steps", "templates"}
+    assert folders <= {stage, "beamuq", "evaluation", "models", "plan", "steps", "templates"}

@@ -64,7 +64,7 @@ def test_what_the_container_copies_is_there() -> None:
     assert f"python={python[1]}" in conda
 
 
-@pytest.mark.parametrize("profile", ["workstation", "slurm", "kubernetes"])
+@pytest.mark.parametrize("profile", ["workstation", "slurm"])
 def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
     if profile == "slurm":
         pytest.importorskip("snakemake_executor_plugin_slurm", reason="the extra 'slurm' is not installed")

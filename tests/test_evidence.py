@@ -104,6 +104,7 @@ def asked(folder: Path, cell: Artifact) -> int:
     return int(max(read(folder / cell.path, "evaluation").table.column("n").to_pylist()))
 
 
+@pytest.mark.evidence
 @of_each_study
 def test_a_cell_is_recomputed_from_its_scores(folder: Path) -> None:
     scored = [of for of in committed(folder) if of.scorer == study_of(folder).main.scorer]

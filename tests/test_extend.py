@@ -29,21 +29,28 @@ from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study_config import ROOT, Recipe
+from conftest import Once
 from docs_blocks import blocks, follow
 from tiny import build_tiny_model
 
 
 class Extended:
-    """A user's own folder in which the page was followed."""
+    """A user's own folder in which the page was followed, and what that printed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        model = build_tiny_model("llama", folder.with_name("models") / "some-model")
+        self.folder = folder / "mine"
+        self.printed = json.loads((folder / "printed.json").read_text())
+
+    @staticmethod
+    def fill(folder: Path) -> None:
+        (folder / "mine").mkdir()
+        model = build_tiny_model("llama", folder / "models" / "some-model")
         config = model / "config.json"
         config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MODEL", str(model))
-            self.printed = [told for told in follow("extend.md", folder) if told]  # a link says nothing
+            printed = [told for told in follow("extend.md", folder / "mine") if told]  # a link says nothing
+        (folder / "printed.json").write_text(json.dumps(printed))
 
     def copied(self, name: str) -> Path:
         """A folder with the same in it, beside this one: the package's files, which are inputs, have the same paths."""
@@ -54,8 +61,8 @@ class Extended:
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Extended:
-    return Extended(tmp_path_factory.mktemp("mine"))
+def extended(once: Once) -> Extended:
+    return Extended(once("extended", Extended.fill))
 
 
 def test_the_model_stanza_is_a_table(extended: Extended) -> None:
@@ -241,9 +248,10 @@ def test_a_name_that_is_nowhere_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(extended.folder)
     study = yaml.safe_load((extended.folder / "study.yaml").read_text()) | {key: value}
-    (extended.folder / "bad.yaml").write_text(yaml.safe_dump(study))
+    bad = extended.folder / f"bad{os.getpid()}.yaml"  # workers share the folder
+    bad.write_text(yaml.safe_dump(study))
     with pytest.raises(BeamUQError, match=told):
-        Plan.load({"study": "bad.yaml"})
+        Plan.load({"study": bad.name})
 
 
 def test_a_row_of_ones_own_questions_is_read_and_a_bad_one_told(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
     assert card.waits == {"copy to the host": 1}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["llama", "gemma3_multimodal"])
 def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs are sent as accelerate's hooks send them for such a ``device_map``; a layer's keys lie on its own card."""
     expected = _decoded(kind, tiny_model(kind)[0])
