@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beamuq.evaluation.estimates import ALL_EMPTY, KEYS, MEAN, Estimates, joined
+from beamuq.evaluation.estimates import ALL_EMPTY, KEYS, MEAN, Estimates, rank_marks
 
 RANDOM = np.random.default_rng(0)
 
@@ -114,17 +114,26 @@ def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() ->
     assert found.loc[3, "p_best"] == 1.0
 
 
+def test_equal_values_share_first_place_and_the_next_value_is_second() -> np.nan:
+    assert rank_marks([0.5, 0.7, 0.7, 0.6, 0.6, 0.1]) == ["", "best", "best", "second", "second", ""]
+
+
+def test_ranks_use_unrounded_values() -> np.nan:
+    assert rank_marks([0.50004, 0.50003, 0.50002]) == ["best", "second", ""]
+
+
+def test_difference_of_summation_order_is_a_tie() -> np.nan:
+    assert rank_marks([0.1 + 0.2, 0.3, 0.2]) == ["best", "best", "second"]
+
+
+def test_undefined_values_have_no_rank() -> np.nan:
+    assert rank_marks([np.nan, 0.2, np.nan]) == ["", "best", ""]
+    assert rank_marks([np.nan, np.nan]) == ["", ""]
+
+
 def test_the_best_is_that_of_each_column() -> None:
     rows = [{"model": m, "method": a, "value": v} for m, a, v in [("x", "A", 1.0), ("x", "B", 2.0), ("y", "A", 0.1)]]
     assert made(*rows).best(within=("model",))["mark"].tolist() == ["second", "best", "best"]
-
-
-def test_the_mean_over_draws_is_undefined_where_a_draw_is() -> None:
-    draws = made({"setting": "draw 1", "value": 0.2}, {"setting": "draw 2", "value": 0.4})
-    assert draws.mean_over_draws().frame.loc[0, "value"] == pytest.approx(0.3)
-    lost = joined([draws, made({"setting": "draw 3", "value": np.nan, "note": "why"})]).mean_over_draws()
-    assert np.isnan(lost.frame.loc[0, "value"])
-    assert lost.frame.loc[0, "note"] == "why"
 
 
 def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> None:

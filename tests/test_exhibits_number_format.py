@@ -1,4 +1,4 @@
-"""How numbers are printed and ranked."""
+"""How numbers are printed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,6 @@ from beamuq.exhibits import number_format
 )
 def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
     assert number_format.decimal(value) == text
-
-
-def test_equal_values_share_first_place_and_the_next_value_is_second() -> None:
-    assert number_format.marks([0.5, 0.7, 0.7, 0.6, 0.6, 0.1]) == ["", "best", "best", "second", "second", ""]
-
-
-def test_ranks_use_unrounded_values() -> None:
-    assert number_format.marks([0.50004, 0.50003, 0.50002]) == ["best", "second", ""]
-
-
-def test_difference_of_summation_order_is_a_tie() -> None:
-    assert number_format.marks([0.1 + 0.2, 0.3, 0.2]) == ["best", "best", "second"]
-
-
-def test_undefined_values_have_no_rank() -> None:
-    assert number_format.marks([None, 0.2, None]) == ["", "best", ""]
-    assert number_format.marks([None, None]) == ["", ""]
 
 
 def test_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:

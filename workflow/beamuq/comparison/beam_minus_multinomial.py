@@ -16,10 +16,9 @@ import pandas as pd
 from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
 from beamuq.comparison.printed_numbers import MEAN
 from beamuq.comparison.tolerances_and_families import ComparisonRules
-from beamuq.evaluation.estimates import ALL_EMPTY
+from beamuq.evaluation.estimates import ALL_EMPTY, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import exhibit_cells
-from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.read_evaluation import Key
 
 HEADLINE, CELLS = "headline", "cells"

@@ -31,11 +31,11 @@ from beamuq.comparison.measured_results import MeasuredCell, mean_and_std, repli
 from beamuq.comparison.printed_numbers import MEAN, measured_place
 from beamuq.config_errors import StrictModel
 from beamuq.evaluation import bootstrap, prr_and_auc
+from beamuq.evaluation.estimates import TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.evaluation.intervals import LEAST_GROUPS
 from beamuq.exhibits import exhibit_cells
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
-from beamuq.exhibits.number_format import TIE
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures, group_of, length_bins

@@ -17,9 +17,10 @@ from beamuq.comparison.printed_numbers import PrintedNumber
 from beamuq.comparison.tolerances_and_families import ComparisonRules
 from beamuq.evaluation import intervals
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED, Difference
+from beamuq.evaluation.estimates import TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits.exhibit_cells import candidate_artifacts, pool_artifacts, score_artifacts
-from beamuq.exhibits.number_format import TIE, better
+from beamuq.exhibits.number_format import better
 from beamuq.exhibits.question_scores import QuestionScores
 from beamuq.exhibits.read_evaluation import Key
 from beamuq.exhibits.redundancy_and_covered_mass import CandidateMeasures

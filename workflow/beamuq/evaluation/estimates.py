@@ -180,17 +180,6 @@ class Estimates:
             replicates.append(np.full(self.replicates.shape[1], np.nan) if note else drawn.mean(axis=0))
         return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
 
-    def mean_over_draws(self) -> Estimates:
-        """The mean over rows of the same questions equal in all keys but ``setting``; undefined where one is."""
-        others = [name for name in KEYS if name != "setting"]
-        rows, replicates = [], []
-        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
-            notes = [note for note, value in zip(part["note"], part["value"], strict=True) if np.isnan(value)]
-            value = np.nan if notes else float(part["value"].mean())
-            rows.append({**part.iloc[0], "setting": "mean of draws", "value": value, "note": "".join(notes[:1])})
-            replicates.append(np.asarray(self.replicates[part.index], dtype=np.float64).mean(axis=0))
-        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
-
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
         defined = ~np.isnan(self.replicates)

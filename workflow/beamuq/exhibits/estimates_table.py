@@ -13,7 +13,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE, Estimates, joined
 from beamuq.exhibits import captions, exhibit_cells, number_format
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.exhibits.exhibit_types import (
     BuiltTable,
     TableCell,
@@ -62,9 +62,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Layout:
-    """Estimates under their printed keys, and how rows and columns show them; the CSV has all of ``more`` too.
+    """Estimates under their printed keys, and how rows and columns show them.
 
-    ``style``, ``within``, ``spread`` and ``arrows`` are those of :func:`laid_out`; ``facts`` fill the caption.
+    ``style``, ``within``, ``spread`` and ``arrows`` are those of :func:`laid_out`.
     """
 
     found: Estimates
@@ -75,34 +75,6 @@ class Layout:
     within: tuple[str, ...] = ("model", "dataset")
     spread: bool = False
     arrows: bool = False
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    more: Estimates | None = None
-
-
-@dataclass(frozen=True)
-class LaidOutTable(TableExhibit):
-    """A table of estimates that a function makes of files. Both raise BeamUQError where the study lacks something."""
-
-    needs: Callable[[Study], list[Artifact]]
-    make: Callable[[Study, Inputs], Layout]
-    caption: str = ""
-    quality: bool = True
-
-    def artifacts(self, study: Study) -> list[Artifact]:
-        """What ``make`` reads."""
-        return distinct(self.needs(study))
-
-    def build(self, study: Study, inputs: Inputs) -> BuiltTable:
-        """Lay out, mark, caption."""
-        made = self.make(study, inputs)
-        grid, values = laid_out(study, made)
-        facts = table_facts(study, made.found, values) | dict(made.facts)
-        title, *sentences = captions.text(self.caption or self.label, facts)
-        rows = records(values)
-        if made.more is not None:
-            rows += records(made.more.summary(study.evaluation.confidence))
-        scorers = [facts["of_scorer"]] if "of_scorer" in facts else None
-        return self.table(study, title, [f"{title}.", *sentences], rows, grid, scorers, quality=self.quality)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from beamuq import beam_mass_theorem, strategy_names
 from beamuq.evaluation import intervals
+from beamuq.evaluation.estimates import TIE
 from beamuq.exhibits import captions, exact_value, exhibit_cells, figure_style, number_format
 from beamuq.exhibits.exact_value import CellEstimates, Estimator, OfExactValue
 from beamuq.exhibits.exhibit_inputs import Inputs
@@ -96,7 +97,7 @@ def conditions(cell: CellEstimates, beam: str, most_probable: str, M: int) -> di
         PRINTED: mass > beam_mass_theorem.printed_threshold(M),
         CORRECTED: mass > beam_mass_theorem.corrected_threshold(M),
         FAIR: beam_mass_theorem.meets_fair_share(left, M),
-        IN_FACT: of_beams < cell.error_of_samples(M) - number_format.TIE,
+        IN_FACT: of_beams < cell.error_of_samples(M) - TIE,
     }
 
 

@@ -1,13 +1,12 @@
-"""Numbers as printed, and ranks within a column."""
+"""Numbers as printed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
+from beamuq.evaluation.estimates import TIE
 from beamuq.exhibits.exhibit_types import TableCell
 
-TIE = 1e-12
 MEAN_INTERVALS = "t intervals over questions, cut at 0 and 1; none below five questions or where all are equal"
 
 
@@ -46,24 +45,7 @@ def excludes_zero(low: float | None, high: float | None) -> bool:
 
 def difference(value: float, low: float | None, high: float | None, note: str = "", digits: int = 3) -> TableCell:
     """A difference with its sign, its interval beside it."""
-    text, spread = decimal(value, digits), interval(low, high, digits)
-    return TableCell(f"+{text}" if float(text) > 0 else text, spread=spread, note=note)
-
-
-def marks(values: Sequence[float | None]) -> list[str]:
-    """``best`` for every value equal to the largest, ``second`` for every value equal to the next one below it.
-
-    Values are compared unrounded; those within 1e-12 are equal (the same ranking by another sum). None: no mark.
-    """
-    known = sorted({v for v in values if v is not None}, reverse=True)
-    if not known:
-        return [""] * len(values)
-    best = known[0]
-    second = next((v for v in known if v < best - TIE), None)
-    return [
-        "" if v is None else "best" if v >= best - TIE else "second" if second is not None and v >= second - TIE else ""
-        for v in values
-    ]
+    return TableCell(signed(value, digits), spread=interval(low, high, digits), note=note)
 
 
 def signed(value: float, digits: int = 3) -> str:

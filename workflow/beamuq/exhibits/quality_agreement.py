@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.bootstrap import Difference, Estimate
+from beamuq.evaluation.estimates import TIE
 from beamuq.exhibits import captions, exhibit_cells, number_format
 from beamuq.exhibits.estimates_table import Row
 from beamuq.exhibits.exhibit_inputs import Inputs
@@ -143,7 +144,7 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
 
 def _signs(differences: Floats) -> Floats:
     """−1, 0 or 1, NaN for NaN; rounding is no difference."""
-    return np.asarray(np.where(np.abs(differences) <= number_format.TIE, 0.0, np.sign(differences)), dtype=np.float64)
+    return np.asarray(np.where(np.abs(differences) <= TIE, 0.0, np.sign(differences)), dtype=np.float64)
 
 
 def _value(of: Measurements, key: Key) -> float:

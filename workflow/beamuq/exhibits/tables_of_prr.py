@@ -198,9 +198,7 @@ def other_candidates(study: Study, recipe: str) -> Body:
 
 
 def _entropy(study: Study, shown: Shown) -> dict[str, Any]:
-    both = registry.resolve("SemanticEntropy").variants
-    scored = "SemanticEntropy" in study.scoring[shown.recipe].methods
-    return {"entropy": ENTROPY if scored and both else ""}
+    return {"entropy": ENTROPY if "SemanticEntropy" in study.scoring[shown.recipe].methods else ""}
 
 
 def _weights(study: Study, shown: Shown) -> dict[str, Any]:
