@@ -15,8 +15,8 @@ import pyarrow as pa
 from beamuq import parquet_tables, strategy_names
 from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.exhibit_inputs import Inputs
-from beamuq.exhibits.exhibit_types import BuiltFigure, BuiltTable
+from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.exhibit import Built
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -181,14 +181,14 @@ class Results:
 
     def inputs(self, needs: list[Artifact]) -> Inputs:
         self.paths(needs)
-        return Inputs.read(self.folder, needs)
+        return Inputs.read(self.folder, needs, self.study)
 
     def built(self, label: str, of: Study | None = None) -> Any:
         """An exhibit, from files that are written where they are not there yet."""
         asked = of or self.study
         item = list_of_exhibits.exhibit(label, asked)
         built = item.built(asked, self.inputs(item.artifacts(asked)))
-        assert isinstance(built, BuiltTable if item.kind == "table" else BuiltFigure)
+        assert isinstance(built, Built)
         return built
 
     def _questions(self, need: Artifact) -> list[dict[str, Any]]:

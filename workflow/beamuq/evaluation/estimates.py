@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from beamuq.evaluation.bootstrap import interval, resample_counts
+from beamuq.evaluation.bootstrap import Interval, interval, resample_counts
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
 
@@ -33,6 +33,7 @@ MEAN = "mean"
 """What ``dataset`` says of a mean over datasets."""
 MOST_EMPTY = 0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
 ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
+CANNOT_MOVE = "all resamples are equal: no interval"
 TIE = 1e-12  # values this near are equal: the same ranking by another sum
 
 
@@ -107,6 +108,23 @@ class Estimates:
                 replicates.append(found[1:])
         return cls(pd.DataFrame(rows), np.array(replicates))
 
+    @classmethod
+    def made(cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]) -> Estimates:
+        """Estimates of any statistic.
+
+        Parameters
+        ----------
+        rows
+            Of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, and ``empty`` where it is known.
+        replicates
+            Of each row [resamples]; a single number for one without error, such as a count.
+        """
+        size = max((np.size(drawn) for drawn in replicates), default=1)
+        filled = [dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows]
+        drawn = [np.broadcast_to(np.asarray(of, dtype=np.float64), size) for of in replicates]
+        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note"]).astype({"value": float})
+        return cls(frame, np.array(drawn).reshape(len(frame), size))
+
     def __len__(self) -> int:
         return len(self.frame)
 
@@ -116,6 +134,10 @@ class Estimates:
         for name, wanted in keys.items():
             chosen &= self.frame[name].isin([wanted] if isinstance(wanted, str) else list(wanted)).to_numpy()
         return self._rows(np.flatnonzero(chosen).astype(np.int64))
+
+    def rows(self, chosen: npt.ArrayLike) -> Estimates:
+        """Some of the rows: truth values [rows], or positions."""
+        return self._rows(np.arange(len(self))[np.asarray(chosen)])
 
     def assign(self, **keys: str | Sequence[str]) -> Estimates:
         """The same estimates under other values of some keys, one for all rows or one a row."""
@@ -154,6 +176,31 @@ class Estimates:
         frame["empty"] = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
         return Estimates(frame, np.subtract(a.replicates, b.replicates, dtype=np.float64))
 
+    def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
+        """A function of each row and the row of ``other`` at its place, resample by resample, under this one's keys.
+
+        It is undefined where either is, for its reason.
+        """
+        a, b = self.frame["value"].to_numpy(np.float64), other.frame["value"].to_numpy(np.float64)
+        note = np.where(np.isnan(a), self.frame["note"], other.frame["note"])
+        drawn = function(*(np.asarray(of.replicates, dtype=np.float64) for of in (self, other)))
+        return Estimates(self.frame.assign(value=function(a, b), note=note), drawn)
+
+    def mean_over_draws(self, setting: str) -> Estimates:
+        """The mean over the settings of otherwise equal rows: draws for the same questions and resamples.
+
+        Undefined where any is, for its reason. ``setting`` names the mean.
+        """
+        others = [name for name in KEYS if name != "setting"]
+        rows, replicates = [], []
+        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
+            undefined = part[part["value"].isna()]
+            first = (part if undefined.empty else undefined).iloc[0]
+            rows.append({**first, "setting": setting, "value": part["value"].mean() if undefined.empty else np.nan})
+            drawn = np.asarray(self.replicates[part.index], dtype=np.float64).mean(axis=0)
+            replicates.append(drawn if undefined.empty else np.full_like(drawn, np.nan))
+        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
+
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
 
@@ -188,10 +235,17 @@ class Estimates:
         p = np.minimum(1.0, 2 * (crossed + 1) / (defined.sum(axis=1) + 1))
         return np.where(self.summary()["low"].isna(), np.nan, p)
 
-    def holm(self, tests: int | None = None) -> Floats:
-        """[rows] p after Holm's correction over ``tests`` (None: these rows); one without an interval counts as 1."""
-        p = np.nan_to_num(self.p(), nan=1.0)
-        return holm(p, len(p) if tests is None else tests)
+    def holm(self, within: Collection[str] = (), tests: int | None = None) -> Floats:
+        """[rows] p after Holm's correction over the rows of equal keys ``within``, or over ``tests`` of them.
+
+        One without an interval counts as 1; an undefined value is no test and has NaN.
+        """
+        p, known = np.nan_to_num(self.p(), nan=1.0), self.frame["value"].notna().to_numpy()
+        family = self.frame.groupby(list(within)).ngroup().to_numpy() if within else np.zeros(len(p))
+        adjusted = np.full(len(p), np.nan)
+        for chosen in (known & (family == number) for number in np.unique(family)):
+            adjusted[chosen] = holm(p[chosen], int(chosen.sum()) if tests is None else tests)
+        return adjusted
 
     def best(self, within: Collection[str] = ("model", "dataset")) -> pd.DataFrame:
         """Which values lead among the rows of equal keys ``within``; the larger, the better.
@@ -214,13 +268,18 @@ class Estimates:
         return found.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
-        """The frame with ``low``, ``high``, ``std`` of each row: NaN where over 1 % of its resamples are undefined."""
+        """The frame with ``low``, ``high``, ``std`` of each row.
+
+        NaN where over 1 % of its resamples are undefined, or all are equal: a bootstrap that cannot move shows nothing.
+        """
         found: list[dict[str, Any]] = []
         for value, note, drawn in zip(self.frame["value"], self.frame["note"], self.replicates, strict=True):
             if np.isnan(value):
                 found.append({"low": np.nan, "high": np.nan, "std": np.nan, "note": note})
                 continue
             of = interval(drawn, confidence)
+            if of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
+                of = Interval(None, None, None, CANNOT_MOVE)
             found.append({"low": of.low, "high": of.high, "std": of.std, "note": of.note})
         columns = pd.DataFrame(found, self.frame.index, ["low", "high", "std", "note"])
         return self.frame.drop(columns="note").join(columns.astype({"low": float, "high": float, "std": float}))

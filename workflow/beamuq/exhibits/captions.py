@@ -106,31 +106,41 @@ def _templates() -> dict[str, list[str]]:
 
 def text(label: str, facts: Mapping[str, Any]) -> list[str]:
     """The title and the sentences of a caption, from its template in ``captions.txt`` and what fills it."""
-    return [line.format_map(facts) for line in _templates()[label]]
+    title, *sentences = (line.format_map(facts) for line in _templates()[label])
+    return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
-def resampled(study: Study, datasets: Sequence[str]) -> str:
-    """How many resamples, of what."""
-    stories = [study.datasets[d].title for d in datasets if study.datasets[d].adapter == "coqa"]
-    return (
+def study_facts(study: Study) -> dict[str, Any]:
+    """What a study says to every caption."""
+    main, quality, evaluation = study.main, study.main_quality, study.evaluation
+    return {
+        "M": main.num_candidates,
+        "recipe": main.recipe,
+        "beam": main.beam,
+        "sample": main.sample,
+        "main_scorer": study.scorers[main.scorer].title,
+        "quality": quality.title,
+        "threshold": f"{quality.threshold:g}",
+        "confidence": f"{100 * evaluation.confidence:g} %",
+        "resamples": evaluation.resamples,
+        "rejection": f"{evaluation.max_rejection[0]:g}",
+    }
+
+
+def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """Of the datasets an exhibit shows, and the questions of each cell of them: ``sizes`` and ``resampled``."""
+    stories = [study.datasets[d].title for d in n if study.datasets[d].adapter == "coqa"]
+    resampled = (
         f"{study.evaluation.resamples} bootstrap resamples of the questions"
         + (f" (of whole stories for {listing(stories)})" if stories else "")
-        + (", each dataset resampled on its own" if len(datasets) > 1 else "")
+        + (", each dataset resampled on its own" if len(n) > 1 else "")
     )
-
-
-def sizes(study: Study, of: Mapping[str, Sequence[int]]) -> str:
-    """``n`` of each dataset; sizes that differ between models are given as a range."""
-    ranges = {study.datasets[d].title: sorted({min(found), max(found)}) for d, found in of.items()}
+    ranges = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items()}
     parts = {title: "–".join(map(str, ends)) for title, ends in ranges.items()}
+    sizes = f"n: {', '.join(f'{title} {count}' for title, count in parts.items())} questions."
     if len(set(parts.values())) == 1:
-        return f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
-    return f"n: {', '.join(f'{title} {count}' for title, count in parts.items())} questions."
-
-
-def confidence(study: Study) -> str:
-    """``95 %``."""
-    return f"{100 * study.evaluation.confidence:g} %"
+        sizes = f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
+    return {"sizes": sizes, "resampled": resampled, "stories": listing(stories)}
 
 
 def dataset_heads(study: Study, datasets: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from beamuq.evaluation.estimates import MOST_EMPTY
 from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_inputs import Inputs
 from beamuq.judged_answer import strategy_of
 from beamuq.parquet_tables import ALL, ANSWERED, Artifact, Loaded
 from beamuq.study_config import Study
+
+if TYPE_CHECKING:
+    from beamuq.exhibits.inputs import Inputs
 
 MARK = " †"
 MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."

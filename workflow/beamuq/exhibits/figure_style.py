@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from beamuq import parquet_tables
-from beamuq.exhibits.exhibit_types import BuiltFigure, csv_text
+from beamuq.exhibits.exhibit import Built, Figure
+from beamuq.exhibits.table_formats import csv_text
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -147,6 +148,46 @@ def _below_title(lines: Sequence[str]) -> float:
     return 0.07 + 0.15 * len(lines)
 
 
+def panels(
+    title: str,
+    note: str,
+    data: pd.DataFrame,
+    by: Sequence[str],
+    names: Mapping[Any, str],
+    draw: Callable[[pd.DataFrame, matplotlib.axes.Axes], None],
+    labels: tuple[str, str],
+    *,
+    height: float = 2.0,
+    across: int = 3,
+    legend_columns: int = 3,
+    legend_rows: int = 1,
+    sharex: bool = True,
+    sharey: bool = True,
+) -> matplotlib.figure.Figure:
+    """A panel for each of ``names``, keyed by the values of the columns ``by``, each drawn of its rows of ``data``.
+
+    ``labels``: of the axes along and up; ``height``: inches of a row of panels; ``across``: the most in a row.
+    """
+    across = min(across, len(names))
+    down = -(-len(names) // across)
+    figure = canvas(height * down, title, note, legend_rows=legend_rows)
+    grid = figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    for position, (axes, (key, name)) in enumerate(zip(grid.flat, names.items(), strict=False)):
+        values = key if isinstance(key, tuple) else (key,)
+        chosen = np.logical_and.reduce([data[column] == value for column, value in zip(by, values, strict=True)])
+        draw(data[chosen], axes)
+        axes.set_title(name, parse_math=False)
+        if position + across >= len(names):
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel(labels[0])
+    for axes in grid[:, 0]:
+        axes.set_ylabel(labels[1])
+    legend(figure, grid[0, 0], legend_columns)
+    return figure
+
+
 def bar_places(count: int) -> Floats:
     """Positions of bars, the last (over all) set apart."""
     places = np.arange(count, dtype=np.float64)
@@ -193,11 +234,12 @@ def length_axis(
     axes.set_xlabel("Length (tokens); below, n" if short else "Greedy answer length in tokens; below, n questions")
 
 
-def laid_out(built: BuiltFigure) -> matplotlib.figure.Figure:
+def laid_out(built: Built) -> matplotlib.figure.Figure:
     """Draw, and fix the layout once, so that the three formats show the same figure."""
     from matplotlib.transforms import Bbox
 
-    figure = built.draw()
+    assert isinstance(built.shown, Figure)
+    figure = built.shown.draw(built.title, built.footnote)
     for _ in range(3):
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -208,7 +250,7 @@ def laid_out(built: BuiltFigure) -> matplotlib.figure.Figure:
     return figure
 
 
-def save(built: BuiltFigure, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
+def save(built: Built, *, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
     """Draw once and write all five files, each atomically: no dates, no versions, fixed ids, embedded fonts."""
     with settings():
         figure = laid_out(built)
@@ -221,6 +263,6 @@ def save(built: BuiltFigure, *, pdf: Path, svg: Path, png: Path, csv: Path, capt
             with parquet_tables.atomic(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata[kind])
     with parquet_tables.atomic(csv) as temporary:
-        temporary.write_text(csv_text(built.data), encoding="utf-8", newline="")
+        temporary.write_text(csv_text(built.frame), encoding="utf-8", newline="")
     with parquet_tables.atomic(caption) as temporary:
         temporary.write_text(built.caption + "\n", encoding="utf-8")

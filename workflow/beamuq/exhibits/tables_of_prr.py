@@ -8,10 +8,11 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import prr_to
-from beamuq.exhibits import captions, exhibit_cells
+from beamuq.exhibits import captions, cells
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
-from beamuq.exhibits.estimates_table import Body, EstimatesTable, Keys, Row, Shown
-from beamuq.exhibits.exhibit_types import TableHeading, TableRule
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.estimates_table import Body, Keys, Row, prr_table
+from beamuq.exhibits.exhibit import Exhibit, TableHeading, TableRule
 from beamuq.methods import registry
 from beamuq.parquet_tables import ANSWERED
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
@@ -19,78 +20,59 @@ from beamuq.study_config import Study
 
 GEMMA, ABLATED = "gemma-3-4b-base", ("gemma-3-4b-base", "llama-3.1-8b-base")
 ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
+Rows = Callable[[Study, str], Body]
 SEARCHES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-def every_model(study: Study) -> Shown:
-    """All cells of the main recipe."""
-    return Shown(study.main.recipe, study.main.scorer, exhibit_cells.main_cells(study))
-
-
-def one_model(model: str, *, others: bool = True) -> Callable[[Study], Shown]:
+def one_model(model: str, *, others: bool = True) -> Callable[[Study], Sequence[Cell]]:
     """The main cells of a model or, where the study lacks it and ``others`` may stand in, of its first."""
 
-    def shown(study: Study) -> Shown:
-        run = exhibit_cells.models(study, study.main.recipe)
-        of = exhibit_cells.first_model(study, model, lambda name: name in run) if others else model
-        return Shown(study.main.recipe, study.main.scorer, exhibit_cells.main_cells(study, [of]))
+    def shown(study: Study) -> Sequence[Cell]:
+        if not others:
+            return cells.main_cells(study, model)
+        return cells.main_cells(study, cells.nearest(study, cells.main_cells(study), model).model)
 
     return shown
 
 
-def cross_encoder(study: Study) -> Shown:
+def cross_encoder(study: Study) -> Sequence[Cell]:
     """The main cells of the first model that has a cross-encoder, or a proxy for one, on every dataset."""
     recipe = study.main.recipe
-    wanted = exhibit_cells.datasets(study, recipe)
-    for scorer, found in study.scorers.items():
-        replaces = "cross-encoder" in (found.proxy_for or "").lower()
-        if scorer == study.main.scorer or not (found.kind == "cross_encoder" or replaces):
-            continue
-        usable = {m for m in study.models if all(exhibit_cells.covers(study, recipe, m, d, scorer) for d in wanted)}
-        if usable and wanted:
-            model = exhibit_cells.first_model(study, GEMMA, usable.__contains__)
-            return Shown(recipe, scorer, {model: wanted})
+    for scorer, of in study.scorers.items():
+        stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
+        if scorer != study.main.scorer and stands:
+            found = cells.by_model(cells.recipe_cells(study, recipe, scorer))
+            datasets = cells.datasets_of(study, cells.main_cells(study))
+            whole = [cell for of_model in found.values() if len(of_model) == len(datasets) for cell in of_model]
+            if whole:
+                return found[cells.nearest(study, whole, GEMMA).model]
     raise BeamUQError(
         f"needs a model whose {recipe!r} cells all have a scorer of kind cross_encoder "
         "(or a proxy for the cross-encoder); add it to the grid's scorers"
     )
 
 
-def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Shown]:
+def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Sequence[Cell]]:
     """The cells of the first recipe with the main beams whose ``scoring`` has all these keys and methods."""
 
-    def shown(study: Study) -> Shown:
-        for entry in study.grid:
-            scoring = study.scoring[entry.recipe]
-            scored = all(getattr(scoring, name) for name in keys) and set(methods) <= set(scoring.methods)
-            decoded = study.recipes[entry.recipe].decoded(study.main.beam)
-            if scored and decoded and study.main.scorer in entry.scorers:
-                return of_recipe(study, entry.recipe)
-        raise BeamUQError(
-            f"needs a recipe of the grid with {study.main.beam!r} whose scoring has {' and '.join(keys)} with "
-            f"methods {', '.join(methods)} under scorer {study.main.scorer!r}; add one or drop the exhibit"
-        )
+    def shown(study: Study) -> Sequence[Cell]:
+        def has(recipe: str) -> bool:
+            scoring, decoded = study.scoring[recipe], study.recipes[recipe].decoded(study.main.beam)
+            return bool(all(getattr(scoring, key) for key in keys) and set(methods) <= set(scoring.methods) and decoded)
+
+        needs = f"with {study.main.beam!r} whose scoring has {' and '.join(keys)} with methods {', '.join(methods)}"
+        return cells.recipe_cells(study, cells.first_recipe(study, has, needs))
 
     return shown
 
 
-def with_budgets(study: Study) -> Shown:
+def with_budgets(study: Study) -> Sequence[Cell]:
     """The cells of the first recipe that scores the graph methods at several M."""
-    found = (exhibit_cells.budget_recipe(study, m, d, captions.GRAPH) for m in study.models for d in study.datasets)
-    if recipe := next(filter(None, found), None):
-        return of_recipe(study, recipe)
-    raise exhibit_cells.without_budgets(study, captions.GRAPH)
-
-
-def of_recipe(study: Study, recipe: str) -> Shown:
-    """All cells of a recipe under the main scorer."""
-    found: dict[str, list[str]] = {}
-    for model, dataset in exhibit_cells.cells(study, recipe, list(study.models)):
-        found.setdefault(model, []).append(dataset)
-    return Shown(recipe, study.main.scorer, found)
+    found = cells.with_budgets(study, captions.GRAPH)
+    return [cell for cell in found if cell.recipe == found[0].recipe]
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -197,12 +179,12 @@ def other_candidates(study: Study, recipe: str) -> Body:
 # -- what captions say -------------------------------------------------------------------------------------------------
 
 
-def _entropy(study: Study, shown: Shown) -> dict[str, Any]:
-    return {"entropy": ENTROPY if "SemanticEntropy" in study.scoring[shown.recipe].methods else ""}
+def _entropy(study: Study, recipe: str) -> dict[str, Any]:
+    return {"entropy": ENTROPY if "SemanticEntropy" in study.scoring[recipe].methods else ""}
 
 
-def _weights(study: Study, shown: Shown) -> dict[str, Any]:
-    recipe = study.recipes[shown.recipe]
+def _weights(study: Study, name: str) -> dict[str, Any]:
+    recipe = study.recipes[name]
     exact = any(parse(name)[1]["T"] != 1 for name in of_kind(recipe.strategies(), "sample"))
     said = [
         f"{study.main.num_candidates} candidates a question.",
@@ -214,15 +196,15 @@ def _weights(study: Study, shown: Shown) -> dict[str, Any]:
         else "",
         "Print lacks the rows of exact weights." if exact else "",
     ]
-    return {"weights": " ".join(filter(None, said))} | _floors(study, shown)
+    return {"weights": " ".join(filter(None, said))} | _floors(study, name)
 
 
-def _floors(study: Study, shown: Shown) -> dict[str, Any]:
+def _floors(study: Study, recipe: str) -> dict[str, Any]:
     said = (
         f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
         "ε = 1 weighs all beams alike."
     )
-    return {"floors": said if study.scoring[shown.recipe].epsilon else ""}
+    return {"floors": said if study.scoring[recipe].epsilon else ""}
 
 
 # -- specifications ----------------------------------------------------------------------------------------------------
@@ -236,50 +218,32 @@ def _main_beams(keys: Keys) -> Keys:
     return {**keys, "variant": BEAMSEARCH, "setting": "beam"}
 
 
-def varied(
-    label: str, stub: tuple[str, ...], rows: Callable[[Study, str], Body], *keys: str, **more: Any
-) -> EstimatesTable:
+def varied(label: str, stub: tuple[str, ...], rows: Rows, *keys: str, **more: Any) -> Exhibit:
     """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
     methods = more.pop("methods", captions.GRAPH)
-    return EstimatesTable(
-        label,
-        shown=scored_with(*keys, methods=methods),
-        rows=rows,
-        stub=stub,
-        columns="cells",
-        heads="model",
-        methods=methods,
-        spread=False,
-        arrows=False,
-        wants=ABLATED,
-        **more,
+    shown = scored_with(*keys, methods=methods)
+    return prr_table(
+        label, shown, rows, stub=stub, columns="cells", heads="model", methods=methods, beside="", wants=ABLATED, **more
     )
 
 
-STRATEGIES = varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy", facts=_weights)
+main_table = partial(prr_table, rows=main_methods, facts=_entropy)
+"""Every method of the main recipe."""
 
 TABLES = (
-    EstimatesTable("qa_mean_prr", every_model, main_methods, columns="models", facts=_entropy),
-    EstimatesTable(
-        "topbeam_scoring", every_model, main_methods, columns="models", answer_source="top_beam", facts=_entropy
-    ),
-    EstimatesTable(
-        "answered", every_model, main_methods, heads="model", subset=ANSWERED, beyond_paper=True, facts=_entropy
-    ),
-    *(
-        EstimatesTable(
-            label, one_model(GEMMA), main_methods, metric=metric, wants=(GEMMA,), caption="abl_auc", facts=_entropy
-        )
-        for label, metric in (("abl_rocauc", "ROC-AUC"), ("abl_prauc", "PR-AUC"))
-    ),
-    EstimatesTable(
+    main_table("qa_mean_prr", cells.main_cells, columns="models"),
+    main_table("topbeam_scoring", cells.main_cells, columns="models", answer_source="top_beam"),
+    main_table("answered", cells.main_cells, columns="models", subset=ANSWERED, beyond_paper=True),
+    main_table("abl_rocauc", one_model(GEMMA), metric="ROC-AUC", wants=(GEMMA,), template="abl_auc"),
+    main_table("abl_prauc", one_model(GEMMA), metric="PR-AUC", wants=(GEMMA,), template="abl_auc"),
+    prr_table(
         "abl_other_methods",
         one_model(GEMMA),
         both_forms("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY),
         wants=(GEMMA,),
     ),
-    EstimatesTable("abl_crossencoder", cross_encoder, both_forms(*captions.CONSISTENCY), wants=(GEMMA,)),
-    STRATEGIES,
+    prr_table("abl_crossencoder", cross_encoder, both_forms(*captions.CONSISTENCY), wants=(GEMMA,)),
+    varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy", facts=_weights),
     varied("abl_normalization", ("Floor",), floors, "epsilon", facts=_floors),
     varied(
         "abl_ecc_params",
@@ -289,7 +253,7 @@ TABLES = (
         "fixed_k",
         methods=("Eccentricity", "EigVecDissimilarity"),
     ),
-    EstimatesTable(
+    prr_table(
         "gains_by_candidates",
         with_budgets,
         budgets,
@@ -299,11 +263,11 @@ TABLES = (
         minus=_multinomial,
         beyond_paper=True,
     ),
-    EstimatesTable(
+    prr_table(
         "gains_by_strategy",
-        STRATEGIES.shown,
+        scored_with("every_strategy", methods=captions.GRAPH),
         other_candidates,
-        stub=STRATEGIES.stub,
+        stub=("Candidates", "Setting"),
         heads="model",
         methods=captions.GRAPH,
         minus=_main_beams,
@@ -313,47 +277,27 @@ TABLES = (
 )
 
 
-def tables(study: Study) -> list[EstimatesTable]:
+def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    run = exhibit_cells.models(study, study.main.recipe)
+    run = cells.models(study, study.main.recipe)
     found = list(TABLES)
     for name, model in study.models.items():
         shown = one_model(name, others=False)
-        found.append(EstimatesTable(f"qa_{model.label}", shown, main_methods, caption="qa", facts=_entropy))
+        found.append(main_table(f"qa_{model.label}", shown, template="qa"))
         if name in run:
-            found.append(
-                EstimatesTable(
-                    f"gains_{model.label}",
-                    shown,
-                    beam_forms,
-                    heads="",
-                    minus=_multinomial,
-                    beyond_paper=True,
-                    caption="gains",
-                    facts=lambda study, shown: {"entropy": _both(study, shown)},
-                )
-            )
-    first, *further = (prr_to(limit)[4:] for limit in study.evaluation.max_rejection)
-    for limit in further:
-        found.append(
-            EstimatesTable(
-                f"qa_mean_prr_{limit}",
-                every_model,
-                main_methods,
-                columns="models",
-                metric=f"PRR@{limit}",
-                beyond_paper=True,
-                caption="qa_mean_prr_to",
-                facts=partial(_rejections, limit, first),
-            )
-        )
+            gains = {"heads": "", "minus": _multinomial, "beyond_paper": True, "template": "gains", "facts": _both}
+            found.append(prr_table(f"gains_{model.label}", shown, beam_forms, **gains))  # type: ignore[arg-type]
+    for limit in (prr_to(limit)[4:] for limit in study.evaluation.max_rejection[1:]):
+        further = {"template": "qa_mean_prr_to", "facts": partial(_rejections, limit), "beyond_paper": True}
+        of_mean = {"columns": "models", "metric": f"PRR@{limit}"}
+        found.append(main_table(f"qa_mean_prr_{limit}", cells.main_cells, **of_mean | further))
     return found
 
 
-def _rejections(limit: str, first: str, study: Study, shown: Shown) -> dict[str, Any]:
-    return _entropy(study, shown) | {"rejection": limit, "main_rejection": first}
+def _rejections(limit: str, study: Study, recipe: str) -> dict[str, Any]:
+    return _entropy(study, recipe) | {"further_rejection": limit}
 
 
-def _both(study: Study, shown: Shown) -> str:
-    scored = study.scoring[shown.recipe].methods
-    return " ".join(said for name, said in captions.BOTH_FORMS.items() if name in scored)
+def _both(study: Study, recipe: str) -> dict[str, Any]:
+    scored = study.scoring[recipe].methods
+    return {"entropy": " ".join(said for name, said in captions.BOTH_FORMS.items() if name in scored)}

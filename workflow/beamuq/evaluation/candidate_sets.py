@@ -1,0 +1,154 @@
+"""What a cell's candidates are like, question by question: lengths, redundancy, covered mass; bins of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from beamuq.errors import BeamUQError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+
+class CandidateSets:
+    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) stand in the questions' order.
+
+    Parameters
+    ----------
+    candidates
+        Rows of candidates: ``id``, ``strategy``, ``rank``, ``text``, ``token_ids``, ``logprob``, ``terminated``.
+    questions
+        ``id``, ``group`` and whatever else; it may hold more ids.
+    name
+        What messages call the candidates, such as their file.
+
+    Raises BeamUQError if a question is unknown or lacks a greedy answer.
+    """
+
+    def __init__(self, candidates: pd.DataFrame, questions: pd.DataFrame, name: str = "candidates") -> None:
+        self.name = name
+        known = set(candidates["id"])
+        self.questions = questions[questions["id"].isin(known)].set_index("id")
+        self.ids: list[str] = list(self.questions.index)
+        self.groups: list[str] = list(self.questions["group"])
+        if unknown := known.difference(self.ids):
+            raise BeamUQError(f"{name}: id {min(unknown)!r} is not among the questions; make both of one study")
+        self._strategies = {str(key): part.sort_values("rank") for key, part in candidates.groupby("strategy")}
+        greedy = self.of("greedy").drop_duplicates("id").set_index("id")
+        if lacking := set(self.ids).difference(greedy.index):
+            raise BeamUQError(f"{name}: id {min(lacking)!r} has no greedy answer; generate again")
+        self.greedy = greedy.loc[self.ids]
+
+    def of(self, strategy: str, size: int | None = None) -> pd.DataFrame:
+        """Rows of a strategy (its first ``size`` ranks), by rank within a question. BeamUQError: there are none."""
+        if strategy not in self._strategies:
+            known = ", ".join(self._strategies)
+            raise BeamUQError(f"{self.name}: holds no strategy {strategy!r} (it has {known}); generate again")
+        rows = self._strategies[strategy]
+        return rows if size is None else rows[rows["rank"] < size]
+
+    def lengths(self) -> Ints:
+        """[N] generated tokens of the greedy answer, its terminator among them."""
+        return self.greedy["token_ids"].map(len).to_numpy(dtype=np.int64)
+
+    def distinct(self, strategy: str, size: int) -> Floats:
+        """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to ``size``."""
+        return np.asarray(self.of(strategy, size).groupby("id")["text"].nunique().loc[self.ids], dtype=np.float64)
+
+    def redundancy(self, strategy: str, size: int) -> Floats:
+        """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of them."""
+        texts = self.of(strategy, size).groupby("id")["text"]
+        share: pd.Series[float] = (texts.size() - texts.nunique()) / texts.size()
+        return np.asarray(share.loc[self.ids], dtype=np.float64)
+
+    def outcomes(self, strategy: str, size: int | None = None) -> pd.DataFrame:
+        """Distinct token sequences: ``id``, ``sequence`` and ``logprob``, most probable first."""
+        rows = self.of(strategy, size)
+        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+
+    def mass(self, strategy: str, size: int) -> Floats:
+        """[N] Σ p over the distinct token sequences among each question's first ``size`` candidates, at most 1."""
+        rows = self.of(strategy, size)
+        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+        total = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum()
+        return np.minimum(np.asarray(total.loc[self.ids], dtype=np.float64), 1.0)
+
+    def log_probabilities(self, strategy: str, size: int) -> Floats:
+        """[N, size] of the most probable distinct outcomes, falling; NaN where there are fewer."""
+        rows = self.outcomes(strategy)
+        rows = rows.assign(place=rows.groupby("id").cumcount())
+        wide = rows[rows["place"] < size].pivot(index="id", columns="place", values="logprob")
+        return wide.reindex(columns=range(size)).loc[self.ids].to_numpy(dtype=np.float64)
+
+    def effort(self, strategy: str) -> tuple[Floats | None, Floats | None]:
+        """[N] decoded rows and passes that a search alone takes, as its rows say; None where they do not."""
+        first = self.of(strategy, 1).set_index("id").loc[self.ids]
+        rows, passes = (first[name].to_numpy(dtype=np.float64) for name in ("search_rows", "search_passes"))
+        return (None, None) if np.isnan(rows).any() or np.isnan(passes).any() else (rows, passes)
+
+    def effort_of_samples(self, strategy: str, size: int) -> tuple[Floats, Floats]:
+        """[N] what the first samples alone take: their distinct prefixes that were continued, and the longest one."""
+        tokens = self.of(strategy, size).groupby("id")["token_ids"]
+        prefixes = tokens.agg(lambda rows: len({tuple(row[:k]) for row in rows for k in range(1, len(row))}))
+        longest = tokens.agg(lambda rows: max(len(row) - 1 for row in rows))
+        rows, passes = (np.asarray(of.loc[self.ids], dtype=np.float64) for of in (prefixes, longest))
+        return rows, passes
+
+
+@dataclass(frozen=True)
+class QuestionBin:
+    """Questions of like length, mass or other number: ``title`` as printed, the ends, ``members`` [N] truth values."""
+
+    title: str
+    lowest: float
+    highest: float
+    members: Truths
+
+
+def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
+    """A bin a length; beyond ``most`` distinct lengths the longest share the last bin, ``9+``."""
+    values = np.unique(lengths)
+    single = values if len(values) <= most else values[: most - 1]
+    bins = [QuestionBin(str(length), length, length, lengths == length) for length in single]
+    if len(values) > most:
+        rest = values[most - 1]
+        bins.append(QuestionBin(f"{rest}+", rest, values[-1], lengths >= rest))
+    return bins
+
+
+def with_all(bins: Sequence[QuestionBin]) -> list[QuestionBin]:
+    """The bins, then one of all questions."""
+    return [*bins, QuestionBin("All", bins[0].lowest, bins[-1].highest, np.ones_like(bins[0].members))]
+
+
+def equal_bins(
+    values: Ints | Floats, count: int = 5, written: Callable[[float], str] = "{:g}".format
+) -> list[QuestionBin]:
+    """About equally many questions a bin, never splitting equal values: bin j closes once j·N/count are in.
+
+    A value that fills several shares closes several at once, so there may be fewer than ``count`` bins. ``written``:
+    as titles have the ends.
+    """
+    bins: list[QuestionBin] = []
+    start, closed = 0, 0
+    distinct, counts = np.unique(values, return_counts=True)
+    for position, total in enumerate(np.cumsum(counts)):
+        share = int(total * count // len(values))
+        if share > closed:
+            low, high = distinct[start], distinct[position]
+            title = written(low) if low == high else f"{written(low)}–{written(high)}"
+            bins.append(QuestionBin(title, float(low), float(high), (values >= low) & (values <= high)))
+            start, closed = position + 1, share
+    return bins
+
+
+def groups_of(groups: Sequence[str], members: Truths) -> list[str]:
+    """The groups of some of the questions."""
+    return [group for group, member in zip(groups, members, strict=True) if member]

@@ -1,0 +1,67 @@
+"""Rank correlations over questions, in every bootstrap resample at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from beamuq.evaluation.estimates import TIE
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+BLOCK = 1000  # resamples ranked at once
+
+
+def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
+    """[R] Spearman's rank correlation of a and b [N], in [−1, 1], ties at their mean rank.
+
+    ``counts`` [N, R]: how often each resample draws each question. NaN where either is constant.
+    """
+    blocks = range(0, counts.shape[1], BLOCK)
+    return np.concatenate([_spearman(a, b, counts[:, start : start + BLOCK]) for start in blocks])
+
+
+def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
+    size = counts.sum(axis=0)
+    one, two = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
+    squares = (counts * one**2).sum(axis=0) * (counts * two**2).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((counts * one * two).sum(axis=0) / np.sqrt(squares), dtype=np.float64)
+
+
+def _ranks(values: Floats, counts: Counts) -> Floats:
+    """[N, R] the mean rank, from 1, of each question's copies."""
+    _, place = np.unique(values, return_inverse=True)
+    copies = np.zeros((place.max() + 1, counts.shape[1]), dtype=np.int64)
+    np.add.at(copies, place, counts)
+    return np.asarray((np.cumsum(copies, axis=0) - (copies - 1) / 2)[place], dtype=np.float64)
+
+
+def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Counts) -> Floats:
+    """[R] Spearman's correlation of a and b [N] with that of ``third`` [N] taken out of both; counts as above.
+
+    (r_ab − r_at r_bt) / √((1 − r_at²)(1 − r_bt²)); NaN where any is constant, or ``third`` orders one of both entirely.
+    """
+    of_a, of_b = spearman(a, third, counts), spearman(b, third, counts)
+    left = (1 - of_a**2) * (1 - of_b**2)
+    found: Floats = np.full(counts.shape[1], np.nan)
+    np.divide(spearman(a, b, counts) - of_a * of_b, np.sqrt(np.maximum(left, 0)), out=found, where=left > 1e-12)
+    return found
+
+
+def kendall_tau(a: Floats, b: Floats) -> Floats:
+    """Kendall's τ-b of the last axis of a and b [..., K]: −1 to 1, 1 for one order; NaN where any value is, or all tie.
+
+    Values within 1e-12 tie.
+    """
+    one, two = np.triu_indices(a.shape[-1], 1)
+    signs = [signs_of(values[..., one] - values[..., two]) for values in (a, b)]
+    pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((signs[0] * signs[1]).sum(-1) / pairs, dtype=np.float64)
+
+
+def signs_of(differences: npt.ArrayLike) -> Floats:
+    """−1, 0 or 1, NaN for NaN; rounding is no difference."""
+    values = np.asarray(differences, dtype=np.float64)
+    return np.asarray(np.where(np.abs(values) <= TIE, 0.0, np.sign(values)), dtype=np.float64)

@@ -1,0 +1,156 @@
+"""What a study's grid supplies: its cells, and which of them stand for those that the paper shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import captions
+from beamuq.parquet_tables import NAMED_BY, Artifact
+from beamuq.study_config import GridEntry, Study
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one dataset in one recipe, under a scorer."""
+
+    model: str
+    dataset: str
+    recipe: str = ""
+    scorer: str = ""
+
+    def file(self, kind: str, metric: str = "") -> Artifact:
+        """Its file of a kind; ``metric`` is that of a quality."""
+        known = {"model": self.model, "dataset": self.dataset, "recipe": self.recipe, "scorer": self.scorer}
+        return Artifact(kind, **{name: (known | {"metric": metric})[name] for name in NAMED_BY[kind]})
+
+    def title(self, study: Study) -> str:
+        """``TriviaQA, Gemma 3 4B base``."""
+        return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
+
+
+def entry(study: Study, recipe: str, model: str, dataset: str) -> GridEntry | None:
+    """The grid's entry of this cell, or None."""
+    of_recipe = (each for each in study.grid if each.recipe == recipe)
+    return next((each for each in of_recipe if model in each.models and dataset in each.datasets), None)
+
+
+def covers(study: Study, recipe: str, model: str, dataset: str, scorer: str = "") -> bool:
+    """Whether the grid has the cell and, where one is named, scores it with ``scorer``."""
+    of = entry(study, recipe, model, dataset)
+    return of is not None and (not scorer or scorer in of.scorers)
+
+
+def models(study: Study, recipe: str) -> list[str]:
+    """Models that the grid runs with ``recipe``, in the study's order."""
+    return [m for m in study.models if any(e.recipe == recipe and m in e.models for e in study.grid)]
+
+
+def recipe_cells(study: Study, recipe: str, scorer: str = "") -> list[Cell]:
+    """The cells of a recipe under a scorer ("": the main one), model by model, datasets in the study's order."""
+    scorer = scorer or study.main.scorer
+    places = [(model, dataset) for model in study.models for dataset in study.datasets]
+    return [Cell(*place, recipe, scorer) for place in places if covers(study, recipe, *place, scorer)]
+
+
+def main_cells(study: Study, *chosen: str) -> list[Cell]:
+    """The cells of the main recipe under the main scorer, of the ``chosen`` models or all.
+
+    Raises BeamUQError if a model has none: it would have no number in any main table.
+    """
+    recipe = study.main.recipe
+    run = chosen or models(study, recipe)
+    if not run:
+        raise BeamUQError(f"the grid never runs recipe {recipe!r}; add it to grid")
+    found = [cell for cell in recipe_cells(study, recipe) if cell.model in run]
+    if lacking := [model for model in run if model not in {cell.model for cell in found}]:
+        raise BeamUQError(f"the grid lacks {lacking[0]} in recipe {recipe!r} with scorer {study.main.scorer!r}; add it")
+    return found
+
+
+def first_recipe(study: Study, has: Callable[[str], object], needs: str) -> str:
+    """The first recipe of the grid that runs under the main scorer and ``has`` what is needed.
+
+    Raises BeamUQError, saying what is needed, if there is none.
+    """
+    for each in study.grid:
+        if study.main.scorer in each.scorers and has(each.recipe):
+            return each.recipe
+    raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
+
+
+def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str = "") -> Cell:
+    """The cell that an exhibit about ``model`` on ``dataset`` shows, the first that stands for it where it is missing.
+
+    The dataset counts more than the model; a base model stands for another one before an instruct model does.
+
+    Raises BeamUQError if there is no cell.
+    """
+    if not cells:
+        raise BeamUQError("no cell of the grid has what it draws; extend grid or drop the exhibit")
+    return min(cells, key=lambda c: (c.dataset != dataset, c.model != model, study.models[c.model].style != "base"))
+
+
+def with_budgets(study: Study, methods: Sequence[str]) -> list[Cell]:
+    """The cells in which both forms of ``methods`` are scored at several M, each in the first recipe that does.
+
+    Raises BeamUQError if there is none.
+    """
+    main = study.main
+
+    def has(recipe: str) -> bool:
+        scoring, decoded = study.scoring[recipe], set(study.recipes[recipe].strategies())
+        return bool(scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded)
+
+    wanted = f"that decodes {main.sample!r} and {main.beam!r}, its scoring with budgets and {', '.join(methods)}"
+    first_recipe(study, has, wanted)
+    recipes = [each.recipe for each in study.grid if has(each.recipe)]
+    found: dict[tuple[str, str], Cell] = {}
+    for cell in (cell for recipe in dict.fromkeys(recipes) for cell in recipe_cells(study, recipe)):
+        found.setdefault((cell.model, cell.dataset), cell)
+    return in_order(study, list(found.values()))
+
+
+def with_pools(study: Study) -> list[Cell]:
+    """The cells with two draws of samples at least beside the main beams, each in the first recipe that has them."""
+    main, found = study.main, dict[tuple[str, str], Cell]()
+    for each in study.grid:
+        recipe = study.recipes[each.recipe]
+        enough = recipe.sample is not None and recipe.sample.size >= 2 * main.num_candidates
+        if enough and {main.sample, main.beam} <= set(recipe.strategies()):
+            for cell in recipe_cells(study, each.recipe):
+                found.setdefault((cell.model, cell.dataset), cell)
+    return in_order(study, list(found.values()))
+
+
+def in_order(study: Study, cells: Sequence[Cell]) -> list[Cell]:
+    """Model by model, datasets in the study's order."""
+    names = list(study.models), list(study.datasets)
+    return sorted(cells, key=lambda cell: (names[0].index(cell.model), names[1].index(cell.dataset)))
+
+
+def by_model(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Model → its cells."""
+    return {model: [cell for cell in cells if cell.model == model] for model in dict.fromkeys(c.model for c in cells)}
+
+
+def datasets_of(study: Study, cells: Sequence[Cell]) -> list[str]:
+    """All datasets of some cells, in the study's order."""
+    return [dataset for dataset in study.datasets if any(cell.dataset == dataset for cell in cells)]
+
+
+def alone(study: Study, cells: Sequence[Cell], model: str) -> str:
+    """What the heading of a model's mean says where it has fewer datasets than all models together, else nothing."""
+    titles = [study.datasets[cell.dataset].title for cell in cells if cell.model == model]
+    return f" ({captions.listing(titles)} alone)" if len(titles) < len(datasets_of(study, cells)) else ""
+
+
+def shown_instead(study: Study, wanted: Sequence[str], cells: Sequence[Cell]) -> str:
+    """A sentence where models that the paper shows are not the ones shown, else nothing."""
+    shown = list(dict.fromkeys(cell.model for cell in cells))
+    missing = [model for model in wanted if model not in shown]
+    if not missing:
+        return ""
+    titles = ", ".join(study.models[model].title for model in shown)
+    return f"The paper shows {', '.join(missing)}, not in this study's grid; shown: {titles}."

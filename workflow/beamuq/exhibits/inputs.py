@@ -1,0 +1,184 @@
+"""The result files that exhibits and the comparison read, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq.config_errors import parse_json, validated
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.candidate_sets import CandidateSets
+from beamuq.evaluation.estimates import KEYS, Estimates, joined
+from beamuq.evaluation.question_scores import QuestionScores
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.empty_answers import Empty, empty_answers, in_footer
+from beamuq.parquet_tables import ALL, Artifact, Footer, Loaded, read
+from beamuq.provenance import check_one_run, check_settings
+from beamuq.study_config import Study, load_study
+
+OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
+OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
+ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+
+
+class Inputs:
+    """The files that were asked for, by :class:`~beamuq.parquet_tables.Artifact`, and readings of a cell's."""
+
+    def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
+        self.study = study
+        self._loaded = loaded
+        self._frames: dict[Artifact, pd.DataFrame] = {}
+        self._estimates: dict[tuple[Cell, str], Estimates] = {}
+
+    @classmethod
+    def read(cls, results_folder: Path, wanted: Iterable[Artifact], study: Study) -> Inputs:
+        """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
+
+        Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
+        path or other settings than ``study``, or the files are not of one run.
+        """
+        loaded = {artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted}
+        for table in loaded.values():
+            check_settings(table, settings_of(study, table))
+        check_one_run(loaded.values())
+        return cls(loaded, study)
+
+    def __getitem__(self, need: Artifact) -> Loaded:
+        return self._loaded[need]
+
+    def __contains__(self, need: Artifact) -> bool:
+        return need in self._loaded
+
+    def frame(self, need: Artifact) -> pd.DataFrame:
+        """The table of ``need`` as a frame. Shared between calls: do not write into it."""
+        if need not in self._frames:
+            self._frames[need] = self._loaded[need].table.to_pandas()
+        return self._frames[need]
+
+    def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
+        """Every row of the cells' evaluations with its replicates, under one quality ("": the study's main one).
+
+        Where no answer of a cell is empty, its answered questions are all, and share their replicates. A row without
+        replicates is left out.
+        """
+        quality = quality or self.study.main_quality.metric
+        return joined([self._of_cell(cell, quality) for cell in cells])
+
+    def _of_cell(self, cell: Cell, quality: str) -> Estimates:
+        if (cell, quality) not in self._estimates:
+            rows, drawn = self.frame(cell.file("evaluation")), self[cell.file("replicates")].table
+            rows = rows[rows["quality"] == quality].reset_index(drop=True)
+            values = drawn.column("values").combine_chunks()
+            matrix = values.values.to_numpy().reshape(len(drawn), -1)
+            place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
+            of_all = rows[ROW].assign(subset=ALL)
+            own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
+            shares = {source: of.empty / of.n for source, of in self.empty(cell).items()}
+            empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
+            keys = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe, "scorer": cell.scorer}
+            frame = rows.drop(columns=["low", "high", "std"]).assign(**keys, empty=empty)
+            frame["note"] = frame["note"].where(frame["value"].isna(), "")
+            row = np.where(np.isnan(own), shared, own)
+            paired = ~np.isnan(row)
+            frame = frame.loc[paired, [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
+            self._estimates[cell, quality] = Estimates(frame, matrix[row[paired].astype(int)])
+        return self._estimates[cell, quality]
+
+    def empty(self, cell: Cell) -> dict[str, Empty]:
+        """How many answers of a cell are empty, by answer source, as its evaluation tells."""
+        return empty_answers(self[cell.file("evaluation")].table)
+
+    def decisions(self, cell: Cell) -> Estimates:
+        """Every row of a cell's decisions with its replicates; ``setting``: ``risk=0.1``, or "" of probabilities.
+
+        A row without replicates stands as a number that is known.
+        """
+        loaded = self[cell.file("decisions")]
+        empty = in_footer(loaded, "greedy")
+        rows, replicates = [], []
+        for row in loaded.table.to_pylist():
+            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")}
+            keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
+            keys |= {"model": cell.model, "dataset": cell.dataset, "empty": empty.empty / empty.n if empty else np.nan}
+            value = np.nan if row["value"] is None else row["value"]
+            rows.append(keys | {"value": value})
+            replicates.append(row["values"] or value)
+        return Estimates.made(rows, replicates)
+
+    def candidates(self, cell: Cell) -> CandidateSets:
+        """The cell's candidates, in the order of its questions."""
+        file = cell.file("candidates")
+        frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
+        return CandidateSets(frame, self.frame(cell.file("questions")), file.path)
+
+    def scores(self, cell: Cell) -> QuestionScores:
+        """The cell's scores of greedy answers with their main quality, in the order of its questions."""
+        files = [cell.file(kind, self.study.main_quality.metric) for kind in ("scores", "quality", "questions")]
+        return QuestionScores(*map(self.frame, files), files[0].path)
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
+        of = self.study.evaluation
+        return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
+
+
+def read_artifact(path: Path, artifact: Artifact) -> Loaded:
+    """Read one file and check that it holds ``artifact``.
+
+    Raises BeamUQError if the file is missing, unreadable, of another kind, or its footer names another cell.
+    """
+    loaded = read(path, artifact.kind)
+    if loaded.cell != artifact.cell:
+        raise BeamUQError(f"{path}: holds {loaded.cell}, expected {artifact.cell}; delete it and run again")
+    return loaded
+
+
+def settings_of(study: Study, table: Footer) -> dict[str, Any]:
+    """What the footer of a study's table may name of it, by the names there."""
+    main, quality = study.main, study.main_quality
+    said: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
+        "seed": study.seed,
+        "quality": quality.metric,
+        "threshold": quality.threshold,
+        "risks": study.decisions.risks,
+        "guarantee": study.decisions.confidence,
+        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
+        "alpha": main.alpha,
+        "epsilon": main.epsilon,
+        "num_candidates": main.num_candidates,
+    }
+    if table.kind == "quality":
+        said["metric"] = table.cell["metric"]
+    if table.kind == "similarity":
+        said["kind"] = study.scorers[table.cell["scorer"]].kind
+    if table.kind == "candidates":
+        recipe = study.recipes[table.cell["recipe"]]
+        said |= {
+            "recipe": recipe.searched(),
+            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
+            "newline_stops": study.newline_stops,
+            "merge_stop_tokens": recipe.merge_stop_tokens,
+        }
+    return said
+
+
+def read_study(path: Path) -> Study:
+    """The study of a step's ``--study``: a study file, or the JSON that the workflow writes of one.
+
+    JSON is read as JSON: YAML would take its ``1e-05`` for a string.
+
+    Raises BeamUQError if it is not a valid study.
+    """
+    if path.suffix != ".json":
+        return load_study(path)
+    again = "delete the file, and a run writes it anew"
+    content = parse_json(path.read_bytes(), path, again)
+    try:
+        return validated(Study, content, path)
+    except BeamUQError as error:  # of another version
+        raise BeamUQError(f"{error}; or {again}") from error
