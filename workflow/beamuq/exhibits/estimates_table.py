@@ -105,7 +105,7 @@ class Layout:
 def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequence[str] | None = None) -> Table:
     """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
     columns, lines = made.columns, [item for item in made.body if isinstance(item, Row)]
-    places = frame_of([{**keys.keys, **line.keys} for line in lines for keys in columns])
+    places = frame_of([_place(column.keys, line.keys) for line in lines for column in columns])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
     values = _marked(study, made, places[there], [column.style for _ in lines for column in columns], there)
     shown = iter(records(values))
@@ -124,10 +124,8 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequenc
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
-    published = values.drop_duplicates(list(PLACE))
-    if made.further is not None:
-        further = made.further.summary(study.evaluation.confidence).assign(p_holm=np.nan)
-        published = pd.concat([published, further], ignore_index=True)
+    further = [] if made.further is None else [made.further.summary(study.evaluation.confidence)]
+    published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
     return Table(without_undefined(published), grid, told | dict(facts), scorers)
 
 
@@ -150,6 +148,12 @@ def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Sequence[s
     return values
 
 
+def _place(column: Keys, row: Keys) -> Keys:
+    """The keys of a column and a row; a setting that both name is the column's, then the row's."""
+    both = {"setting": f"{column['setting']} {row['setting']}"} if {"setting"} <= set(column) & set(row) else {}
+    return {**column, **row, **both}
+
+
 def _printed(row: Value, column: Column) -> TableCell:
     """A value as its column shows it."""
     if column.show:
@@ -159,7 +163,7 @@ def _printed(row: Value, column: Column) -> TableCell:
     text = (number_format.signed if column.style == "signed" else number_format.decimal)(row["value"], column.digits)
     around = number_format.interval(row["low"], row["high"], column.digits)
     std = "" if np.isnan(row["std"]) else f"± {number_format.decimal(row['std'])}"
-    note = "" if column.style == "ranked" and column.beside != "std" else row["note"]
+    note = row["note"] if column.beside else ""
     beside = {"": "", "std": std, "interval": around}[column.beside]
     pointer = f"{around} n = {row['n']}".strip()
     return TableCell(text, spread=beside, mark=row["mark"], better=row["better"], note=note, pointer=pointer)

@@ -211,6 +211,13 @@ def bars(
     return ends
 
 
+def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style: Any) -> None:
+    """Marks at the column ``value`` with bars from ``low`` to ``high``; what is NaN is not drawn."""
+    values, low, high = (data[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
+    errors = error_lengths(values, low, high)
+    axes.errorbar(places, values, errors, **{"linestyle": "", "elinewidth": 0.8, "capsize": 2} | style)
+
+
 def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:
     """[2, K] distances from the height down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
     return np.maximum(np.stack([heights - low, high - heights]), 0.0)

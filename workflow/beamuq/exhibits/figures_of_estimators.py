@@ -1,0 +1,419 @@
+"""Figures of estimators of U: why beams win, where, under which condition, and against what is decoded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from beamuq import beam_mass_theorem, strategy_names
+from beamuq.errors import BeamUQError
+from beamuq.evaluation import intervals
+from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins, groups_of, with_all
+from beamuq.evaluation.estimates import MEAN, TIE, Estimates, joined
+from beamuq.exhibits import captions, figure_style
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.estimates_table import means
+from beamuq.exhibits.estimators import (
+    METHOD,
+    OF_U,
+    READS,
+    Estimator,
+    EstimatorCell,
+    U,
+    cells_with_exact_value,
+    estimators,
+    exact_setting,
+    facts,
+    samples,
+)
+from beamuq.exhibits.exhibit import Exhibit, Figure
+from beamuq.exhibits.figure_style import SeriesStyle
+from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.number_format import decimal
+from beamuq.study_config import Study
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+LARGEST = 15  # M of the figure of reasons
+GAIN, NOISE, TARGET = "beams - samples", "noise", "target"
+REASONS = {
+    GAIN: SeriesStyle("beams − samples", figure_style.BLACK, "-", "o"),
+    NOISE: SeriesStyle("noise: U − samples", figure_style.BLUE, "--", "s"),
+    TARGET: SeriesStyle("target: beams − U", figure_style.VERMILLION, ":", "^"),
+}
+BINS, LEAST = 5, 12  # bins of questions; questions of the least
+GAINS = {
+    "normalised": SeriesStyle("beams, normalised", figure_style.VERMILLION, "", "s"),
+    "unnormalised": SeriesStyle("beams, unnormalised", figure_style.GREEN, "", "^"),
+    OF_U: SeriesStyle(U, figure_style.BLACK, "", "o"),
+}
+PRINTED, CORRECTED, FAIR, IN_FACT = "printed condition", "M/(M + 1)", "fair share", "in fact"
+CONDITIONS = {
+    PRINTED: SeriesStyle("printed condition", figure_style.BLUE, "", "o"),
+    CORRECTED: SeriesStyle("M/(M + 1)", figure_style.ORANGE, "", "s"),
+    FAIR: SeriesStyle("fair share", figure_style.GREEN, "", "^"),
+    IN_FACT: SeriesStyle("in fact: beams err less", figure_style.BLACK, "", "D"),
+}
+LENGTH, MASS = "length", "covered mass"
+BY_ROWS = {
+    "samples": SeriesStyle("samples", figure_style.BLUE, "--", "o"),
+    "beams, normalised": SeriesStyle("beams, normalised", figure_style.VERMILLION, "-", "s"),
+    "beams, unnormalised": SeriesStyle("beams, unnormalised", figure_style.GREEN, "-.", "^"),
+    "exact top M, normalised": SeriesStyle("exact, normalised", figure_style.GREY, ":", "D"),
+    "systematic": SeriesStyle("systematic", figure_style.ORANGE, ":", "v"),
+    "never worse": SeriesStyle("never worse", figure_style.BLACK, ":", "*"),
+}
+BANDS = ("samples", "beams, unnormalised")
+
+
+def _facts(study: Study, read: Sequence[EstimatorCell]) -> dict[str, Any]:
+    sizes = {cell.cell.dataset: [cell.n] for cell in read}
+    return captions.question_facts(study, sizes) | facts(study, read)
+
+
+def _undefined(data: pd.DataFrame) -> str:
+    missing = int(data["value"].isna().sum())
+    return f"{missing} of {len(data)} points are undefined and left out." if missing else ""
+
+
+def _means_of_several(study: Study, estimates: Estimates) -> Estimates:
+    """The rows, and their means over the datasets of each model that has several that a mean may have."""
+    kept = estimates.frame[~(estimates.frame["empty"] > 0.2)].groupby("model")["dataset"].nunique()
+    several = list(kept.index[kept > 1])
+    return joined([estimates, means(study, estimates.where(model=several))]) if several else estimates
+
+
+def _names(study: Study, data: pd.DataFrame) -> dict[Any, str]:
+    """Title and n of each panel: model and dataset, or their mean."""
+    first = data.drop_duplicates(["model", "dataset"])
+    return {
+        (row.model, row.dataset): f"{study.datasets[row.dataset].title if row.dataset in study.datasets else 'Mean'}\n"
+        f"{study.models[row.model].title}\nn = {row.n}"
+        for row in first.itertuples()
+    }
+
+
+# -- why beams win -----------------------------------------------------------------------------------------------------
+
+
+def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """The gain of beams in PRR, its part of noise and its part of target, by M: a panel a cell, then their mean.
+
+    Each M once with the first M samples; the main M also with the mean PRR of all disjoint draws of M.
+    """
+    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    estimates = _means_of_several(study, joined([part for cell in read for part in _reasons(study, cell)]))
+    data = estimates.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
+    points = data["setting"].str.split(" ", expand=True).astype(int)
+    data = data.assign(M=points[0], draws=points[1])
+    data = data[["model", "dataset", "part", "M", "draws", "value", "low", "high", "n", "note"]]
+    names = _names(study, data)
+    labels = ("Number of candidates M", "Difference in PRR")
+    return Figure(
+        data,
+        lambda title, note: figure_style.panels(
+            title, note, data, ("model", "dataset"), names, draw_reasons, labels, across=2 if len(names) == 4 else 3
+        ),
+        _facts(study, read) | {"undefined": _undefined(data)},
+    )
+
+
+def _reasons(study: Study, cell: EstimatorCell) -> Iterator[Estimates]:
+    """One cell's PRR of samples, beams and U and their three paired differences, by M and number of draws."""
+    recipe = study.recipes[cell.cell.recipe]
+    largest = min(LARGEST, recipe.sample.size) if recipe.sample else 0
+    widths = {
+        int(strategy_names.parse(name)[1]["M"]): name for name in strategy_names.of_kind(recipe.strategies(), "beam")
+    }
+    exact = cell.prr(None)
+    for M, beam in sorted(widths.items()):
+        if largest < M:
+            continue
+        of_beams, estimator = cell.prr_at("normalised", [beam]), samples(study, M)
+        for settings in dict.fromkeys([(estimator.setting,), tuple(cell.settings(estimator))]):
+            of_samples = cell.prr_at("uniform", settings)
+            parts = {
+                "PRR of samples": of_samples,
+                "PRR of beams": of_beams,
+                "PRR of U": exact,
+                GAIN: of_beams.combined(of_samples, np.subtract),
+                NOISE: exact.combined(of_samples, np.subtract),
+                TARGET: of_beams.combined(exact, np.subtract),
+            }
+            for part, of in parts.items():
+                yield of.assign(metric=part, variant="", setting=f"{M} {len(settings)}")
+
+
+def draw_reasons(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
+    """The parts of the gain by M: columns ``part``, ``M``, ``draws`` (of samples), ``value``, ``low``, ``high``.
+
+    One draw is a line with a band; several draws are open marks with bars.
+    """
+    axes.axhline(0, color=figure_style.GREY, linewidth=0.6)
+    for offset, (part, look) in zip((-0.5, 0.0, 0.5), REASONS.items(), strict=True):
+        line = data[(data["part"] == part) & (data["draws"] == 1)]
+        axes.fill_between(line["M"], line["low"], line["high"], color=look.colour, alpha=0.12, linewidth=0)
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker}
+        axes.plot(line["M"], line["value"], linestyle=look.line, label=look.title, **style)
+        mean = data[(data["part"] == part) & (data["draws"] > 1)]
+        figure_style.points(axes, mean["M"] + offset, mean, markerfacecolor="white", markersize=5.5, zorder=3, **style)
+    axes.set_xticks([M for M in sorted(set(data["M"])) if M == 1 or M % 5 == 0])
+
+
+# -- gain by covered mass ----------------------------------------------------------------------------------------------
+
+
+def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """ΔPRR of beams, and of U itself, against samples in bins of covered mass: a panel a cell, then their mean.
+
+    Five bins, or fewer in every panel where a cell would have fewer than twelve questions in each. PRR within each bin
+    is resampled within it.
+    """
+    M, scored = study.main.num_candidates, study.scoring[chosen[0].recipe].estimators
+    variants = [name for name in GAINS if name == OF_U or f"{name} beam" in scored]
+    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    masses = [cell.candidates.mass(study.main.beam, M) for cell in read]
+    count = min(BINS, max(1, min(map(len, masses)) // LEAST))
+    ends: dict[tuple[str, str, str], QuestionBin] = {}
+    parts = []
+    for cell, mass in zip(read, masses, strict=True):
+        for number, members in enumerate(equal_bins(mass, count), 1):
+            ends[cell.cell.model, cell.cell.dataset, str(number)] = members
+            parts.append(_gains(study, cell, members, variants, inputs.resampling).assign(setting=str(number)))
+    each = joined(parts)
+    bins = each.frame.groupby(["model", "dataset"])["setting"].nunique()
+    whole = [model for model, counts in bins[each_kept(each)].groupby("model") if (counts == count).all()]
+    estimates = joined([each, _means_of_several(study, each.where(model=whole)).where(dataset=MEAN)]) if whole else each
+    data = estimates.summary(study.evaluation.confidence)
+    places = list(zip(data["model"], data["dataset"], data["setting"], strict=True))
+    data = data.assign(
+        bin=data["setting"].astype(int),
+        lowest=[ends[place].lowest if place in ends else np.nan for place in places],
+        highest=[ends[place].highest if place in ends else np.nan for place in places],
+    )[["model", "dataset", "bin", "lowest", "highest", "variant", "value", "low", "high", "n", "note"]]
+    names = {key: name.rpartition("\n")[0].replace("\n", ", ") for key, name in _names(study, data).items()}
+    paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
+    clear = ((paper["low"] > 0).sum(), (paper["high"] < 0).sum(), paper["low"].isna().sum())
+    labels = ("Greatest covered mass of the bin (of a mean its number); below, n", "PRR − that of samples")
+    return Figure(
+        data,
+        lambda title, note: figure_style.panels(
+            title, note, data, ("model", "dataset"), names, draw_gains, labels, across=2, sharex=False
+        ),
+        _facts(study, read)
+        | {"bins": count, "undefined": _undefined(data), "of": len(paper)}
+        | dict(zip(("above", "below", "without"), clear, strict=True)),
+    )
+
+
+def each_kept(estimates: Estimates) -> list[tuple[str, str]]:
+    """Model and dataset of the cells that a mean may have."""
+    kept = estimates.frame[~(estimates.frame["empty"] > 0.2)]
+    return list(dict.fromkeys(zip(kept["model"], kept["dataset"], strict=True)))
+
+
+def _gains(
+    study: Study, cell: EstimatorCell, members: QuestionBin, variants: Sequence[str], resampling: dict[str, Any]
+) -> Estimates:
+    """Each variant's PRR within the bin minus that of samples, the mean over disjoint draws."""
+    exact = exact_setting(study, cell.cell.recipe)
+    own = [(METHOD, variant, exact if variant == OF_U else study.main.beam) for variant in variants]
+    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(samples(study, study.main.num_candidates))]
+    subset = f"mass {members.lowest!r} to {members.highest!r}"
+    measured = cell.scored.prr(members.members, subset, own + drawn, **resampling)
+    of_samples = measured.where(variant="uniform").mean_over_draws("samples")
+    ours = measured.rows(range(len(own)))
+    gains = ours.combined(of_samples.rows([0] * len(own)), np.subtract)
+    place = {"model": cell.cell.model, "dataset": cell.cell.dataset}
+    return Estimates(gains.frame.assign(**place, empty=cell.empty), gains.replicates)
+
+
+def draw_gains(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
+    """Gains by bin: columns ``bin``, ``highest`` (NaN: of a mean), ``variant``, ``value``, ``low``, ``high``, ``n``.
+
+    An open mark has no interval; "n/a" stands where a bin has no value.
+    """
+    axes.axhline(0, color=figure_style.GREY, linewidth=0.6)
+    present = [variant for variant in GAINS if variant in set(data["variant"])]
+    for place, variant in enumerate(present):
+        part, look = data[data["variant"] == variant], GAINS[variant]
+        offset = 0.2 * (place - (len(present) - 1) / 2)
+        figure_style.points(axes, part["bin"] + offset, part, color=look.colour, marker=look.marker, label=look.title)
+        bare = part[part["low"].isna()]
+        open_mark: dict[str, Any] = {"color": look.colour, "markerfacecolor": "white", "zorder": 3}
+        axes.plot(bare["bin"] + offset, bare["value"], look.marker, **open_mark)
+    for number in sorted(set(data["bin"])):
+        if data[data["bin"] == number]["value"].isna().all():
+            axes.text(number, 0.03, "n/a", ha="center", va="bottom", rotation=90)
+    first = data.drop_duplicates("bin")
+    ends = [f"≤ {decimal(row.highest, 2)}" if row.highest == row.highest else row.bin for row in first.itertuples()]
+    axes.set_xticks(first["bin"], [f"{end}\n{n}" for end, n in zip(ends, first["n"], strict=True)])
+    axes.set_xlim(0.5, len(first) + 0.5)
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """Shares of questions that meet each condition, and of those where beams have the smaller squared error.
+
+    Two panels a cell: by length of the greedy answer, and by what M beams cover; Wilson intervals.
+    """
+    M, recipe = study.main.num_candidates, study.recipes[chosen[0].recipe]
+    decoded = recipe.decoded(study.main.beam) or study.main.beam
+    exact = strategy_names.exact(M)
+    most_probable = exact if exact in recipe.strategies() else decoded
+    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    rows: list[tuple[object, ...]] = []
+    for cell in read:
+        met = conditions(cell, decoded, most_probable, M)
+        mass = np.round(cell.candidates.mass(decoded, M), 2)
+        for by, bins in (
+            (LENGTH, equal_bins(cell.candidates.lengths(), BINS)),
+            (MASS, equal_bins(mass, BINS, lambda value: decimal(value, 2))),
+        ):
+            for members in with_all(bins):
+                groups = groups_of(cell.scored.groups, members.members)
+                for what, holds in met.items():
+                    share = holds[members.members]
+                    ends = intervals.proportion_interval(share, groups, study.evaluation.confidence)
+                    place = (cell.cell.model, cell.cell.dataset, by, members.title, what)
+                    rows.append((*place, float(share.mean()), *ends, len(share)))
+    data = pd.DataFrame(rows, columns=["model", "dataset", "by", "bin", "what", "share", "low", "high", "n"])
+    names = {
+        (cell.cell.model, cell.cell.dataset, by): f"{cell.cell.title(study)}\nby {by}, n = {cell.n}"
+        for cell in read
+        for by in (LENGTH, MASS)
+    }
+    labels = ("Greatest length (tokens) or covered mass; below, n", "Questions (%)")
+    return Figure(
+        data,
+        lambda title, note: figure_style.panels(
+            title, note, data, ("model", "dataset", "by"), names, draw_conditions, labels,
+            height=1.75, across=2, legend_columns=4, sharex=False,
+        ),
+        _facts(study, read)
+        | {
+            "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
+            "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
+            "most_probable": most_probable,
+            "overall": "; ".join(_overall(study, cell.cell, data) for cell in read),
+        },
+    )  # fmt: skip
+
+
+def conditions(cell: EstimatorCell, beam: str, most_probable: str, M: int) -> dict[str, NDArray[np.bool_]]:
+    """By name: [N] whether a question meets it. ``most_probable``: the strategy that knows the likeliest outcomes."""
+    mass = cell.candidates.mass(beam, M)
+    logprob = cell.candidates.log_probabilities(most_probable, M)
+    left = beam_mass_theorem.left_by_size(logprob, ~np.isnan(logprob))
+    of_beams = cell.errors(Estimator("normalised", beam, M, beam))
+    return {
+        PRINTED: mass > beam_mass_theorem.printed_threshold(M),
+        CORRECTED: mass > beam_mass_theorem.corrected_threshold(M),
+        FAIR: beam_mass_theorem.meets_fair_share(left, M),
+        IN_FACT: of_beams < cell.errors_of_samples(M) - TIE,
+    }
+
+
+def _overall(study: Study, cell: Cell, data: pd.DataFrame) -> str:
+    part = data[(data["model"] == cell.model) & (data["dataset"] == cell.dataset)]
+    part = part[(part["bin"] == "All") & (part["by"] == LENGTH)]
+    shares = zip(part["what"], part["share"], strict=True)
+    return f"{cell.title(study)}: {', '.join(f'{CONDITIONS[what].title} {share:.0%}' for what, share in shares)}"
+
+
+def draw_conditions(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
+    """Shares by bin: columns ``by``, ``bin``, ``what`` (a condition), ``share``, ``low``, ``high`` in [0, 1], ``n``."""
+    bins = data[data["what"] == FAIR]
+    places = figure_style.bar_places(len(bins))
+    for offset, (what, look) in zip(np.linspace(-0.27, 0.27, len(CONDITIONS)), CONDITIONS.items(), strict=True):
+        part = 100 * data[data["what"] == what][["share", "low", "high"]].rename(columns={"share": "value"})
+        figure_style.points(axes, places + offset, part, color=look.colour, marker=look.marker, label=look.title)
+    names = [
+        name if name == "All" or by == LENGTH else f"≤{name.split('–')[-1]}"
+        for by, name in bins[["by", "bin"]].to_numpy()
+    ]
+    axes.set_ylim(-4, 104)
+    axes.set_yticks([0, 50, 100])
+    axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
+    axes.set_xticks(places, [f"{name}\n{n}" for name, n in zip(names, bins["n"], strict=True)])
+
+
+# -- decoded rows ------------------------------------------------------------------------------------------------------
+
+
+def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """PRR of estimators of U by decoded rows a question, a panel a cell: a point an estimator and M."""
+    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    parts, rows = [], []
+    for cell in read:
+        effort, _ = cell.candidates.effort(exact_setting(study, cell.cell.recipe))
+        parts.append(cell.prr(None))
+        rows.append((U, None, None if effort is None else float(effort.mean())))
+        for estimator in estimators(study, cell.cell.recipe, range(1, 10**6)):
+            if estimator.title in BY_ROWS:
+                parts.append(cell.prr(estimator))
+                rows.append((estimator.title, estimator.M, cell.effort(estimator)["rows"]))
+    data = joined(parts).summary(study.evaluation.confidence)
+    data[["estimator", "M", "rows"]] = pd.DataFrame(rows, index=data.index).astype({1: float, 2: float})
+    data = data[["model", "dataset", "estimator", "M", "rows", "value", "low", "high", "n", "note"]]
+    sizes = (
+        data[data["estimator"] != U].dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
+    )
+    missing = int((data["value"].isna() | data["rows"].isna())[data["estimator"] != U].sum())
+    labels = ("Decoded rows a question", "PRR")
+    names = {(cell.cell.model, cell.cell.dataset): f"{cell.cell.title(study)}\nn = {cell.n}" for cell in read}
+    return Figure(
+        data,
+        lambda title, note: figure_style.panels(
+            title, note, data, ("model", "dataset"), names, draw_by_rows, labels,
+            height=2.3, across=2, legend_rows=3, sharex=False, sharey=False,
+        ),
+        _facts(study, read)
+        | {
+            "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
+            "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
+        },
+    )  # fmt: skip
+
+
+def draw_by_rows(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
+    """PRR by decoded rows: columns ``estimator``, ``M``, ``rows``, ``value``, ``low``, ``high``; U is a line across."""
+    for estimator, look in BY_ROWS.items():
+        part = data[data["estimator"] == estimator].sort_values("M")
+        if estimator in BANDS:
+            axes.fill_between(part["rows"], part["low"], part["high"], color=look.colour, alpha=0.12, linewidth=0)
+        axes.plot(
+            part["rows"], part["value"], color=look.colour, linestyle=look.line, marker=look.marker, label=look.title
+        )
+    for value in data[data["estimator"] == U]["value"].dropna():
+        axes.axhline(value, color=figure_style.BLACK, linewidth=0.8, linestyle=":", label=U)
+    top = 1.05 * float(np.nanmax([1.0, *data[data["estimator"] != U]["rows"]]))
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= top])
+    axes.set_xlim(0, top)
+
+
+def exhibits(study: Study) -> list[Exhibit]:  # noqa: ARG001  (as every module's)
+    """The four figures."""
+
+    def with_beams(study: Study) -> list[Cell]:
+        return cells_with_exact_value(study, "", study.main.beam)
+
+    def with_widths(study: Study) -> list[Cell]:
+        chosen = cells_with_exact_value(study)
+        if not study.recipes[chosen[0].recipe].beam:
+            raise BeamUQError(f"needs beams of several widths; add recipes.{chosen[0].recipe}.beam.widths or drop it")
+        return chosen
+
+    return [
+        Exhibit("why_beams_win", "figure", with_widths, READS, why_beams_win, beyond_paper=True),
+        Exhibit("gain_by_mass", "figure", with_beams, READS, gain_by_mass, beyond_paper=True),
+        Exhibit("fair_share", "figure", cells_with_exact_value, READS, fair_share, beyond_paper=True, quality=False),
+        Exhibit("matched_rows", "figure", cells_with_exact_value, READS, matched_rows, beyond_paper=True),
+    ]
