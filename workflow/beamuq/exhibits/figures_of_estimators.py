@@ -14,22 +14,11 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import intervals
 from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins, groups_of, with_all
 from beamuq.evaluation.estimates import MEAN, TIE, Estimates, joined
-from beamuq.exhibits import captions, figure_style
+from beamuq.evaluation.estimators_of_u import METHOD, OF_U, Estimator, EstimatorsOfCell, U, samples
+from beamuq.exhibits import figure_style
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import means
-from beamuq.exhibits.estimators import (
-    METHOD,
-    OF_U,
-    READS,
-    Estimator,
-    EstimatorCell,
-    U,
-    cells_with_exact_value,
-    estimators,
-    exact_setting,
-    facts,
-    samples,
-)
+from beamuq.exhibits.estimators import READS, cells_with_exact_value, estimators, facts, read
 from beamuq.exhibits.exhibit import Exhibit, Figure
 from beamuq.exhibits.figure_style import SeriesStyle
 from beamuq.exhibits.inputs import Inputs
@@ -71,9 +60,8 @@ BY_ROWS = {
 BANDS = ("samples", "beams, unnormalised")
 
 
-def _facts(study: Study, read: Sequence[EstimatorCell]) -> dict[str, Any]:
-    sizes = {cell.cell.dataset: [cell.n] for cell in read}
-    return captions.question_facts(study, sizes) | facts(study, read)
+def _title(study: Study, cell: EstimatorsOfCell) -> str:
+    return Cell(cell.keys["model"], cell.keys["dataset"]).title(study)
 
 
 def _undefined(data: pd.DataFrame) -> str:
@@ -106,8 +94,8 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
 
     Each M once with the first M samples; the main M also with the mean PRR of all disjoint draws of M.
     """
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
-    estimates = _means_of_several(study, joined([part for cell in read for part in _reasons(study, cell)]))
+    of_cells = [read(study, inputs, cell) for cell in chosen]
+    estimates = _means_of_several(study, joined([part for cell in of_cells for part in _reasons(study, cell)]))
     data = estimates.summary(study.evaluation.confidence).rename(columns={"metric": "part"})
     points = data["setting"].str.split(" ", expand=True).astype(int)
     data = data.assign(M=points[0], draws=points[1])
@@ -119,13 +107,13 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
         lambda title, note: figure_style.panels(
             title, note, data, ("model", "dataset"), names, draw_reasons, labels, across=2 if len(names) == 4 else 3
         ),
-        _facts(study, read) | {"undefined": _undefined(data)},
+        facts(study, of_cells) | {"undefined": _undefined(data)},
     )
 
 
-def _reasons(study: Study, cell: EstimatorCell) -> Iterator[Estimates]:
+def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
     """One cell's PRR of samples, beams and U and their three paired differences, by M and number of draws."""
-    recipe = study.recipes[cell.cell.recipe]
+    recipe = study.recipes[cell.keys["recipe"]]
     largest = min(LARGEST, recipe.sample.size) if recipe.sample else 0
     widths = {
         int(strategy_names.parse(name)[1]["M"]): name for name in strategy_names.of_kind(recipe.strategies(), "beam")
@@ -134,7 +122,7 @@ def _reasons(study: Study, cell: EstimatorCell) -> Iterator[Estimates]:
     for M, beam in sorted(widths.items()):
         if largest < M:
             continue
-        of_beams, estimator = cell.prr_at("normalised", [beam]), samples(study, M)
+        of_beams, estimator = cell.prr_at("normalised", [beam]), samples(study.main.sample, M)
         for settings in dict.fromkeys([(estimator.setting,), tuple(cell.settings(estimator))]):
             of_samples = cell.prr_at("uniform", settings)
             parts = {
@@ -176,18 +164,18 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     """
     M, scored = study.main.num_candidates, study.scoring[chosen[0].recipe].estimators
     variants = [name for name in GAINS if name == OF_U or f"{name} beam" in scored]
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
-    masses = [cell.candidates.mass(study.main.beam, M) for cell in read]
+    of_cells = [read(study, inputs, cell) for cell in chosen]
+    masses = [cell.candidates.mass(study.main.beam, M) for cell in of_cells]
     count = min(BINS, max(1, min(map(len, masses)) // LEAST))
     ends: dict[tuple[str, str, str], QuestionBin] = {}
     parts = []
-    for cell, mass in zip(read, masses, strict=True):
+    for cell, mass in zip(of_cells, masses, strict=True):
         for number, members in enumerate(equal_bins(mass, count), 1):
-            ends[cell.cell.model, cell.cell.dataset, str(number)] = members
+            ends[cell.keys["model"], cell.keys["dataset"], str(number)] = members
             parts.append(_gains(study, cell, members, variants, inputs.resampling).assign(setting=str(number)))
     each = joined(parts)
     bins = each.frame.groupby(["model", "dataset"])["setting"].nunique()
-    whole = [model for model, counts in bins[each_kept(each)].groupby("model") if (counts == count).all()]
+    whole = [model for model, counts in bins[_kept(each)].groupby("model") if (counts == count).all()]
     estimates = joined([each, _means_of_several(study, each.where(model=whole)).where(dataset=MEAN)]) if whole else each
     data = estimates.summary(study.evaluation.confidence)
     places = list(zip(data["model"], data["dataset"], data["setting"], strict=True))
@@ -199,38 +187,38 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     names = {key: name.rpartition("\n")[0].replace("\n", ", ") for key, name in _names(study, data).items()}
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
     clear = ((paper["low"] > 0).sum(), (paper["high"] < 0).sum(), paper["low"].isna().sum())
-    labels = ("Greatest covered mass of the bin (of a mean its number); below, n", "PRR − that of samples")
+    labels = ("Bin of covered mass; below, n", "PRR − that of samples")
     return Figure(
         data,
         lambda title, note: figure_style.panels(
             title, note, data, ("model", "dataset"), names, draw_gains, labels, across=2, sharex=False
         ),
-        _facts(study, read)
+        facts(study, of_cells)
         | {"bins": count, "undefined": _undefined(data), "of": len(paper)}
         | dict(zip(("above", "below", "without"), clear, strict=True)),
     )
 
 
-def each_kept(estimates: Estimates) -> list[tuple[str, str]]:
+def _kept(estimates: Estimates) -> list[tuple[str, str]]:
     """Model and dataset of the cells that a mean may have."""
     kept = estimates.frame[~(estimates.frame["empty"] > 0.2)]
     return list(dict.fromkeys(zip(kept["model"], kept["dataset"], strict=True)))
 
 
 def _gains(
-    study: Study, cell: EstimatorCell, members: QuestionBin, variants: Sequence[str], resampling: dict[str, Any]
+    study: Study, cell: EstimatorsOfCell, members: QuestionBin, variants: Sequence[str], resampling: dict[str, Any]
 ) -> Estimates:
     """Each variant's PRR within the bin minus that of samples, the mean over disjoint draws."""
-    exact = exact_setting(study, cell.cell.recipe)
+    exact = cell.exact
     own = [(METHOD, variant, exact if variant == OF_U else study.main.beam) for variant in variants]
-    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(samples(study, study.main.num_candidates))]
+    drawn = [(METHOD, "uniform", setting) for setting in cell.settings(cell.main)]
     subset = f"mass {members.lowest!r} to {members.highest!r}"
-    measured = cell.scored.prr(members.members, subset, own + drawn, **resampling)
+    measured = cell.scores.prr(members.members, subset, own + drawn, **resampling)
     of_samples = measured.where(variant="uniform").mean_over_draws("samples")
     ours = measured.rows(range(len(own)))
     gains = ours.combined(of_samples.rows([0] * len(own)), np.subtract)
-    place = {"model": cell.cell.model, "dataset": cell.cell.dataset}
-    return Estimates(gains.frame.assign(**place, empty=cell.empty), gains.replicates)
+    place = {"model": cell.keys["model"], "dataset": cell.keys["dataset"]}
+    return Estimates(gains.frame.assign(**place, empty=cell.keys["empty"]), gains.replicates)
 
 
 def draw_gains(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
@@ -268,9 +256,9 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     decoded = recipe.decoded(study.main.beam) or study.main.beam
     exact = strategy_names.exact(M)
     most_probable = exact if exact in recipe.strategies() else decoded
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    of_cells = [read(study, inputs, cell) for cell in chosen]
     rows: list[tuple[object, ...]] = []
-    for cell in read:
+    for cell in of_cells:
         met = conditions(cell, decoded, most_probable, M)
         mass = np.round(cell.candidates.mass(decoded, M), 2)
         for by, bins in (
@@ -278,36 +266,36 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
             (MASS, equal_bins(mass, BINS, lambda value: decimal(value, 2))),
         ):
             for members in with_all(bins):
-                groups = groups_of(cell.scored.groups, members.members)
+                groups = groups_of(cell.scores.groups, members.members)
                 for what, holds in met.items():
                     share = holds[members.members]
                     ends = intervals.proportion_interval(share, groups, study.evaluation.confidence)
-                    place = (cell.cell.model, cell.cell.dataset, by, members.title, what)
+                    place = (cell.keys["model"], cell.keys["dataset"], by, members.title, what)
                     rows.append((*place, float(share.mean()), *ends, len(share)))
     data = pd.DataFrame(rows, columns=["model", "dataset", "by", "bin", "what", "share", "low", "high", "n"])
     names = {
-        (cell.cell.model, cell.cell.dataset, by): f"{cell.cell.title(study)}\nby {by}, n = {cell.n}"
-        for cell in read
+        (cell.keys["model"], cell.keys["dataset"], by): f"{_title(study, cell)}\nby {by}, n = {cell.n}"
+        for cell in of_cells
         for by in (LENGTH, MASS)
     }
-    labels = ("Greatest length (tokens) or covered mass; below, n", "Questions (%)")
+    labels = ("Bin; below, n", "Questions (%)")
     return Figure(
         data,
         lambda title, note: figure_style.panels(
             title, note, data, ("model", "dataset", "by"), names, draw_conditions, labels,
             height=1.75, across=2, legend_columns=4, sharex=False,
         ),
-        _facts(study, read)
+        facts(study, of_cells)
         | {
             "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
             "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
             "most_probable": most_probable,
-            "overall": "; ".join(_overall(study, cell.cell, data) for cell in read),
+            "overall": "; ".join(_overall(study, cell, data) for cell in of_cells),
         },
     )  # fmt: skip
 
 
-def conditions(cell: EstimatorCell, beam: str, most_probable: str, M: int) -> dict[str, NDArray[np.bool_]]:
+def conditions(cell: EstimatorsOfCell, beam: str, most_probable: str, M: int) -> dict[str, NDArray[np.bool_]]:
     """By name: [N] whether a question meets it. ``most_probable``: the strategy that knows the likeliest outcomes."""
     mass = cell.candidates.mass(beam, M)
     logprob = cell.candidates.log_probabilities(most_probable, M)
@@ -321,11 +309,11 @@ def conditions(cell: EstimatorCell, beam: str, most_probable: str, M: int) -> di
     }
 
 
-def _overall(study: Study, cell: Cell, data: pd.DataFrame) -> str:
-    part = data[(data["model"] == cell.model) & (data["dataset"] == cell.dataset)]
+def _overall(study: Study, cell: EstimatorsOfCell, data: pd.DataFrame) -> str:
+    part = data[(data["model"] == cell.keys["model"]) & (data["dataset"] == cell.keys["dataset"])]
     part = part[(part["bin"] == "All") & (part["by"] == LENGTH)]
     shares = zip(part["what"], part["share"], strict=True)
-    return f"{cell.title(study)}: {', '.join(f'{CONDITIONS[what].title} {share:.0%}' for what, share in shares)}"
+    return f"{_title(study, cell)}: {', '.join(f'{CONDITIONS[what].title} {share:.0%}' for what, share in shares)}"
 
 
 def draw_conditions(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
@@ -350,32 +338,31 @@ def draw_conditions(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
 
 def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR of estimators of U by decoded rows a question, a panel a cell: a point an estimator and M."""
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
+    of_cells = [read(study, inputs, cell) for cell in chosen]
     parts, rows = [], []
-    for cell in read:
-        effort, _ = cell.candidates.effort(exact_setting(study, cell.cell.recipe))
+    for cell in of_cells:
+        effort, _ = cell.candidates.effort(cell.exact)
         parts.append(cell.prr(None))
         rows.append((U, None, None if effort is None else float(effort.mean())))
-        for estimator in estimators(study, cell.cell.recipe, range(1, 10**6)):
+        for estimator in estimators(study, cell.keys["recipe"], range(1, 10**6)):
             if estimator.title in BY_ROWS:
                 parts.append(cell.prr(estimator))
                 rows.append((estimator.title, estimator.M, cell.effort(estimator)["rows"]))
     data = joined(parts).summary(study.evaluation.confidence)
     data[["estimator", "M", "rows"]] = pd.DataFrame(rows, index=data.index).astype({1: float, 2: float})
     data = data[["model", "dataset", "estimator", "M", "rows", "value", "low", "high", "n", "note"]]
-    sizes = (
-        data[data["estimator"] != U].dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
-    )
-    missing = int((data["value"].isna() | data["rows"].isna())[data["estimator"] != U].sum())
+    points = data[data["estimator"] != U]
+    sizes = points.dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
+    missing = int((points["value"].isna() | points["rows"].isna()).sum())
     labels = ("Decoded rows a question", "PRR")
-    names = {(cell.cell.model, cell.cell.dataset): f"{cell.cell.title(study)}\nn = {cell.n}" for cell in read}
+    names = {(cell.keys["model"], cell.keys["dataset"]): f"{_title(study, cell)}\nn = {cell.n}" for cell in of_cells}
     return Figure(
         data,
         lambda title, note: figure_style.panels(
             title, note, data, ("model", "dataset"), names, draw_by_rows, labels,
             height=2.3, across=2, legend_rows=3, sharex=False, sharey=False,
         ),
-        _facts(study, read)
+        facts(study, of_cells)
         | {
             "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
             "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",

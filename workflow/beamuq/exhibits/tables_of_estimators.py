@@ -9,24 +9,12 @@ import numpy as np
 
 from beamuq import strategy_names
 from beamuq.evaluation.estimates import MEAN, TIE, Estimates, joined
+from beamuq.evaluation.estimators_of_u import METHOD, OF_U, Estimator, EstimatorsOfCell, U, samples
 from beamuq.evaluation.rank_correlations import partial_spearman
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, means, table, undefined
-from beamuq.exhibits.estimators import (
-    METHOD,
-    OF_U,
-    READS,
-    Estimator,
-    EstimatorCell,
-    U,
-    cells_with_exact_value,
-    compared_sizes,
-    estimators,
-    exact_setting,
-    facts,
-    samples,
-)
+from beamuq.exhibits.estimators import READS, cells_with_exact_value, compared_sizes, estimators, facts, read
 from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableRule, block
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.number_format import decimal
@@ -43,8 +31,8 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     """A block a model: U itself, then a row an estimator and M; ΔPRR is against samples at the same M."""
     recipe = chosen[0].recipe
     listed = estimators(study, recipe, compared_sizes(study, recipe))
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
-    each = joined([part for cell in read for part in (cell.prr(None), *_rows_of_cell(cell, listed))])
+    of_cells = [read(study, inputs, cell) for cell in chosen]
+    each = joined([part for cell in of_cells for part in (cell.prr(None), *_rows_of_cell(cell, listed))])
     several = len(cells.datasets_of(study, chosen)) > 1
     every = joined([each, means(study, each)]) if several else each
     shown = every.where(dataset=MEAN) if several else every
@@ -74,13 +62,10 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
         joined([every, *gains]), ("M", "Estimator"), body, columns, family=("model",), bold="holm", further=each
     )
     name = study.datasets[chosen[0].dataset].title if not several else "mean over datasets"
-    sizes = {
-        dataset: [of.n for of in read if of.cell.dataset == dataset] for dataset in cells.datasets_of(study, chosen)
-    }
-    return table(study, layout, captions.question_facts(study, sizes) | facts(study, read) | {"of": name})
+    return table(study, layout, facts(study, of_cells) | {"of": name})
 
 
-def _rows_of_cell(cell: EstimatorCell, listed: Sequence[Estimator]) -> list[Estimates]:
+def _rows_of_cell(cell: EstimatorsOfCell, listed: Sequence[Estimator]) -> list[Estimates]:
     """Every number of every estimator in a cell, ΔPRR apart."""
     rows = []
     for estimator in listed:
@@ -105,8 +90,8 @@ def _count(row: Value) -> TableCell:
 
 def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A block a cell, then one of the mean of a model's: a row a score, its PRR, ΔPRR and partial correlation."""
-    read = [EstimatorCell(study, inputs, cell) for cell in chosen]
-    each = joined([_controls_of_cell(study, cell) for cell in read])
+    of_cells = [read(study, inputs, cell) for cell in chosen]
+    each = joined([_controls_of_cell(study, cell) for cell in of_cells])
     several = [model for model, of_model in cells.by_model(chosen).items() if len(of_model) > 1]
     estimates = joined([each, means(study, each.where(model=several))]) if several else each
     gains = estimates.where(metric="PRR")
@@ -128,28 +113,27 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
         Column({"metric": PARTIAL}, ("Partial",), beside="interval"),
     ]
     layout = Layout(estimates, ("Score",), body, columns, family=("model", "dataset"), bold="holm")
-    sizes = {cell.dataset: [1] for cell in chosen}
-    return table(study, layout, captions.question_facts(study, sizes) | facts(study, read))
+    return table(study, layout, facts(study, of_cells))
 
 
-def _controls_of_cell(study: Study, cell: EstimatorCell) -> Estimates:
+def _controls_of_cell(study: Study, cell: EstimatorsOfCell) -> Estimates:
     """PRR and the partial correlation of every row of a cell."""
     M, beam = study.main.num_candidates, study.main.beam
     rows: Mapping[str, tuple[str, Sequence[str]]] = {
         BEAMS: ("normalised", [beam]),
         "beams: s without p": ("uniform", [beam]),
         "beams: p without s": ("match", [beam]),
-        "samples: s": ("uniform", cell.settings(samples(study, M))),
-        "samples: without s": ("match", cell.settings(samples(study, M, "match"))),
-        U: (OF_U, [exact_setting(study, cell.cell.recipe)]),
+        "samples: s": ("uniform", cell.settings(samples(study.main.sample, M))),
+        "samples: without s": ("match", cell.settings(samples(study.main.sample, M, "match"))),
+        U: (OF_U, [cell.exact]),
     }
-    prob = cell.scored.scores(PROB, "")
+    prob = cell.scores.scores(PROB, "")
     counts = np.column_stack([np.ones(cell.n, dtype=np.int64), cell.counts])
     parts = [cell.prr_at("", [""], PROB).assign(variant=PROB)]
     for name, (variant, settings) in rows.items():
         parts.append(cell.prr_at(variant, settings).assign(variant=name, setting=""))
-        scores = [-cell.scored.scores(METHOD, variant, setting) for setting in settings]
-        drawn = np.mean([partial_spearman(of, cell.scored.quality, -prob, counts) for of in scores], axis=0)
+        scores = [-cell.scores.scores(METHOD, variant, setting) for setting in settings]
+        drawn = np.mean([partial_spearman(of, cell.scores.quality, -prob, counts) for of in scores], axis=0)
         parts.append(cell.estimate(PARTIAL, drawn[0], drawn[1:], "undefined: ranks that are all equal", variant=name))
     return joined(parts)
 
@@ -194,10 +178,12 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         Column({"metric": "PRR", "setting": "beams - mean"}, ("Beams − mean",), "signed", "interval"),
         Column({"metric": "PRR", "setting": "beaten"}, ("Below beams",), digits=0),
     ]
-    sizes = {cell.dataset: [1] for cell in chosen}
     layout = Layout(each, ("Dataset", "Recipe", "n"), body, columns, further=each)
+    datasets = cells.datasets_of(study, chosen)
     counts = captions.listing([str(count) for count in sorted({draws(study, cell.recipe) for cell in chosen})])
-    return table(study, layout, captions.question_facts(study, sizes) | {"draws": counts})
+    return table(
+        study, layout, captions.question_facts(study, {dataset: [0] for dataset in datasets}) | {"draws": counts}
+    )
 
 
 def spread_of_draws(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
