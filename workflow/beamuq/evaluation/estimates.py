@@ -264,7 +264,7 @@ class Estimates:
             others = [row for row in part.index if row != best]
             rest = frame.loc[others].assign(value=frame.loc[best, "value"] - frame.loc[others, "value"])
             lead = Estimates(rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64))
-            found.loc[others, "p_best"] = lead.holm()
+            found.loc[others, "p_best"] = np.nan_to_num(lead.holm(tests=len(others)), nan=1.0)
         return found.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
