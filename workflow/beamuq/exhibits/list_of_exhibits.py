@@ -9,12 +9,16 @@ from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.exhibits import (
+    figures_of_candidates,
+    figures_of_decisions,
+    figures_of_examples,
+    figures_of_prr,
     tables_of_prr,
 )
 from beamuq.exhibits.exhibit import Exhibit
 from beamuq.study_config import Study
 
-MODULES = (tables_of_prr,)
+MODULES = (tables_of_prr, figures_of_candidates, figures_of_prr, figures_of_examples, figures_of_decisions)
 
 
 def labels(study: Study) -> list[str]:
