@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,28 +33,18 @@ FAMILY = "DejaVu Sans"  # shipped with matplotlib, as the next, so the same on e
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
 
 _SETTINGS: dict[str, object] = {
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), TEXT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), TEXT),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon", "text.usetex"), False),
+    **dict.fromkeys(("axes.linewidth", "hatch.linewidth"), 0.6),
+    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),
+    **dict.fromkeys(("figure.dpi", "savefig.dpi"), 200),
     "font.family": FAMILY,
-    "font.size": TEXT,
-    "axes.titlesize": TEXT,
-    "axes.labelsize": TEXT,
-    "xtick.labelsize": TEXT,
-    "ytick.labelsize": TEXT,
-    "legend.fontsize": TEXT,
     "figure.titlesize": TITLE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
     "lines.linewidth": 1.3,
     "lines.markersize": 3.5,
-    "hatch.linewidth": 0.6,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "beamuq",
-    "figure.dpi": 200,
-    "savefig.dpi": 200,
-    "text.usetex": False,
 }
 
 ERROR_BARS: dict[str, Any] = {
@@ -93,45 +82,40 @@ def settings() -> Iterator[None]:
         yield
 
 
-def canvas(
-    height: float, title: str, footnote: str = "", *, legend_rows: int = 0, heading: Sequence[str] = ()
-) -> matplotlib.figure.Figure:
-    """An empty figure of the text's width: title, then heading lines or legend, panels, a wrapped footnote.
+def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 0) -> matplotlib.figure.Figure:
+    """An empty figure of the text's width: title, legend, panels, a wrapped footnote.
 
     ``height`` is that of the panels, in inches; room for the rest is added.
     """
     import matplotlib.figure
 
-    lines, titles = textwrap.wrap(footnote, 92), _title_lines(title)
-    above = _below_title(titles) + 0.2 * legend_rows + 0.14 * len(heading)
+    titles = textwrap.wrap(title, 76, break_on_hyphens=False)
+    lines = [line for paragraph in footnote.splitlines() for line in textwrap.wrap(paragraph, 92)]
+    above = _below_title(len(titles)) + 0.2 * legend_rows
     below = 0.15 * len(lines) + 0.05 * bool(lines)
     total = height + above + below
     figure = matplotlib.figure.Figure(figsize=(WIDTH, total), layout="constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0.0, below / total, 1.0, height / total))  # type: ignore[call-arg]
-    figure.text(0.5, 1 - 0.04 / total, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
-    for position, line in enumerate(heading):
-        y = 1 - (_below_title(titles) + 0.14 * position) / total
-        figure.text(0.02, y, line, ha="left", va="top", family=FIXED_WIDTH, parse_math=False)
-    if lines:
-        figure.text(0.01, 0.04 / total, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
+    top, bottom = 1 - 0.04 / total, 0.04 / total
+    figure.text(0.5, top, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
+    figure.text(0.01, bottom, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
     return figure
 
 
 def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes | Iterable[Any], columns: int) -> None:
     """The legend of some axes, each label once, where :func:`canvas` left ``legend_rows`` below the title."""
-    every = axes if isinstance(axes, Iterable) else [axes]
     handles: dict[str, Any] = {}
-    for of in every:
+    for of in axes if isinstance(axes, Iterable) else [axes]:
         for handle, label in zip(*of.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    below = 1 - _below_title(figure.texts[0].get_text().split("\n")) / figure.get_figheight()
+    below = _below_title(1 + figure.texts[0].get_text().count("\n")) / figure.get_figheight()
     figure.legend(
         list(handles.values()),
         list(handles),
         loc="upper center",
-        bbox_to_anchor=(0.5, below),
+        bbox_to_anchor=(0.5, 1 - below),
         ncols=columns,
         columnspacing=1.2,
         handlelength=2.2,
@@ -140,18 +124,9 @@ def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes | Iterab
     ).set_in_layout(False)
 
 
-def _title_lines(title: str, most: int = 76) -> list[str]:
-    """A long title is broken behind commas where that is enough."""
-    lines = [""]
-    for part in re.split(r"(?<=,) ", title):
-        longer = f"{lines[-1]} {part}".strip()
-        lines[-1:] = [longer] if len(longer) <= most else [*filter(None, lines[-1:]), part]
-    return [piece for line in lines for piece in textwrap.wrap(line, most, break_on_hyphens=False)]
-
-
-def _below_title(lines: Sequence[str]) -> float:
-    """Inches from the top to what follows the title."""
-    return 0.07 + 0.15 * len(lines)
+def _below_title(lines: int) -> float:
+    """Inches from the top to what follows a title of some lines."""
+    return 0.07 + 0.15 * lines
 
 
 def panels(
@@ -169,16 +144,15 @@ def panels(
     legend_rows: int = 1,
     sharex: bool = True,
     sharey: bool = True,
-    heading: Sequence[str] = (),
 ) -> matplotlib.figure.Figure:
     """A panel for each of ``names``, keyed by the values of the columns ``by``, each drawn of its rows of ``data``.
 
     ``labels``: of the axes along and up, "": as ``draw`` sets them; ``height``: inches of a row of panels; ``across``:
-    the most in a row; ``legend_rows``: 0 for none; ``heading``: lines of text below the title.
+    the most in a row; ``legend_rows``: 0 for none.
     """
     across = min(across, len(names))
     down = -(-len(names) // across)
-    figure = canvas(height * down, title, note, legend_rows=legend_rows, heading=heading)
+    figure = canvas(height * down, title, note, legend_rows=legend_rows)
     grid = figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
     for axes in grid.flat[len(names) :]:
         axes.set_axis_off()
@@ -205,10 +179,15 @@ def figure(
     draw: Draw,
     facts: Mapping[str, Any],
     labels: tuple[str, str] = ("", ""),
+    before: str = "",
     **options: Any,
 ) -> Figure:
-    """A figure of :func:`panels`, which takes the ``options``; ``facts`` fill its caption."""
-    return Figure(data, lambda title, note: panels(title, note, data, by, names, draw, labels, **options), facts)
+    """A figure of :func:`panels`, which takes the ``options``; ``facts`` fill its caption, ``before`` its footnote."""
+
+    def drawn(title: str, note: str) -> matplotlib.figure.Figure:
+        return panels(title, f"{before}{note}", data, by, names, draw, labels, **options)
+
+    return Figure(data, drawn, facts)
 
 
 def bar_places(count: int) -> Floats:
@@ -226,21 +205,11 @@ def bars_by_length(
     by: str = "variant",
     scale: float = 1.0,
 ) -> float:
-    """Two series of bars by answer length, with their intervals and, below each length, its questions.
+    """Two series of bars by answer length, with their intervals and, below each length, its ``n`` questions.
 
-    Parameters
-    ----------
-    data
-        ``length`` (as printed; "All" stands apart), ``by`` (which series), ``column`` (the height; NaN: "n/a" stands
-        there), ``low`` and ``high`` (NaN: no interval), ``n``.
-    looks
-        How the two values of ``by`` look.
-    scale
-        What heights are multiplied by, such as 100.
-
-    Returns
-    -------
-    How high the highest bar reaches, its interval counted; 0 where there is none.
+    ``data`` has ``length`` (as printed; "All" stands apart), ``by`` (which series, of whose values ``looks`` says how
+    they look), ``column`` (heights, drawn times ``scale``; NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
+    interval) and ``n``. Returns how high the highest bar reaches, its interval counted; 0 where there is none.
     """
     sizes = data.drop_duplicates("length").set_index("length")["n"]
     places = bar_places(len(sizes)) if sizes.index[-1] == "All" else np.arange(len(sizes), dtype=np.float64)

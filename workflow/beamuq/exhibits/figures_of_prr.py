@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,9 +41,6 @@ COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high",
 AXES = ("Number of candidates M", "PRR")
 
 
-# -- against the number of candidates ----------------------------------------------------------------------------------
-
-
 def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
     """PRR of some methods in one cell against M, in one panel or one a method: the ``looks`` name the series."""
     methods = list(dict.fromkeys(method for method, _ in looks))
@@ -52,11 +49,12 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
         return [cells.nearest(study, cells.with_budgets(study, methods), MODELS[0], DATASET)]
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-        (cell,) = chosen
-        place = {"model": cell.model, "dataset": cell.dataset, "metric": "PRR"}
-        keys = [{"method": a, "variant": v, "setting": ablation("M", m)} for a, v in looks for m in _sizes(study, cell)]
+        place = {"model": chosen[0].model, "dataset": chosen[0].dataset, "metric": "PRR"}
+        keys = [
+            dict(zip(("method", "variant", "setting"), key, strict=True)) for key in _series(study, chosen[0], looks)
+        ]
         found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
-        data = _points(study, cell, at_printed(study, found, [place | key for key in keys]))
+        data = _points(study, at_printed(study, found, [place | key for key in keys]))
         n = int(data["n"].iloc[0])
         names = {method: f"{method}\nn = {n}" for method in methods} if by else {(): f"n = {n}"}
         facts = cells.facts(study, chosen, MODELS[:1], n) | _undefined(data) | {"methods": captions.listing(methods)}
@@ -76,33 +74,26 @@ def cells_with_curves(study: Study) -> list[Cell]:
 
 def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
-    parts = []
+    parts, names = [], {}
     for cell in chosen:
-        scored, sizes = inputs.scores(cell), _sizes(study, cell)
-        settings = [(METHOD, variant, ablation("M", m)) for variant in VARIANTS for m in sizes]
+        scored = inputs.scores(cell)
         first = np.arange(len(scored.ids)) < MOST_QUESTIONS
-        values = scored.prr(first, f"first {MOST_QUESTIONS}", settings, **inputs.resampling)
-        parts.append(_points(study, cell, values.assign(model=cell.model, dataset=cell.dataset)))
-    titles = [cell.title(study).replace(", ", "\n", 1) for cell in chosen]
-    names = {
-        (cell.model, cell.dataset): f"{title}\nn = {part['n'].iloc[0]}"
-        for cell, title, part in zip(chosen, titles, parts, strict=True)
-    }
-    data, options = pd.concat(parts, ignore_index=True), {"height": 2.0, "legend_columns": 2, "sharey": False}
+        series = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
+        values = scored.prr(first, f"first {MOST_QUESTIONS}", series, **inputs.resampling)
+        parts.append(_points(study, values.assign(model=cell.model, dataset=cell.dataset)))
+        title = cell.title(study).replace(", ", "\n", 1)
+        names[cell.model, cell.dataset] = f"{title}\nn = {first.sum()}"
+    data = pd.concat(parts, ignore_index=True)
     facts = cells.facts(study, chosen, MODELS) | _undefined(data) | {"most": MOST_QUESTIONS}
-    options |= {"across": 3 if len(names) == 3 else 2}
+    options = {"across": 3 if len(names) == 3 else 2, "height": 2.0, "legend_columns": 2, "sharey": False}
     return figure_style.figure(data, ["model", "dataset"], names, draw_curves, facts, AXES, **options)
 
 
 def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
     """A value against the number of candidates: a line and a band a series, broken where a value is undefined.
 
-    Parameters
-    ----------
-    data
-        ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
-    looks
-        Of method and variant of what may be drawn, how it is; by default the graph methods over samples and beams.
+    ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
+    ``looks``: how each method and variant that may be drawn looks; by default the graph methods in both forms.
     """
     for (method, variant), look in looks.items():
         part = data[(data["method"] == method) & (data["variant"] == variant)]
@@ -115,23 +106,19 @@ def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
     ax.set_xlim(sizes[0] - 0.6, sizes[-1] + 0.6)
 
 
-def _sizes(study: Study, cell: Cell) -> list[int]:
-    return sorted(study.scoring[cell.recipe].budgets)
+def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Methods and variants, each at every M of the cell."""
+    return [(*form, ablation("M", size)) for form in of for size in sorted(study.scoring[cell.recipe].budgets)]
 
 
-def _points(study: Study, cell: Cell, values: Estimates) -> pd.DataFrame:
-    """The points of curves, each at all M of the cell."""
-    sizes = _sizes(study, cell)
-    points = values.summary(study.evaluation.confidence)
-    return points.assign(M=sizes * (len(points) // len(sizes)))[COLUMNS].reset_index(drop=True)
+def _points(study: Study, values: Estimates) -> pd.DataFrame:
+    points = values.summary(study.evaluation.confidence).reset_index(drop=True)
+    return points.assign(M=points["setting"].str.removeprefix("M=").astype(int))[COLUMNS]
 
 
 def _undefined(data: pd.DataFrame) -> dict[str, str]:
     missing = int(data["value"].isna().sum())
     return {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
-
-
-# -- rejection curves --------------------------------------------------------------------------------------------------
 
 
 def cell_of_curves(study: Study) -> list[Cell]:
@@ -165,12 +152,8 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
 def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
     """Mean quality of the retained answers against the share rejected, with the oracle's and a random order.
 
-    Parameters
-    ----------
-    data
-        ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``.
-    max_rejection
-        Where PRR stops: a vertical line.
+    ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``;
+    ``max_rejection``: where PRR stops, a vertical line.
     """
     for variant, look in VARIANTS.items():
         curve = data[data["variant"] == variant]
@@ -183,9 +166,6 @@ def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | N
         ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="max rejection")
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-
-
-# -- by answer length --------------------------------------------------------------------------------------------------
 
 
 def two_datasets(study: Study) -> list[Cell]:
