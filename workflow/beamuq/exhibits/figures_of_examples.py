@@ -117,7 +117,8 @@ def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
     for n, (label, text) in enumerate(lines):
         for of, weight in ((label, "bold"), (text, "normal")):  # not in the layout, which would make room for it
             look: dict[str, Any] = {"fontweight": weight, "family": FIXED_WIDTH, "parse_math": False}
-            ax.text(0.06, n + 0.5, of, va="top", in_layout=False, **look)
+            x = 0.06 + CHARACTER * (len(of) - len(of.lstrip()))
+            ax.text(x, n + 0.5, of.lstrip(), va="top", in_layout=False, **look)
     top, bottom = len(head) + 0.9, len(head) + len(body) + 1.4
     # Not clipped: the name of a clip in an SVG file holds the last digits of the layout, which differ from run to run.
     rule: dict[str, Any] = {"color": BLACK, "linewidth": 0.6, "clip_on": False}
