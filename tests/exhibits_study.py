@@ -312,7 +312,7 @@ class Results:
         scoring, recipe = self.study.scoring[need.recipe], self.study.recipes[need.recipe]
         keys: list[tuple[str, str, str, str]] = []
         for answer_source in self.study.answer_source:
-            for method in scoring.methods:
+            for method in (name.rpartition(":")[2] for name in scoring.methods):  # a plug-in's by its own name
                 for variant in ("multinomial", "beamsearch") if method in BOTH_FORMS else ("",):
                     settings = [""] + [f"M={m}" for m in scoring.budgets]
                     if variant == "beamsearch":

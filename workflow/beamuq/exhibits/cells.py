@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import captions
@@ -124,6 +125,14 @@ def with_pools(study: Study) -> list[Cell]:
     return in_order(study, list(found.values()))
 
 
+def with_methods(study: Study, methods: Sequence[str]) -> list[Cell]:
+    """The cells of the main recipe, which has to score ``methods``. Raises BeamUQError if it does not."""
+    recipe = study.main.recipe
+    if lacking := [method for method in methods if method not in study.scoring[recipe].methods]:
+        raise BeamUQError(f"scoring.{recipe}.methods lacks {', '.join(lacking)}; add it or drop the exhibit")
+    return recipe_cells(study, recipe)
+
+
 def in_order(study: Study, cells: Sequence[Cell]) -> list[Cell]:
     """Model by model, datasets in the study's order."""
     names = list(study.models), list(study.datasets)
@@ -154,3 +163,8 @@ def shown_instead(study: Study, wanted: Sequence[str], cells: Sequence[Cell]) ->
         return ""
     titles = ", ".join(study.models[model].title for model in shown)
     return f"The paper shows {', '.join(missing)}, not in this study's grid; shown: {titles}."
+
+
+def facts(study: Study, shown: Sequence[Cell], wanted: Sequence[str], n: int = 0) -> dict[str, Any]:
+    """What captions say of the cells shown: ``where`` the first is, its ``n`` questions, and what is shown instead."""
+    return {"where": shown[0].title(study), "n": n, "instead": shown_instead(study, wanted, shown)}

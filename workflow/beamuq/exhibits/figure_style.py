@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 Floats = NDArray[np.float64]
+Draw: TypeAlias = "Callable[[pd.DataFrame, matplotlib.axes.Axes], None]"
 
 WIDTH = 5.5  # inches, the paper's text block
 # Okabe and Ito's palette; each also differs in line style, marker or hatch, so grey prints stay legible.
@@ -33,28 +33,18 @@ FAMILY = "DejaVu Sans"  # shipped with matplotlib, as the next, so the same on e
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
 
 _SETTINGS: dict[str, object] = {
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), TEXT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), TEXT),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon", "text.usetex"), False),
+    **dict.fromkeys(("axes.linewidth", "hatch.linewidth"), 0.6),
+    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),
+    **dict.fromkeys(("figure.dpi", "savefig.dpi"), 200),
     "font.family": FAMILY,
-    "font.size": TEXT,
-    "axes.titlesize": TEXT,
-    "axes.labelsize": TEXT,
-    "xtick.labelsize": TEXT,
-    "ytick.labelsize": TEXT,
-    "legend.fontsize": TEXT,
     "figure.titlesize": TITLE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
     "lines.linewidth": 1.3,
     "lines.markersize": 3.5,
-    "hatch.linewidth": 0.6,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "beamuq",
-    "figure.dpi": 200,
-    "savefig.dpi": 200,
-    "text.usetex": False,
 }
 
 ERROR_BARS: dict[str, Any] = {
@@ -92,60 +82,51 @@ def settings() -> Iterator[None]:
         yield
 
 
-def canvas(
-    height: float, title: str, footnote: str = "", *, legend_rows: int = 0, heading: Sequence[str] = ()
-) -> matplotlib.figure.Figure:
-    """An empty figure of the text's width: title, then heading lines or legend, panels, a wrapped footnote.
+def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 0) -> matplotlib.figure.Figure:
+    """An empty figure of the text's width: title, legend, panels, a wrapped footnote.
 
     ``height`` is that of the panels, in inches; room for the rest is added.
     """
     import matplotlib.figure
 
-    lines, titles = textwrap.wrap(footnote, 92), _title_lines(title)
-    above = _below_title(titles) + 0.2 * legend_rows + 0.14 * len(heading)
+    titles = textwrap.wrap(title, 76, break_on_hyphens=False)
+    lines = [line for paragraph in footnote.splitlines() for line in textwrap.wrap(paragraph, 92)]
+    above = _below_title(len(titles)) + 0.2 * legend_rows
     below = 0.15 * len(lines) + 0.05 * bool(lines)
     total = height + above + below
     figure = matplotlib.figure.Figure(figsize=(WIDTH, total), layout="constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0.0, below / total, 1.0, height / total))  # type: ignore[call-arg]
-    top = 1 - 0.04 / total
+    top, bottom = 1 - 0.04 / total, 0.04 / total
     figure.text(0.5, top, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
-    for position, line in enumerate(heading):
-        y = 1 - (_below_title(titles) + 0.14 * position) / total
-        figure.text(0.02, y, line, ha="left", va="top", family=FIXED_WIDTH, parse_math=False)
-    if lines:
-        figure.text(0.01, 0.04 / total, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
+    figure.text(0.01, bottom, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
     return figure
 
 
-def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes, columns: int) -> None:
-    """The legend of ``axes`` between the title and the panels, where :func:`canvas` left ``legend_rows`` for it."""
-    found = figure.legend(
-        *axes.get_legend_handles_labels(),
+def legend(figure: matplotlib.figure.Figure, axes: matplotlib.axes.Axes | Iterable[Any], columns: int) -> None:
+    """The legend of some axes, each label once, where :func:`canvas` left ``legend_rows`` below the title."""
+    handles: dict[str, Any] = {}
+    for of in axes if isinstance(axes, Iterable) else [axes]:
+        for handle, label in zip(*of.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    below = _below_title(1 + figure.texts[0].get_text().count("\n")) / figure.get_figheight()
+    figure.legend(
+        list(handles.values()),
+        list(handles),
         loc="upper center",
-        bbox_to_anchor=(0.5, 1 - _below_title(figure.texts[0].get_text().split("\n")) / figure.get_figheight()),
+        bbox_to_anchor=(0.5, 1 - below),
         ncols=columns,
         columnspacing=1.2,
         handlelength=2.2,
         borderaxespad=0.0,
         borderpad=0.1,
-    )
-    found.set_in_layout(False)
+    ).set_in_layout(False)
 
 
-def _title_lines(title: str, most: int = 76) -> list[str]:
-    """A long title is broken behind commas where that is enough."""
-    lines = [""]
-    for part in re.split(r"(?<=,) ", title):
-        longer = f"{lines[-1]} {part}".strip()
-        lines[-1:] = [longer] if len(longer) <= most else [*filter(None, lines[-1:]), part]
-    return [piece for line in lines for piece in textwrap.wrap(line, most, break_on_hyphens=False)]
-
-
-def _below_title(lines: Sequence[str]) -> float:
-    """Inches from the top to what follows the title."""
-    return 0.07 + 0.15 * len(lines)
+def _below_title(lines: int) -> float:
+    """Inches from the top to what follows a title of some lines."""
+    return 0.07 + 0.15 * lines
 
 
 def panels(
@@ -154,7 +135,7 @@ def panels(
     data: pd.DataFrame,
     by: Sequence[str],
     names: Mapping[Any, str],
-    draw: Callable[[pd.DataFrame, matplotlib.axes.Axes], None],
+    draw: Draw,
     labels: tuple[str, str],
     *,
     height: float = 2.0,
@@ -166,7 +147,8 @@ def panels(
 ) -> matplotlib.figure.Figure:
     """A panel for each of ``names``, keyed by the values of the columns ``by``, each drawn of its rows of ``data``.
 
-    ``labels``: of the axes along and up; ``height``: inches of a row of panels; ``across``: the most in a row.
+    ``labels``: of the axes along and up, "": as ``draw`` sets them; ``height``: inches of a row of panels; ``across``:
+    the most in a row; ``legend_rows``: 0 for none.
     """
     across = min(across, len(names))
     down = -(-len(names) // across)
@@ -175,17 +157,37 @@ def panels(
     for axes in grid.flat[len(names) :]:
         axes.set_axis_off()
     for position, (axes, (key, name)) in enumerate(zip(grid.flat, names.items(), strict=False)):
-        values = key if isinstance(key, tuple) else (key,)
-        chosen = np.logical_and.reduce([data[column] == value for column, value in zip(by, values, strict=True)])
+        chosen = np.ones(len(data), dtype=bool)
+        for column, value in zip(by, key if isinstance(key, tuple) else (key,), strict=True):
+            chosen &= (data[column] == value).to_numpy()
         draw(data[chosen], axes)
         axes.set_title(name, parse_math=False)
         if position + across >= len(names):
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel(labels[0])
+            axes.set_xlabel(labels[0] or axes.get_xlabel())
     for axes in grid[:, 0]:
-        axes.set_ylabel(labels[1])
-    legend(figure, grid[0, 0], legend_columns)
+        axes.set_ylabel(labels[1] or axes.get_ylabel())
+    if legend_rows:
+        legend(figure, grid.flat, legend_columns)
     return figure
+
+
+def figure(
+    data: pd.DataFrame,
+    by: Sequence[str],
+    names: Mapping[Any, str],
+    draw: Draw,
+    facts: Mapping[str, Any],
+    labels: tuple[str, str] = ("", ""),
+    before: str = "",
+    **options: Any,
+) -> Figure:
+    """A figure of :func:`panels`, which takes the ``options``; ``facts`` fill its caption, ``before`` its footnote."""
+
+    def drawn(title: str, note: str) -> matplotlib.figure.Figure:
+        return panels(title, f"{before}{note}", data, by, names, draw, labels, **options)
+
+    return Figure(data, drawn, facts)
 
 
 def bar_places(count: int) -> Floats:
@@ -195,20 +197,43 @@ def bar_places(count: int) -> Floats:
     return places
 
 
-def bars(
-    axes: matplotlib.axes.Axes, places: Floats, data: pd.DataFrame, column: str, look: SeriesStyle, scale: float = 1.0
-) -> Floats:
-    """Draw one series of bars [K]: ``scale`` times a column of ``data``, with the intervals "low" to "high".
+def bars_by_length(
+    data: pd.DataFrame,
+    ax: matplotlib.axes.Axes,
+    column: str,
+    looks: Mapping[str, SeriesStyle],
+    by: str = "variant",
+    scale: float = 1.0,
+) -> float:
+    """Two series of bars by answer length, with their intervals and, below each length, its ``n`` questions.
 
-    Returns
-    -------
-    [K] where each bar ends, its interval counted. A value or interval that is NaN is not drawn.
+    ``data`` has ``length`` (as printed; "All" stands apart), ``by`` (which series, of whose values ``looks`` says how
+    they look), ``column`` (heights, drawn times ``scale``; NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
+    interval) and ``n``. Returns how high the highest bar reaches, its interval counted; 0 where there is none.
     """
-    heights, low, high = (scale * data[name].to_numpy(dtype=np.float64) for name in (column, "low", "high"))
-    errors = error_lengths(heights, low, high)
-    axes.bar(places, heights, 0.38, color=look.colour, hatch=look.hatch, label=look.title, yerr=errors, **ERROR_BARS)
-    ends: Floats = heights + np.nan_to_num(errors[1])
-    return ends
+    sizes = data.drop_duplicates("length").set_index("length")["n"]
+    places = bar_places(len(sizes)) if sizes.index[-1] == "All" else np.arange(len(sizes), dtype=np.float64)
+    reached = 0.0
+    for offset, (key, look) in zip((-0.2, 0.2), looks.items(), strict=True):
+        rows = data[data[by] == key].set_index("length").reindex(sizes.index)
+        heights, low, high = (scale * rows[name].to_numpy(dtype=np.float64) for name in (column, "low", "high"))
+        errors = error_lengths(heights, low, high)
+        ax.bar(
+            places + offset,
+            heights,
+            0.38,
+            color=look.colour,
+            hatch=look.hatch,
+            label=look.title,
+            yerr=errors,
+            **ERROR_BARS,
+        )
+        for place in (places + offset)[np.isnan(heights)]:
+            ax.text(place, 0.01, "n/a", ha="center", va="bottom", rotation=90)
+        reached = max(reached, *np.nan_to_num(heights + np.nan_to_num(errors[1])))
+    ax.set_xticks(places, [f"{length}\n{n}" for length, n in sizes.items()])
+    ax.set_xlim(-0.6, places[-1] + 0.6)
+    return reached
 
 
 def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style: Any) -> None:
@@ -223,22 +248,9 @@ def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:
     return np.maximum(np.stack([heights - low, high - heights]), 0.0)
 
 
-def percent_top(reached: Floats) -> float:
+def percent_top(reached: float) -> float:
     """The upper end of a percent axis: a little above what is drawn, at most a little above 100."""
-    return float(min(104.0, max(5.0, 1.08 * float(np.nanmax(reached)))))
-
-
-def length_axis(
-    axes: matplotlib.axes.Axes,
-    places: Floats,
-    titles: Iterable[object],
-    sizes: Iterable[object],
-    *,
-    short: bool = False,
-) -> None:
-    """Lengths as tick labels, the number of questions below each."""
-    axes.set_xticks(places, [f"{title}\n{n}" for title, n in zip(titles, sizes, strict=True)])
-    axes.set_xlabel("Length (tokens); below, n" if short else "Greedy answer length in tokens; below, n questions")
+    return min(104.0, max(5.0, 1.08 * reached))
 
 
 def laid_out(built: Built) -> matplotlib.figure.Figure:

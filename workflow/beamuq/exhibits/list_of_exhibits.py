@@ -8,11 +8,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
-from beamuq.exhibits import figures_of_estimators, tables_of_estimators, tables_of_prr
+from beamuq.exhibits import (
+    figures_of_candidates,
+    figures_of_decisions,
+    figures_of_estimators,
+    figures_of_examples,
+    figures_of_prr,
+    tables_of_estimators,
+    tables_of_prr,
+)
 from beamuq.exhibits.exhibit import Exhibit
 from beamuq.study_config import Study
 
-MODULES = (tables_of_prr, tables_of_estimators, figures_of_estimators)
+MODULES = (
+    tables_of_prr,
+    tables_of_estimators,
+    figures_of_candidates,
+    figures_of_prr,
+    figures_of_examples,
+    figures_of_estimators,
+    figures_of_decisions,
+)
 
 
 def labels(study: Study) -> list[str]:

@@ -142,9 +142,10 @@ def stored_variant(method: str, printed: str) -> str:
     """The variant under which the tables here hold what the paper prints as ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
-    A variant that print does not know, an estimator's, is its own.
+    A variant that print does not know, an estimator's, is its own, and so is any of a method that is not registered: a
+    plug-in's where nothing has loaded it.
     """
-    variants = resolve(method).variants
+    variants = METHODS[method].variants if method in METHODS else (printed,)
     return variants[0] if printed in PRINTED_VARIANTS and printed not in variants else printed
 
 

@@ -1,0 +1,212 @@
+"""The figures of PRR: against the number of candidates and by answer length, and the curves whose areas it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from beamuq.evaluation import bootstrap
+from beamuq.evaluation.candidate_sets import equal_bins
+from beamuq.evaluation.estimates import Estimates
+from beamuq.evaluation.prr_and_auc import rejection_curves
+from beamuq.exhibits import captions, cells, figure_style
+from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.estimates_table import at_printed
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
+from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, SeriesStyle
+from beamuq.exhibits.inputs import Inputs
+from beamuq.strategy_names import ablation
+from beamuq.study_config import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MODELS, DATASET = ("gemma-3-4b-base", "llama-3.1-8b-base", "qwen-3-8b-base"), "triviaqa"
+METHOD = "Dissimilarity"
+MOST_QUESTIONS = 200  # a panel of the figure across cells
+BINS = 5
+BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
+Looks = Mapping[tuple[str, str], SeriesStyle]  # of method and variant
+LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
+ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy", GREEN, ":", "^")} | {
+    (METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()
+}
+COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
+AXES = ("Number of candidates M", "PRR")
+
+
+def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
+    """PRR of some methods in one cell against M, in one panel or one a method: the ``looks`` name the series."""
+    methods = list(dict.fromkeys(method for method, _ in looks))
+
+    def shown(study: Study) -> list[Cell]:
+        return [cells.nearest(study, cells.with_budgets(study, methods), MODELS[0], DATASET)]
+
+    def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+        place = {"model": chosen[0].model, "dataset": chosen[0].dataset, "metric": "PRR"}
+        keys = [
+            dict(zip(("method", "variant", "setting"), key, strict=True)) for key in _series(study, chosen[0], looks)
+        ]
+        found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
+        data = _points(study, at_printed(study, found, [place | key for key in keys]))
+        n = int(data["n"].iloc[0])
+        names = {method: f"{method}\nn = {n}" for method in methods} if by else {(): f"n = {n}"}
+        facts = cells.facts(study, chosen, MODELS[:1], n) | _undefined(data) | {"methods": captions.listing(methods)}
+        return figure_style.figure(data, by, names, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
+
+    return Exhibit(label, "figure", shown, EVALUATION, build)
+
+
+def cells_with_curves(study: Study) -> list[Cell]:
+    """Up to three models on the paper's dataset, its own models first, and one model on another dataset."""
+    found = cells.with_budgets(study, [METHOD])
+    dataset, ranks = cells.nearest(study, found, dataset=DATASET).dataset, {name: n for n, name in enumerate(MODELS)}
+    there, others = ([cell for cell in found if (cell.dataset == dataset) == on_it] for on_it in (True, False))
+    there.sort(key=lambda cell: (ranks.get(cell.model, len(MODELS)), study.models[cell.model].style != "base"))
+    return there[: len(MODELS)] + ([cells.nearest(study, others, MODELS[0], "arc-challenge")] if others else [])
+
+
+def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
+    parts, names = [], {}
+    for cell in chosen:
+        scored = inputs.scores(cell)
+        first = np.arange(len(scored.ids)) < MOST_QUESTIONS
+        series = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
+        values = scored.prr(first, f"first {MOST_QUESTIONS}", series, **inputs.resampling)
+        parts.append(_points(study, values.assign(model=cell.model, dataset=cell.dataset)))
+        title = cell.title(study).replace(", ", "\n", 1)
+        names[cell.model, cell.dataset] = f"{title}\nn = {first.sum()}"
+    data = pd.concat(parts, ignore_index=True)
+    facts = cells.facts(study, chosen, MODELS) | _undefined(data) | {"most": MOST_QUESTIONS}
+    options = {"across": 3 if len(names) == 3 else 2, "height": 2.0, "legend_columns": 2, "sharey": False}
+    return figure_style.figure(data, ["model", "dataset"], names, draw_curves, facts, AXES, **options)
+
+
+def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
+    """A value against the number of candidates: a line and a band a series, broken where a value is undefined.
+
+    ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
+    ``looks``: how each method and variant that may be drawn looks; by default the graph methods in both forms.
+    """
+    for (method, variant), look in looks.items():
+        part = data[(data["method"] == method) & (data["variant"] == variant)]
+        m, value, low, high = (part[name].to_numpy(dtype=np.float64) for name in ("M", "value", "low", "high"))
+        if len(part):
+            ax.fill_between(m, low, high, color=look.colour, alpha=0.15, linewidth=0)
+            ax.plot(m, value, color=look.colour, linestyle=look.line, marker=look.marker, label=look.title)
+    sizes = sorted(set(data["M"]))
+    ax.set_xticks([m for m in sizes if m == sizes[0] or m % 5 == 0] if len(sizes) > 6 else sizes)
+    ax.set_xlim(sizes[0] - 0.6, sizes[-1] + 0.6)
+
+
+def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Methods and variants, each at every M of the cell."""
+    return [(*form, ablation("M", size)) for form in of for size in sorted(study.scoring[cell.recipe].budgets)]
+
+
+def _points(study: Study, values: Estimates) -> pd.DataFrame:
+    points = values.summary(study.evaluation.confidence).reset_index(drop=True)
+    return points.assign(M=points["setting"].str.removeprefix("M=").astype(int))[COLUMNS]
+
+
+def _undefined(data: pd.DataFrame) -> dict[str, str]:
+    missing = int(data["value"].isna().sum())
+    return {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
+
+
+def cell_of_curves(study: Study) -> list[Cell]:
+    """The main cell that stands for the paper's."""
+    return [cells.nearest(study, cells.with_methods(study, GRAPH), MODELS[1], DATASET)]
+
+
+def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
+    (cell,), limit, tail = chosen, study.evaluation.max_rejection[0], (1 - study.evaluation.confidence) / 2
+    scored, resamples = inputs.scores(cell), min(BAND_RESAMPLES, study.evaluation.resamples)
+    counts = bootstrap.resample_counts(scored.groups, resamples, study.seed, f"prr_curves {cell.model}")
+    parts, quality = [], scored.quality
+    for method, variant in LOOKS:
+        scores = scored.scores(method, variant)
+        drawn = rejection_curves(scores, quality)
+        again = (rejection_curves(np.repeat(scores, times), np.repeat(quality, times)) for times in counts.T)
+        curves = [np.interp(drawn.rejected, of.rejected, of.uncertainty) for of in again]
+        low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
+        columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
+        columns |= {"oracle": drawn.oracle, "random": drawn.random}
+        parts.append(pd.DataFrame({"method": method, "variant": variant} | columns | {"n": len(quality)}))
+    names = {method: f"{method}\nn = {len(quality)}" for method in GRAPH}
+    facts = cells.facts(study, chosen, MODELS[1:2], len(quality)) | {"drawn": resamples}
+    facts |= {"methods": captions.listing(GRAPH)}
+    draw, labels = partial(draw_rejection_curves, max_rejection=limit), ("Share rejected", "Mean quality retained")
+    data = pd.concat(parts, ignore_index=True)
+    return figure_style.figure(data, ["method"], names, draw, facts, labels, height=2.2, legend_columns=5)
+
+
+def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
+    """Mean quality of the retained answers against the share rejected, with the oracle's and a random order.
+
+    ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``;
+    ``max_rejection``: where PRR stops, a vertical line.
+    """
+    for variant, look in VARIANTS.items():
+        curve = data[data["variant"] == variant]
+        ax.fill_between(curve["rejected"], curve["low"], curve["high"], color=look.colour, alpha=0.18, linewidth=0)
+        ax.plot(curve["rejected"], curve["quality"], color=look.colour, linestyle=look.line, label=look.title)
+    both = data.drop_duplicates("rejected")
+    ax.plot(both["rejected"], both["oracle"], color=BLACK, linewidth=0.9, label="oracle")
+    ax.plot(both["rejected"], both["random"], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random")
+    if max_rejection is not None:
+        ax.axvline(max_rejection, color=BLACK, linestyle=":", linewidth=0.9, label="max rejection")
+    ax.set_xlim(0, 1)
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def two_datasets(study: Study) -> list[Cell]:
+    """One model on the paper's two datasets or others that stand for them; on one where it has no other."""
+    found = cells.with_methods(study, [METHOD])
+    first = cells.nearest(study, found, MODELS[0], DATASET)
+    others = [cell for cell in found if cell.model == first.model and cell != first]
+    return [first, *([cells.nearest(study, others, dataset="coqa")] if others else [])]
+
+
+def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """Bins close once their share of the questions is in and never split a length; PRR within each bin."""
+    parts = []
+    for cell in chosen:
+        scored = inputs.scores(cell)
+        for of in equal_bins(inputs.candidates(cell).lengths(), BINS):
+            keys = [(METHOD, variant, "") for variant in VARIANTS]
+            values = scored.prr(of.members, f"length {of.title}", keys, **inputs.resampling)
+            parts.append(values.summary(study.evaluation.confidence).assign(dataset=cell.dataset, length=of.title))
+    data = pd.concat(parts, ignore_index=True)[["dataset", "length", "variant", "value", "low", "high", "n", "note"]]
+    names = {cell.dataset: study.datasets[cell.dataset].title for cell in chosen}
+    facts = {"datasets": captions.listing(list(names.values())), "model": study.models[chosen[0].model].title}
+    facts |= cells.facts(study, chosen, MODELS[:1]) | {"bins": BINS}
+    labels, options = ("Length (tokens); below, n", "PRR"), {"height": 2.2, "legend_columns": 2, "sharex": False}
+    return figure_style.figure(data, ["dataset"], names, draw_prr_by_length, facts, labels, **options)
+
+
+def draw_prr_by_length(data: pd.DataFrame, ax: Axes) -> None:
+    """Bars of ``value`` (NaN: "n/a"), with ``low`` and ``high``, by ``length`` (``n`` below) and ``variant``."""
+    figure_style.bars_by_length(data, ax, "value", VARIANTS)
+    ax.axhline(0, color=BLACK, linewidth=0.6)
+    if data["value"].isna().all():
+        ax.set_ylim(-0.05, 1)  # no bar gives the axis a scale, and "n/a" would be set far outside it
+
+
+def exhibits(_: Study) -> list[Exhibit]:
+    """The figures of PRR."""
+    return [
+        by_candidates("abl_nsamples", LOOKS, ["method"]),
+        by_candidates("sement_different_nsamples", ENTROPY_LOOKS, []),
+        Exhibit("rebuttal_nsamples_across_data", "figure", cells_with_curves, SCORES, across_cells),
+        Exhibit("prr_curves", "figure", cell_of_curves, SCORES, curves_of_rejection),
+        Exhibit("abl_length", "figure", two_datasets, (*CANDIDATES, *SCORES), by_length),
+    ]
