@@ -21,15 +21,11 @@ import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import figure_style, figures_of_prr, list_of_exhibits
 from beamuq.exhibits.exhibit import Built
-from beamuq.exhibits.figures_of_candidates import (
-    draw_covered_mass,
-    draw_rank_probabilities,
-    draw_redundancy,
-    draw_thresholds,
-)
+from beamuq.exhibits.figure_style import draw_bars_by_length
+from beamuq.exhibits.figures_of_candidates import draw_rank_probabilities
 from beamuq.exhibits.figures_of_decisions import draw_reliability, draw_risk_coverage
 from beamuq.exhibits.figures_of_examples import draw_candidates, draw_worked_example
-from beamuq.exhibits.figures_of_prr import draw_curves, draw_prr_by_length, draw_rejection_curves
+from beamuq.exhibits.figures_of_prr import draw_curves, draw_rejection_curves
 from beamuq.methods import METHODS, Method
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -77,13 +73,10 @@ def frame(**columns: Any) -> pd.DataFrame:
 
 FORM = ["multinomial", "beamsearch"]
 OWN: dict[Any, tuple[str, pd.DataFrame]] = {
-    draw_redundancy: ("redundancy", frame(length=["2", "2"], variant=FORM, redundancy=[0.4, 0.1])),
-    draw_thresholds: ("share", frame(length=["2"] * 2, threshold=["printed", "corrected"], mass_above=0.9, share=0.5)),
-    draw_covered_mass: ("mean", frame(length=["2", "2"], variant=FORM, mean=[0.4, 0.1])),
+    draw_bars_by_length: ("value", frame(length=["2", "2"], variant=FORM, value=[0.4, -0.1])),
     draw_rank_probabilities: ("mean", frame(rank=[1, 2], mean=0.3, q05=0.1, q25=0.2, median=0.3, q75=0.4, q95=0.5)),
     draw_curves: ("value", frame(method="Dissimilarity", variant="multinomial", M=[1, 2, 3], value=[0.1, 0.2, 0.3])),
     draw_rejection_curves: ("quality", frame(variant=FORM, rejected=0.1, quality=0.5, oracle=0.9, random=0.4)),
-    draw_prr_by_length: ("value", frame(length=["1–2"] * 2, variant=FORM, value=[0.5, -0.2])),
     draw_risk_coverage: ("wrong", frame(variant=["", "mine"], part="curve", shown=[0.5, 1.0], wrong=[0.1, 0.2])),
     draw_reliability: ("right", frame(variant=["", "mine"], probability=[0.4, 0.6], right=[0.5, 0.7])),
     draw_candidates: ("share", frame(set="samples", rank=[1, 2], text=["$x$", ""], share=[0.7, 0.3], count=[7, 3])),
@@ -109,8 +102,9 @@ def test_a_curve_is_broken_where_its_value_is_undefined_and_has_the_band_that_th
 
 
 def test_bars_have_their_heights_and_intervals_and_say_where_there_is_none() -> None:
-    data = frame(length=["1", "1", "All", "All"], variant=FORM * 2, redundancy=[0.4, np.nan, 0.2, 0.3])
-    ax = on_axes(draw_redundancy, data.assign(low=[0.3, np.nan, np.nan, np.nan], high=[0.9, np.nan, np.nan, np.nan]))
+    data = frame(length=["1", "1", "All", "All"], variant=FORM * 2, value=[0.4, np.nan, 0.2, 0.3])
+    intervals = {"low": [0.3, np.nan, np.nan, np.nan], "high": [0.9, np.nan, np.nan, np.nan]}
+    ax = on_axes(draw_bars_by_length, data.assign(**intervals), percent=True)
     assert [bar.get_height() for bar in ax.patches] == pytest.approx([40, 20, np.nan, 30], nan_ok=True)
     assert [text.get_text() for text in ax.texts] == ["n/a"]
     assert ax.get_ylim()[1] == pytest.approx(1.08 * 90)

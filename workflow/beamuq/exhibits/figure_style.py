@@ -197,43 +197,37 @@ def bar_places(count: int) -> Floats:
     return places
 
 
-def bars_by_length(
+def draw_bars_by_length(
     data: pd.DataFrame,
     ax: matplotlib.axes.Axes,
-    column: str,
-    looks: Mapping[str, SeriesStyle],
+    column: str = "value",
+    looks: Mapping[str, SeriesStyle] = VARIANTS,
     by: str = "variant",
-    scale: float = 1.0,
-) -> float:
-    """Two series of bars by answer length, with their intervals and, below each length, its ``n`` questions.
+    percent: bool = False,
+) -> None:
+    """Two series of bars by answer length, with their intervals and, below each length, its questions.
 
     ``data`` has ``length`` (as printed; "All" stands apart), ``by`` (which series, of whose values ``looks`` says how
-    they look), ``column`` (heights, drawn times ``scale``; NaN: "n/a" stands there), ``low``, ``high`` (NaN: no
-    interval) and ``n``. Returns how high the highest bar reaches, its interval counted; 0 where there is none.
+    they look), ``column`` (heights; NaN: "n/a" stands there), ``low``, ``high`` (NaN: no interval) and ``n``.
+    ``percent``: shares are drawn as percents, from 0 to a little above the highest.
     """
-    sizes = data.drop_duplicates("length").set_index("length")["n"]
+    sizes, scale, reached = data.drop_duplicates("length").set_index("length")["n"], 100 if percent else 1, 0.0
     places = bar_places(len(sizes)) if sizes.index[-1] == "All" else np.arange(len(sizes), dtype=np.float64)
-    reached = 0.0
     for offset, (key, look) in zip((-0.2, 0.2), looks.items(), strict=True):
         rows = data[data[by] == key].set_index("length").reindex(sizes.index)
         heights, low, high = (scale * rows[name].to_numpy(dtype=np.float64) for name in (column, "low", "high"))
-        errors = error_lengths(heights, low, high)
-        ax.bar(
-            places + offset,
-            heights,
-            0.38,
-            color=look.colour,
-            hatch=look.hatch,
-            label=look.title,
-            yerr=errors,
-            **ERROR_BARS,
-        )
+        error = {"yerr": error_lengths(heights, low, high), **ERROR_BARS}
+        ax.bar(places + offset, heights, 0.38, color=look.colour, hatch=look.hatch, label=look.title, **error)
         for place in (places + offset)[np.isnan(heights)]:
             ax.text(place, 0.01, "n/a", ha="center", va="bottom", rotation=90)
-        reached = max(reached, *np.nan_to_num(heights + np.nan_to_num(errors[1])))
+        reached = max(reached, *np.nan_to_num(np.fmax(heights, high)))
+    ax.axhline(0, color=BLACK, linewidth=0.6)
     ax.set_xticks(places, [f"{length}\n{n}" for length, n in sizes.items()])
     ax.set_xlim(-0.6, places[-1] + 0.6)
-    return reached
+    if percent:
+        ax.set_ylim(0, min(104.0, max(5.0, 1.08 * reached)))
+    elif data[column].isna().all():
+        ax.set_ylim(-0.05, 1)  # no bar gives the axis a scale, and "n/a" would be set far outside it
 
 
 def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style: Any) -> None:
@@ -246,11 +240,6 @@ def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style:
 def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:
     """[2, K] distances from the height down to ``low`` and up to ``high``, never negative; NaN draws nothing."""
     return np.maximum(np.stack([heights - low, high - heights]), 0.0)
-
-
-def percent_top(reached: float) -> float:
-    """The upper end of a percent axis: a little above what is drawn, at most a little above 100."""
-    return min(104.0, max(5.0, 1.08 * reached))
 
 
 def laid_out(built: Built) -> matplotlib.figure.Figure:

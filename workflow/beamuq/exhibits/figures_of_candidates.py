@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import CANDIDATES, Exhibit, Figure
-from beamuq.exhibits.figure_style import BLACK, BLUE, ORANGE, PALE, VARIANTS, VERMILLION, SeriesStyle, bars_by_length
+from beamuq.exhibits.figure_style import BLACK, BLUE, ORANGE, PALE, VERMILLION, SeriesStyle, draw_bars_by_length
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.number_format import percent
 from beamuq.study_config import Study
@@ -30,7 +31,7 @@ FORMULAS = {"printed": r"$m_B > 1 - 1/(2\sqrt{M})$", "corrected": r"$m_B > M/(M 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 OF_BOX = {"med": "median", "q1": "q25", "q3": "q75", "whislo": "q05", "whishi": "q95", "mean": "mean"}
 MASS, RANKS = "mass by length", "p by rank"
-BARS: dict[str, Any] = {"labels": ("Greedy answer length in tokens; below, n questions", ""), "height": 2.3}
+LENGTH = "Greedy answer length in tokens; below, n questions"
 
 
 def shown(study: Study) -> list[Cell]:
@@ -45,14 +46,10 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     found = inputs.candidates(chosen[0])
     values = {name: found.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    rows = [
-        {"length": of.title, "variant": variant, "redundancy": float(column[of.members].mean())}
-        | _interval(study, found, of, column)
-        for of in with_all(length_bins(found.lengths()))
-        for variant, column in values.items()
-    ]
+    data = _means(study, found, with_all(length_bins(found.lengths())), ("variant", "redundancy"), values)
     facts = _facts(study, chosen, found) | {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
-    return figure_style.figure(pd.DataFrame(rows), [], {(): ""}, draw_redundancy, facts, **BARS)
+    draw, labels = partial(draw_bars_by_length, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
+    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, labels), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -60,64 +57,37 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     found, size = inputs.candidates(chosen[0]), study.main.num_candidates
     mass = found.mass(study.main.beam, size)
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
-    rows = [
-        {"length": of.title, "threshold": name, "mass_above": threshold, "share": float(above[of.members].mean())}
-        | _interval(study, found, of, above, proportion_interval)
-        for of in with_all(length_bins(found.lengths()))
-        for name, threshold in thresholds.items()
-        for above in [mass > threshold]
-    ]
-    facts = {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
-    facts |= {f"above_{row['threshold']}": percent(row["share"], 1) for row in rows[-2:]}
-    facts |= _facts(study, chosen, found)
-    return figure_style.figure(pd.DataFrame(rows), [], {(): ""}, draw_thresholds, facts, **BARS)
+    above = {name: mass > threshold for name, threshold in thresholds.items()}
+    bins = with_all(length_bins(found.lengths()))
+    data = _means(study, found, bins, ("threshold", "share"), above, proportion_interval)
+    data.insert(2, "mass_above", data["threshold"].map(thresholds))
+    facts = _facts(study, chosen, found) | {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
+    facts |= {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
+    looks = {
+        name: replace(look, title=f"{name}: {FORMULAS[name]} = {facts[name]}")
+        for name, look in zip(FORMULAS, SETS.values(), strict=True)
+    }
+    draw = partial(draw_bars_by_length, column="share", looks=looks, by="threshold", percent=True)
+    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Left: Σ p over each set's distinct sequences, mean by length. Right: quantiles of p at each beam rank."""
     found, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    rows: list[dict[str, Any]] = []
-    for variant, strategy in _strategies(study).items():
-        mass = found.mass(strategy, size)
-        for of in length_bins(found.lengths(), 7):
-            place = {"panel": MASS, "variant": variant, "length": of.title, "mean": float(mass[of.members].mean())}
-            rows.append(place | _interval(study, found, of, mass))
+    bins = length_bins(found.lengths(), 7)
+    masses = [{variant: found.mass(strategy, size)} for variant, strategy in _strategies(study).items()]
+    parts = [_means(study, found, bins, ("variant", "mean"), mass).assign(panel=MASS) for mass in masses]
     for rank, part in found.of(study.main.beam, size).groupby("rank"):
         p = np.exp(part["logprob"].to_numpy())
         place = {"panel": RANKS, "variant": BEAMSEARCH, "rank": int(str(rank)) + 1, "mean": float(p.mean())}
-        rows.append(place | {name: float(np.quantile(p, share)) for name, share in QUANTILES.items()} | {"n": len(p)})
-    data = pd.DataFrame(rows, columns=["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"])
-    names = {MASS: "", RANKS: f"n = {rows[-1]['n']}"}
-    draws = {MASS: draw_covered_mass, RANKS: draw_rank_probabilities}
-    facts = _facts(study, chosen, found) | {"order": captions.BEAM_ORDER}
-    options = {"height": 2.3, "sharex": False, "sharey": False}
+        quantiles = {name: float(np.quantile(p, share)) for name, share in QUANTILES.items()}
+        parts.append(pd.DataFrame([place | quantiles | {"n": len(p)}]))
+    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
+    data = pd.concat(parts, ignore_index=True)[columns]
+    names, facts = {MASS: "", RANKS: f"n = {len(found.ids)}"}, {"order": captions.BEAM_ORDER}
     return figure_style.figure(
-        data, ["panel"], names, lambda of, ax: draws[of["panel"].iloc[0]](of, ax), facts, **options
+        data, ["panel"], names, _draw_mass, facts | _facts(study, chosen, found), height=2.3, sharex=False, sharey=False
     )
-
-
-def draw_redundancy(data: pd.DataFrame, ax: Axes) -> None:
-    """Bars of ``redundancy`` in percent, with ``low`` and ``high``, by ``length`` (``n`` below) and ``variant``."""
-    top = bars_by_length(data, ax, "redundancy", SETS, scale=100)
-    ax.set(ylim=(0, figure_style.percent_top(top)), ylabel="Texts that repeat (%)")
-
-
-def draw_thresholds(data: pd.DataFrame, ax: Axes) -> None:
-    """Bars of ``share`` in percent, with ``low`` and ``high``, by ``length`` (``n`` below) and ``threshold``.
-
-    ``threshold`` is "printed" or "corrected", ``mass_above`` its value.
-    """
-    of = data.drop_duplicates("threshold").set_index("threshold")["mass_above"]
-    titles = {name: f"{name}: {formula} = {of[name]:.3f}" for name, formula in FORMULAS.items()}
-    looks = {key: replace(look, title=title) for (key, title), look in zip(titles.items(), SETS.values(), strict=True)}
-    top = bars_by_length(data, ax, "share", looks, "threshold", scale=100)
-    ax.set(ylim=(0, figure_style.percent_top(top)), ylabel="Questions above (%)")
-
-
-def draw_covered_mass(data: pd.DataFrame, ax: Axes) -> None:
-    """Bars of the ``mean`` mass, with ``low`` and ``high``, by ``length`` (``n`` below) and ``variant``."""
-    bars_by_length(data, ax, "mean", VARIANTS)
-    ax.set(ylim=(0, 1.04), xlabel="Length (tokens); below, n", ylabel="Probability mass covered")
 
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
@@ -136,17 +106,38 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
 
 
+def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
+    if data["panel"].iloc[0] == RANKS:
+        draw_rank_probabilities(data, ax)
+    else:
+        draw_bars_by_length(data, ax, "mean")
+        ax.set(ylim=(0, 1.04), xlabel="Length (tokens); below, n", ylabel="Probability mass covered")
+
+
 def _strategies(study: Study) -> dict[str, str]:
     return {MULTINOMIAL: study.main.sample, BEAMSEARCH: study.main.beam}
 
 
-def _interval(
-    study: Study, found: CandidateSets, of: QuestionBin, values: Any, kind: Any = mean_interval
-) -> dict[str, Any]:
-    """The interval of the mean of values [N] over the questions of a bin, NaN where there is none, and their n."""
-    groups = groups_of(found.groups, of.members)
-    low, high = kind(values[of.members], groups, study.evaluation.confidence) or (np.nan, np.nan)
-    return {"low": low, "high": high, "n": len(groups)}
+def _means(
+    study: Study,
+    found: CandidateSets,
+    bins: Sequence[QuestionBin],
+    columns: tuple[str, str],
+    values: Mapping[str, Any],
+    interval: Callable[..., tuple[float, float] | None] = mean_interval,
+) -> pd.DataFrame:
+    """The mean of each series of values [N] over the questions of a bin, with its interval, NaN where there is none.
+
+    ``columns``: what the series and the means are called.
+    """
+    rows = []
+    for of in bins:
+        groups = groups_of(found.groups, of.members)
+        for name, column in values.items():
+            part = column[of.members]
+            low, high = interval(part, groups, study.evaluation.confidence) or (np.nan, np.nan)
+            rows.append((of.title, name, float(part.mean()), low, high, len(part)))
+    return pd.DataFrame(rows, columns=["length", *columns, "low", "high", "n"])
 
 
 def _facts(study: Study, chosen: Sequence[Cell], found: CandidateSets) -> dict[str, Any]:

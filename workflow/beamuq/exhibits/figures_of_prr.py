@@ -19,7 +19,7 @@ from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import at_printed
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
-from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, SeriesStyle
+from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, SeriesStyle, draw_bars_by_length
 from beamuq.exhibits.inputs import Inputs
 from beamuq.strategy_names import ablation
 from beamuq.study_config import Study
@@ -50,9 +50,7 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         place = {"model": chosen[0].model, "dataset": chosen[0].dataset, "metric": "PRR"}
-        keys = [
-            dict(zip(("method", "variant", "setting"), key, strict=True)) for key in _series(study, chosen[0], looks)
-        ]
+        keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
         found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
         data = _points(study, at_printed(study, found, [place | key for key in keys]))
         n = int(data["n"].iloc[0])
@@ -81,8 +79,8 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         series = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
         values = scored.prr(first, f"first {MOST_QUESTIONS}", series, **inputs.resampling)
         parts.append(_points(study, values.assign(model=cell.model, dataset=cell.dataset)))
-        title = cell.title(study).replace(", ", "\n", 1)
-        names[cell.model, cell.dataset] = f"{title}\nn = {first.sum()}"
+        titles = study.datasets[cell.dataset].title, study.models[cell.model].title, f"n = {first.sum()}"
+        names[cell.model, cell.dataset] = "\n".join(titles)
     data = pd.concat(parts, ignore_index=True)
     facts = cells.facts(study, chosen, MODELS) | _undefined(data) | {"most": MOST_QUESTIONS}
     options = {"across": 3 if len(names) == 3 else 2, "height": 2.0, "legend_columns": 2, "sharey": False}
@@ -190,15 +188,7 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     facts = {"datasets": captions.listing(list(names.values())), "model": study.models[chosen[0].model].title}
     facts |= cells.facts(study, chosen, MODELS[:1]) | {"bins": BINS}
     labels, options = ("Length (tokens); below, n", "PRR"), {"height": 2.2, "legend_columns": 2, "sharex": False}
-    return figure_style.figure(data, ["dataset"], names, draw_prr_by_length, facts, labels, **options)
-
-
-def draw_prr_by_length(data: pd.DataFrame, ax: Axes) -> None:
-    """Bars of ``value`` (NaN: "n/a"), with ``low`` and ``high``, by ``length`` (``n`` below) and ``variant``."""
-    figure_style.bars_by_length(data, ax, "value", VARIANTS)
-    ax.axhline(0, color=BLACK, linewidth=0.6)
-    if data["value"].isna().all():
-        ax.set_ylim(-0.05, 1)  # no bar gives the axis a scale, and "n/a" would be set far outside it
+    return figure_style.figure(data, ["dataset"], names, draw_bars_by_length, facts, labels, **options)
 
 
 def exhibits(_: Study) -> list[Exhibit]:
