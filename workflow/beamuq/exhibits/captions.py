@@ -104,9 +104,9 @@ def _templates() -> dict[str, list[str]]:
     return {label: [line for line in lines.splitlines() if line] for label, lines in pairs}
 
 
-def text(label: str, facts: Mapping[str, Any]) -> list[str]:
-    """The title and the sentences of a caption, from its template in ``captions.txt`` and what fills it."""
-    title, *sentences = (line.format_map(facts) for line in _templates()[label])
+def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
+    """The title and the sentences of a caption, from a template (that in ``captions.txt``) and what fills it."""
+    title, *sentences = (line.format_map(facts) for line in template.splitlines() or _templates()[label])
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 

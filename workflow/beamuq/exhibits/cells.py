@@ -25,6 +25,11 @@ class Cell:
         known = {"model": self.model, "dataset": self.dataset, "recipe": self.recipe, "scorer": self.scorer}
         return Artifact(kind, **{name: (known | {"metric": metric})[name] for name in NAMED_BY[kind]})
 
+    @property
+    def place(self) -> dict[str, str]:
+        """Its keys in printed estimates."""
+        return {"model": self.model, "dataset": self.dataset}
+
     def title(self, study: Study) -> str:
         """``TriviaQA, Gemma 3 4B base``."""
         return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"

@@ -7,7 +7,7 @@ it; any other table hands estimates and a :class:`Layout` to :func:`table`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,10 +36,11 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its titles, one a stub column, and its keys."""
+    """A row: its titles, one a stub column, and its keys; ``signed``: of differences, shown with their intervals."""
 
     titles: tuple[str, ...]
     keys: Keys = field(default_factory=dict)
+    signed: bool = False
 
 
 Body = Sequence[Row | TableHeading | TableRule]
@@ -88,7 +89,7 @@ class Layout:
     arrows
         Whether an arrow marks a beam form above its multinomial one.
     further
-        Estimates that stand in the CSV alone.
+        Estimates that the CSV has beside those shown.
     """
 
     estimates: Estimates
@@ -99,24 +100,25 @@ class Layout:
     family: tuple[str, ...] = ()
     bold: Literal["interval", "holm"] = "interval"
     arrows: bool = False
-    further: Estimates | None = None
+    further: Sequence[Estimates] = ()
 
 
 def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequence[str] | None = None) -> Table:
     """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
-    columns, lines = made.columns, [item for item in made.body if isinstance(item, Row)]
-    places = frame_of([{**keys.keys, **line.keys} for line in lines for keys in columns])
+    lines = [item for item in made.body if isinstance(item, Row)]
+    pairs = [(line, _column_of(line, column)) for line in lines for column in made.columns]
+    places = frame_of([{**column.keys, **line.keys} for line, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
-    values = _marked(study, made, places[there], [column.style for _ in lines for column in columns], there)
-    shown = iter(records(values))
+    values = _marked(study, made, places[there], np.array([column.style for _, column in pairs])[there])
+    shown, width = iter(records(values)), len(made.columns)
     flat = [
-        _printed(next(shown), columns[number % len(columns)]) if known else TableCell("–")
-        for number, known in enumerate(there)
+        _printed(next(shown), column) if known else TableCell("–")
+        for (_, column), known in zip(pairs, there, strict=True)
     ]
-    rows = iter([tuple(flat[start : start + len(columns)]) for start in range(0, len(flat), len(columns))])
+    rows = iter([tuple(flat[start : start + width]) for start in range(0, len(flat), width)])
     grid = TableGrid(
         made.stub,
-        tuple(zip(*(column.titles for column in columns), strict=True)),
+        tuple(zip(*(column.titles for column in made.columns), strict=True)),
         tuple(TableRow(item.titles, next(rows)) if isinstance(item, Row) else item for item in made.body),
     )
     signed = values[values["style"] == "signed"]
@@ -124,18 +126,21 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequenc
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
-    published = values.drop_duplicates(list(PLACE))
-    if made.further is not None:
-        further = made.further.summary(study.evaluation.confidence).assign(p_holm=np.nan)
-        published = pd.concat([published, further], ignore_index=True)
+    further = [of.summary(study.evaluation.confidence) for of in made.further]
+    published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
     return Table(without_undefined(published), grid, told | dict(facts), scorers)
 
 
-def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Sequence[str], there: Any) -> pd.DataFrame:
+def _column_of(line: Row, column: Column) -> Column:
+    """The column as a row shows it."""
+    return replace(column, style="signed", beside="interval", show=None) if line.signed else column
+
+
+def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd.DataFrame:
     """The values at some places with intervals, ``mark``, ``better``, ``style`` and ``p_holm``."""
     shown = made.estimates.at(places)
     values = shown.summary(study.evaluation.confidence).assign(mark="", better=False, p_holm=np.nan)
-    values["style"] = np.array(styles)[there]
+    values["style"] = styles
     ranked, signed = (values["style"].to_numpy() == style for style in ("ranked", "signed"))
     if ranked.any():
         values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(made.within).to_numpy()

@@ -9,12 +9,15 @@ from dataclasses import replace
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.exhibits import (
+    tables_of_answers,
     tables_of_prr,
+    tables_of_risk,
+    tables_of_settings,
 )
 from beamuq.exhibits.exhibit import Exhibit
 from beamuq.study_config import Study
 
-MODULES = (tables_of_prr,)
+MODULES = (tables_of_prr, tables_of_answers, tables_of_risk, tables_of_settings)
 
 
 def labels(study: Study) -> list[str]:
