@@ -147,14 +147,20 @@ class Estimates:
         """The same estimates under other values of some keys, one for all rows or one a row."""
         return Estimates(self.frame.assign(**keys), self.replicates)
 
-    def at(self, places: pd.DataFrame) -> Estimates:
+    def at(self, places: pd.DataFrame, missing: str = "") -> Estimates:
         """The row at each of ``places``, a frame of some keys, in their order; a place may stand there twice.
 
-        Raises KeyError, naming the place, if no row has these keys; ValueError if several have.
+        ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError, naming the place.
+
+        Raises ValueError if several rows have the same of these keys.
         """
         found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
-        if found.isna().any():
-            raise KeyError(" ".join(filter(None, found.index[found.isna()][0])))
+        lost = found.isna().to_numpy()
+        if missing and lost.any():
+            rest = places[lost].assign(value=np.nan, n=0, note=missing).to_dict("records")
+            return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
+        if lost.any():
+            raise KeyError(" ".join(filter(None, found.index[lost][0])))
         return self._rows(found.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:

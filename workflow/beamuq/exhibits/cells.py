@@ -47,6 +47,12 @@ def covers(study: Study, recipe: str, model: str, dataset: str, scorer: str = ""
     return of is not None and (not scorer or scorer in of.scorers)
 
 
+def asked(study: Study, cell: Cell) -> int | None:
+    """How many questions of its dataset the grid's cell asks; None: all."""
+    of = entry(study, cell.recipe, cell.model, cell.dataset)
+    return (of and of.questions) or study.datasets[cell.dataset].questions
+
+
 def models(study: Study, recipe: str) -> list[str]:
     """Models that the grid runs with ``recipe``, in the study's order."""
     return [m for m in study.models if any(e.recipe == recipe and m in e.models for e in study.grid)]

@@ -23,7 +23,7 @@ from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
 from beamuq.parquet_tables import ALL
-from beamuq.strategy_names import from_print
+from beamuq.strategy_names import from_print, of_kind, parse
 from beamuq.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
@@ -208,7 +208,6 @@ def prr_table(
     wants: tuple[str, ...] = (),
     subset: str = ALL,
     answer_source: AnswerSource = "greedy",
-    facts: Callable[[Study, str], Mapping[str, Any]] = lambda *_: {},
     **more: Any,
 ) -> Exhibit:
     """A metric, or its difference to a baseline, of rows × columns of cells.
@@ -232,8 +231,6 @@ def prr_table(
         Models that the paper shows; the caption says where others stand in.
     subset
         "all" questions, or those "answered" alone, whose produced answer is not empty.
-    facts
-        Of the study and the recipe: what the caption's template takes beside the facts of every table.
     more
         Further fields of the exhibit.
     """
@@ -262,7 +259,7 @@ def prr_table(
         each = at_printed(study, found, places)
         if minus is not None:
             others = at_printed(study, found, [minus(place) for place in places])
-            each = each.minus(others).assign(**_differences(each, others))
+            each = each.minus(others)
             body = [_difference_row(item, minus) for item in body]
         estimates = each if columns == "cells" else joined([each, means(study, each)])
         layout = Layout(
@@ -273,27 +270,18 @@ def prr_table(
             within=("model", "dataset", *(["method"] if methods != ("",) else [])),
             arrows=beside == "std" and minus is None,
         )
-        told = table_facts(study, each) | {
+        told = table_facts(study, each) | scoring_facts(study, recipe)
+        told |= {
             "metric": metric,
+            "further_rejection": metric.partition("@")[2],
             "model": study.models[chosen[0].model].title,
             "datasets": max(map(len, cells.by_model(chosen).values())),
             "scorer": study.scorers[chosen[0].scorer].title,
             "instead": cells.shown_instead(study, wants, chosen),
         }
-        return table(study, layout, told | dict(facts(study, recipe)), [chosen[0].scorer])
+        return table(study, layout, told, [chosen[0].scorer])
 
     return Exhibit(label, "table", chosen, EVALUATION, build, answer_source=answer_source, **more)
-
-
-def _differences(each: Estimates, others: Estimates) -> dict[str, list[str]]:
-    """Variant and setting of differences: ``row - baseline`` where the two differ."""
-    return {
-        name: [
-            mine if mine == theirs else f"{mine} - {theirs}"
-            for mine, theirs in zip(each.frame[name], others.frame[name], strict=True)
-        ]
-        for name in ("variant", "setting")
-    }
 
 
 def _difference_row(item: Any, minus: Callable[[Keys], Keys]) -> Any:
@@ -379,3 +367,16 @@ def table_facts(study: Study, each: Estimates) -> dict[str, Any]:
     """What captions of tables of estimates say of cells: sizes, resamples, and what marks mean."""
     sizes = {str(dataset): list(n) for dataset, n in each.frame.groupby("dataset", sort=False)["n"].unique().items()}
     return captions.question_facts(study, sizes)
+
+
+def scoring_facts(study: Study, recipe: str) -> dict[str, str | None]:
+    """Begin sentences that hold of some recipes alone: "" where this one has what they are about, else None."""
+    scored, decoded = study.scoring[recipe], study.recipes[recipe]
+    has = {
+        "entropy": "SemanticEntropy" in scored.methods,
+        "sar": "SAR" in scored.methods,
+        "floors": scored.epsilon,
+        "diverse": decoded.diverse,
+        "exact": any(parse(name)[1]["T"] != 1 for name in of_kind(decoded.strategies(), "sample")),
+    }
+    return {name: "" if of else None for name, of in has.items()}

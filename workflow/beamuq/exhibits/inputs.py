@@ -97,7 +97,8 @@ class Inputs:
     def decisions(self, cell: Cell, metrics: Collection[str] = ()) -> Estimates:
         """A cell's decisions with their replicates, of all metrics or some.
 
-        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known; an interval that is not of replicates stays.
+        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
+        an interval that is not of replicates stays.
         """
         loaded = self[cell.file("decisions")]
         empty = in_footer(loaded, "greedy")

@@ -11,7 +11,7 @@ import numpy as np
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.intervals import accuracy
-from beamuq.evaluation.rank_correlations import kendall_tau, signs_of
+from beamuq.evaluation.rank_correlations import order_agreement, signs_of
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
@@ -115,7 +115,7 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
         first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
         gains = _gains(first), _gains(second)
-        parts += [of.assign(setting=further.metric) for of in (gains[1], orders_agree(first, second))]
+        parts += [of.assign(setting=further.metric) for of in (gains[1], order_agreement(first, second))]
         tallies.append(f"{further.title}: {_turned(*gains, confidence)}.")
     body: list[Row] = []
     for cell in chosen:
@@ -149,36 +149,14 @@ def _gains(estimates: Estimates) -> Estimates:
     return beams.minus(samples, on=("model", "dataset", "method"))
 
 
-def orders_agree(first: Estimates, second: Estimates) -> Estimates:
-    """Of each cell Kendall's τ-b, −1 to 1, of the orders in which two sets of estimates put the same methods.
-
-    The rows of the two are of the same cells and methods, and of the same resamples.
-    """
-    rows, replicates = [], []
-    for (model, dataset), part in first.frame.groupby(["model", "dataset"], sort=False):
-        tau = kendall_tau(
-            *(np.column_stack([of.frame["value"], of.replicates])[part.index].T for of in (first, second))
-        )
-        lost = [of.frame.loc[part.index] for of in (first, second)]
-        notes = dict.fromkeys(note for of in lost for note in of.loc[of["value"].isna(), "note"])
-        why = "; ".join(notes) or "undefined: the value is the same for every method"
-        place = {"model": model, "dataset": dataset, "metric": TAU, "n": part["n"].iloc[0]}
-        rows.append(place | {"value": tau[0], "note": why if np.isnan(tau[0]) else ""})
-        replicates.append(tau[1:])
-    return Estimates.made(rows, replicates)
-
-
 def _turned(first: Estimates, second: Estimates, confidence: float) -> str:
     """In how many differences the sign is another, and how many intervals of those leave out 0."""
     both = [of.summary(confidence) for of in (first, second)]
-    turned = np.prod([signs_of(of["value"]) for of in both], axis=0) < 0
-    clear = np.sum([(of["low"] > 0) | (of["high"] < 0) for of in both], axis=0)[turned]
-    defined = int(np.all([of["value"].notna() for of in both], axis=0).sum())
+    signs = np.prod([signs_of(of["value"]) for of in both], axis=0)
+    clear = np.sum([(of["low"] > 0) | (of["high"] < 0) for of in both], axis=0)[signs < 0]
     two, one, none = (int((clear == count).sum()) for count in (2, 1, 0))
-    return (
-        f"the sign differs in {turned.sum()} of {defined}; of these, both intervals leave out 0 in {two}, one in {one}, "
-        f"neither, so that it may be chance, in {none}"
-    )
+    told = f"the sign differs in {len(clear)} of {np.isfinite(signs).sum()}; of these, both intervals leave out 0 in"
+    return f"{told} {two}, one in {one}, neither, so that it may be chance, in {none}"
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -189,15 +167,14 @@ APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
 
 
 def _both_endings(study: Study) -> Sequence[Cell]:
-    """The cells of the main recipe and of the first that decodes their beams with merged endings, pair by pair."""
+    """The cells of the first recipe that decodes main beams with merged endings, each behind its main cell."""
     main = study.main
     if study.recipes[main.recipe].merge_stop_tokens:
+        raise BeamUQError(f"needs recipes.{main.recipe}.merge_stop_tokens to be false; remove it or drop the exhibit")
+    if lacking := set(METHODS) - set(study.scoring[main.recipe].methods):
         raise BeamUQError(
-            f"compares main cells with merged ones, but recipes.{main.recipe}.merge_stop_tokens is true; remove it "
-            "there or drop the exhibit"
+            f"scoring.{main.recipe}.methods lacks {', '.join(sorted(lacking))}; add it or drop the exhibit"
         )
-    if lacking := [method for method in METHODS if method not in study.scoring[main.recipe].methods]:
-        raise BeamUQError(f"scoring.{main.recipe}.methods lacks {', '.join(lacking)}; add it or drop the exhibit")
 
     def has(recipe: str) -> bool:
         of = study.recipes[recipe]
@@ -206,22 +183,18 @@ def _both_endings(study: Study) -> Sequence[Cell]:
 
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
     merged = cells.recipe_cells(study, cells.first_recipe(study, has, needs))
-    return [cell for other in merged for cell in (_same_questions(study, other), other)]
+    return [cell for other in merged for cell in (_of_same_questions(study, other), other)]
 
 
-def _same_questions(study: Study, merged: Cell) -> Cell:
+def _of_same_questions(study: Study, merged: Cell) -> Cell:
     """The main cell of the same questions. Without one a difference would not be paired."""
     cell = replace(merged, recipe=study.main.recipe)
-    where = f"{cell.model}/{cell.dataset} in recipe"
-    entries = [cells.entry(study, of.recipe, of.model, of.dataset) for of in (merged, cell)]
-    asked = [
-        of.questions or study.datasets[cell.dataset].questions for of in entries if of and cell.scorer in of.scorers
-    ]
-    if len(asked) < 2:
-        raise BeamUQError(f"the grid lacks {where} {cell.recipe!r} with scorer {cell.scorer!r}; add it to grid")
+    if not cells.covers(study, **vars(cell)):
+        raise BeamUQError(f"the grid lacks {cell.model}/{cell.dataset} in recipe {cell.recipe!r}; add it to grid")
+    asked = [cells.asked(study, of) for of in (merged, cell)]
     if asked[0] != asked[1]:
-        told = f"{asked[0]} questions of {where} {merged.recipe!r}, {asked[1]} in {cell.recipe!r}"
-        raise BeamUQError(f"the grid asks {told}; make them the same")
+        told = f"{asked[0]} questions of {cell.model}/{cell.dataset} in recipe {merged.recipe!r}, {asked[1]} in"
+        raise BeamUQError(f"the grid asks {told} {cell.recipe!r}; make them the same")
     return cell
 
 

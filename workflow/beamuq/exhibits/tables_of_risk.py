@@ -5,33 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
-import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, MOST_EMPTY, Estimates, Floats, joined
 from beamuq.evaluation.guaranteed_threshold import units_needed
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
-from beamuq.exhibits import captions, cells, number_format
+from beamuq.exhibits import captions, cells, estimates_table, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import (
-    PLACE,
-    Body,
-    Column,
-    Layout,
-    Row,
-    Value,
-    at_printed,
-    frame_of,
-    marks,
-    means,
-    records,
-    table,
-    table_facts,
-    undefined,
-)
+from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, table, table_facts
 from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableRule
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import GEMMA, main_methods, one_model
@@ -44,7 +29,7 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
     datasets = list(each.frame["dataset"].unique())
     if len(datasets) == 1:
         return each, datasets[0], study.datasets[datasets[0]].title
-    return joined([each, means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
+    return joined([each, estimates_table.means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
 
 
 # -- AUGRC -------------------------------------------------------------------------------------------------------------
@@ -63,16 +48,16 @@ def _ranked(study: Study) -> Sequence[Cell]:
 
 def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × models: AUGRC of the greedy answer, and what the top beam as the answer changes."""
-    rows, answers = (
-        main_methods(study, study.main.recipe),
-        [of for of in (GREEDY, TOP_BEAM) if of in study.answer_source],
-    )
+    rows = main_methods(study, study.main.recipe)
+    answers = [answer for answer in (GREEDY, TOP_BEAM) if answer in study.answer_source]
     forms = [row.keys for row in rows if isinstance(row, Row)]
     places = [{**cell.place, "metric": "ROC-AUC", **keys} for cell in chosen for keys in forms]
     parts = []
     for answer in answers:
         right = joined([_accuracy(study, inputs, cell, answer) for cell in chosen])
-        auc = at_printed(study, inputs.estimates(chosen).where(answer_source=answer, subset=ALL), places)
+        auc = estimates_table.at_printed(
+            study, inputs.estimates(chosen).where(answer_source=answer, subset=ALL), places
+        )
         area = auc.combined(right.at(auc.frame[["model", "dataset"]]), lambda u, a: area_under_generalised_risk(a, u))
         parts += [right.assign(setting=answer), area.assign(metric="AUGRC", setting=answer)]
     each = joined(parts)
@@ -85,7 +70,7 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     body += [replace(row, keys={"metric": "AUGRC", **row.keys}) if isinstance(row, Row) else row for row in rows]
     columns = []
     for model, of_model in cells.by_model(chosen).items():
-        mark = max(marks(each)[model, cell.dataset] for cell in of_model)
+        mark = max(estimates_table.marks(each)[model, cell.dataset] for cell in of_model)
         title = f"{study.models[model].title}{mark}{cells.alone(study, chosen, model)}"
         keys = {"model": model, "dataset": dataset}
         columns.append(Column(keys | {"setting": GREEDY}, (title, "Greedy"), beside="interval"))
@@ -115,17 +100,19 @@ Form = tuple[str, str, str]  # method, variant, setting
 def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × share shown and share wrong of it at each α, and errors of calibrated probabilities."""
     risks = {f"risk={risk:g}": f"{100 * risk:g} %" for risk in study.decisions.risks}
-    of_cells = [inputs.decisions(cell, ("threshold", "least", "bound")) for cell in chosen]
-    thresholds = joined(of_cells)
+    measures = [*product((SHOWN, WRONG, WRONG_OF_ALL), risks), *product(PROBABILITY, [""])]
+    read = joined([inputs.decisions(cell, {metric for metric, _ in measures}) for cell in chosen])
+    thresholds = joined([inputs.decisions(cell, ("threshold", "least", "bound")) for cell in chosen])
     forms = thresholds.frame[["method", "variant"]].drop_duplicates()
-    measured = [(name, risk) for risk in risks for name in (SHOWN, WRONG, WRONG_OF_ALL)]
-    measured += [(name, "") for name in PROBABILITY]
-    each = joined([_measured(inputs, cell, forms, measured) for cell in chosen])
+    keys = [
+        {**form, "metric": metric, "setting": risk}
+        for form in estimates_table.records(forms)
+        for metric, risk in measures
+    ]
+    each = read.at(estimates_table.frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
     found, dataset, name = with_mean(study, each)
-    if dataset == MEAN:
-        found = found.rows(~((found.frame["metric"] == WRONG) & (found.frame["dataset"] == MEAN)))
-        found = joined([found, _wrong_of_shown(found.where(dataset=MEAN))])
-    found = found.where(metric=(SHOWN, WRONG, *PROBABILITY))
+    mean = found.where(dataset=MEAN)
+    found = joined([each.where(metric=WRONG), _wrong_of_shown(mean), found.where(metric=(SHOWN, *PROBABILITY))])
     found = joined([found, _gains(found)])
     states = _states(study, thresholds, risks)
 
@@ -134,9 +121,10 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 
     columns = []
     for setting, percent in risks.items():
-        head = f"At most {percent} wrong"
-        columns.append(Column({"metric": SHOWN, "setting": setting}, (head, "Shown"), show=shown))
-        columns.append(Column({"metric": WRONG, "setting": setting}, (head, "Wrong"), show=_wrong))
+        for metric, title, show in ((SHOWN, "Shown", shown), (WRONG, "Wrong", _wrong)):
+            columns.append(
+                Column({"metric": metric, "setting": setting}, (f"At most {percent} wrong", title), show=show)
+            )
     columns += [Column({"metric": of}, ("Probability", title), beside="interval") for of, title in PROBABILITY.items()]
     body: list[Row] = []
     for method, part in forms.groupby("method", sort=False):
@@ -154,21 +142,6 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     }
     layout = Layout(found, ("Method",), body, columns, further=(found, thresholds))
     return table(study, layout, table_facts(study, each.where(metric=tuple(PROBABILITY))) | facts)
-
-
-def _measured(inputs: Inputs, cell: Cell, forms: pd.DataFrame, measured: Sequence[tuple[str, str]]) -> Estimates:
-    """The measures and settings of every form in a cell; where its file has no row, nothing is shown."""
-    read = inputs.decisions(cell, {metric for metric, _ in measured})
-    places = frame_of(
-        [
-            cell.place | {"metric": metric, "method": method, "variant": variant, "setting": setting}
-            for method, variant in forms.itertuples(index=False)
-            for metric, setting in measured
-        ]
-    )
-    known = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(read.frame[list(PLACE)]))
-    rest = [place | {"value": np.nan, "n": 0, "note": NOTHING} for place in records(places[~known])]
-    return joined([read, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
 
 
 def _wrong_of_shown(found: Estimates) -> Estimates:
@@ -212,11 +185,11 @@ def _states(study: Study, thresholds: Estimates, risks: Mapping[str, str]) -> di
 def _share(value: Value, threshold: bool, why: str) -> TableCell:
     """What is shown, refused with the reason, or none."""
     if value["note"] == ALL_EMPTY:
-        return undefined(ALL_EMPTY)
+        return estimates_table.undefined(ALL_EMPTY)
     if not threshold:
         return TableCell("refused", note=why) if why else TableCell("none")
     if np.isnan(value["value"]):
-        return undefined(value["note"])
+        return estimates_table.undefined(value["note"])
     around = number_format.interval(value["low"], value["high"])
     return TableCell(number_format.decimal(value["value"]), spread=around, note=why)
 
@@ -224,7 +197,7 @@ def _share(value: Value, threshold: bool, why: str) -> TableCell:
 def _wrong(value: Value) -> TableCell:
     """The share wrong, and of how many."""
     if np.isnan(value["value"]):
-        return undefined(ALL_EMPTY) if value["note"] == ALL_EMPTY else TableCell("–")
+        return estimates_table.undefined(ALL_EMPTY) if value["note"] == ALL_EMPTY else TableCell("–")
     around = number_format.interval(value["low"], value["high"])
     return TableCell(number_format.decimal(value["value"]), spread=f"of {value['n']} {around}".strip())
 

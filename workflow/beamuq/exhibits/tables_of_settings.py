@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,10 @@ CATEGORIES = {
     },
 }
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
-PRINTED_SUBSETS = {"web_questions": (1490, 2032), "ai2_arc": (447, 1172)}  # questions in print, in the test split
+PRINTED_SUBSETS = {
+    "web_questions": "1,490 of the 2,032 test questions of WebQuestions",
+    "ai2_arc": "447 of the 1,172 test questions of ARC-Challenge",
+}
 FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "options (A), (B), …"}
 
 
@@ -102,42 +105,30 @@ def _asked(study: Study) -> Sequence[Cell]:
 def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A column a dataset: counts of the files that were used."""
     frames = {cell.dataset: inputs.frame(cell.file("questions")) for cell in chosen}
-    lines: dict[str, tuple[str, Mapping[str, int | str]]] = {
-        "questions": ("# Questions", {dataset: len(frame) for dataset, frame in frames.items()}),
-        "few_shot": ("# few-shot examples", {cell.dataset: _shots(study, inputs, cell) for cell in chosen}),
-        "max_new_tokens": ("Max new tokens", {dataset: study.datasets[dataset].max_new_tokens for dataset in frames}),
+    of = {dataset: study.datasets[dataset] for dataset in frames}
+    lines: dict[tuple[str, str], list[int | str]] = {
+        ("# Questions", "questions"): [len(frame) for frame in frames.values()],
+        ("# few-shot examples", "few_shot"): [_shots(study, inputs, cell) for cell in chosen],
+        ("Max new tokens", "max_new_tokens"): [dataset.max_new_tokens for dataset in of.values()],
     }
     values = [
-        {"dataset": dataset, "metric": metric, "value": value, "n": len(frames[dataset])}
-        for metric, (_, found) in lines.items()
-        for dataset, value in found.items()
+        {"dataset": dataset, "metric": metric, "value": value, "n": len(frame)}
+        for (_, metric), found in lines.items()
+        for (dataset, frame), value in zip(frames.items(), found, strict=True)
     ]
     rows = [
-        [TableRow((title,), tuple(TableCell(str(value)) for value in found.values()))]
-        for title, found in lines.values()
+        [TableRow((title,), tuple(TableCell(str(value)) for value in found))] for (title, _), found in lines.items()
     ]
     stories = [
-        f"the {len(frame)} questions of {study.datasets[dataset].title} are turns of {frame['group'].nunique()} dialogues"
-        for dataset, frame in frames.items()
-        if study.datasets[dataset].adapter == "coqa"
+        f"the {len(frames[name])} questions of {dataset.title} are turns of {frames[name]['group'].nunique()} dialogues"
+        for name, dataset in of.items()
+        if dataset.adapter == "coqa"
     ]
-    subsets = [
-        "{:,} of the {:,} test questions of ".format(*PRINTED_SUBSETS[adapter]) + study.datasets[dataset].title
-        for dataset in frames
-        if (adapter := study.datasets[dataset].adapter) in PRINTED_SUBSETS and not study.demo
-    ]
-    facts = {
-        "dialogues": f"Of these, {captions.listing(stories)}; each is asked with all preceding turns."
-        if stories
-        else "",
-        "subsets": f"Print has {captions.listing(subsets)}: {UNKNOWN_FILTER}" if subsets else "",
-    }
-    return Table(values, TableGrid(("",), captions.dataset_heads(study, list(frames)), ruled(rows)), facts)
-
-
-UNKNOWN_FILTER = (
-    "called random, but of sizes that look like what an unknown filter left; here the subset is random (D15, data)."
-)
+    subsets = [PRINTED_SUBSETS[dataset.adapter] for dataset in of.values() if dataset.adapter in PRINTED_SUBSETS]
+    facts = {"dialogues": captions.listing(stories) or None}
+    facts["subsets"] = None if study.demo else captions.listing(subsets) or None
+    heads = tuple(dataset.category for dataset in of.values()), tuple(dataset.title for dataset in of.values())
+    return Table(values, TableGrid(("",), heads, ruled(rows)), facts)
 
 
 def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
