@@ -6,7 +6,7 @@ it; any other table hands estimates and a :class:`Layout` to :func:`table`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -106,7 +106,8 @@ class Layout:
 def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequence[str] | None = None) -> Table:
     """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
     lines = [item for item in made.body if isinstance(item, Row)]
-    pairs = [(line, _column_of(line, column)) for line in lines for column in made.columns]
+    differences = [replace(column, style="signed", beside="interval", show=None) for column in made.columns]
+    pairs = [(line, column) for line in lines for column in (differences if line.signed else made.columns)]
     places = frame_of([{**column.keys, **line.keys} for line, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
     values = _marked(study, made, places[there], np.array([column.style for _, column in pairs])[there])
@@ -128,12 +129,8 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequenc
     }
     further = [of.summary(study.evaluation.confidence) for of in made.further]
     published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
-    return Table(without_undefined(published), grid, told | dict(facts), scorers)
-
-
-def _column_of(line: Row, column: Column) -> Column:
-    """The column as a row shows it."""
-    return replace(column, style="signed", beside="interval", show=None) if line.signed else column
+    defined = [{name: value for name, value in row.items() if value == value} for row in records(published)]
+    return Table(defined, grid, told | dict(facts), scorers)
 
 
 def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd.DataFrame:
@@ -183,11 +180,6 @@ def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
 def records(values: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame."""
     return [{str(name): value for name, value in row.items()} for row in values.to_dict("records")]
-
-
-def without_undefined(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a CSV, without what is undefined."""
-    return [{name: value for name, value in row.items() if value == value} for row in records(values)]
 
 
 # -- a metric of methods, as the paper prints it -----------------------------------------------------------------------
@@ -241,32 +233,36 @@ def prr_table(
         if answer_source not in study.answer_source:
             raise BeamUQError(f"needs the top beam scored; add {answer_source} to answer_source")
         found = shown(study)
-        if not any(isinstance(item, Row) for item in rows(study, found[0].recipe)):
-            raise BeamUQError(
-                f"has no row in recipe {found[0].recipe!r}; score there what it shows, or drop the exhibit"
-            )
+        recipe = found[0].recipe
+        if not any(isinstance(item, Row) for item in rows(study, recipe)):
+            raise BeamUQError(f"has no row in recipe {recipe!r}; score there what it shows, or drop the exhibit")
         return found
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         recipe = chosen[0].recipe
         body = rows(study, recipe)
         found = inputs.estimates(chosen).where(metric=metric, answer_source=answer_source, subset=subset)
-        lines = [item for item in body if isinstance(item, Row)]
-        of_cells = [
-            {"model": c.model, "dataset": c.dataset, "metric": metric, "method": m} for c in chosen for m in methods
+        keys = [
+            {"metric": metric, "method": of, **item.keys} for item in body if isinstance(item, Row) for of in methods
         ]
-        places = [{**place, **line.keys} for line in lines for place in of_cells]
+        places = [cell.place | of_row for of_row in keys for cell in chosen]
         each = at_printed(study, found, places)
         if minus is not None:
             others = at_printed(study, found, [minus(place) for place in places])
             each = each.minus(others)
             body = [_difference_row(item, minus) for item in body]
-        estimates = each if columns == "cells" else joined([each, means(study, each)])
+        shown_columns = []
+        for place, titles in _columns(study, chosen, each, columns, heads, minus is not None):
+            for method in methods:
+                of_method = {"method": method} if method else {}
+                name = (captions.method_short(method),) if method else ()
+                style = "ranked" if minus is None else "signed"
+                shown_columns.append(Column({**place, "metric": metric, **of_method}, (*titles, *name), style, beside))
         layout = Layout(
-            estimates,
+            each if columns == "cells" else joined([each, means(study, each)]),
             stub,
             body,
-            _columns(study, chosen, each, columns, heads, methods, metric, minus is not None, beside),
+            shown_columns,
             within=("model", "dataset", *(["method"] if methods != ("",) else [])),
             arrows=beside == "std" and minus is None,
         )
@@ -288,49 +284,31 @@ def _difference_row(item: Any, minus: Callable[[Keys], Keys]) -> Any:
     """A row under the keys of its difference."""
     if not isinstance(item, Row):
         return item
-    other = minus(item.keys)
-    keys = {
-        name: value if value == other.get(name, "") else f"{value} - {other[name]}" for name, value in item.keys.items()
-    }
-    return Row(item.titles, keys)
+    pairs = {name: (value, minus(item.keys).get(name, "")) for name, value in item.keys.items()}
+    return replace(item, keys={name: a if a == b else f"{a} - {b}" for name, (a, b) in pairs.items()})
 
 
 def _columns(
-    study: Study,
-    chosen: Sequence[Cell],
-    each: Estimates,
-    columns: str,
-    heads: str,
-    methods: Sequence[str],
-    metric: str,
-    signed: bool,
-    beside: Literal["", "std"],
-) -> list[Column]:
-    """† marks what is left out of means."""
+    study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, heads: str, signed: bool
+) -> Iterator[tuple[Keys, tuple[str, ...]]]:
+    """Model and dataset of each column, and its titles; † marks what is left out of means."""
     marked = marks(each)
-    found: list[tuple[str, str, tuple[str, ...]]] = []
     for model, of_model in cells.by_model(chosen).items():
-        title = study.models[model].title
         if columns == "models":
-            mark = max(marked[model, cell.dataset] for cell in of_model)
-            found.append((model, MEAN, (f"{title}{mark}{cells.alone(study, chosen, model)}",)))
+            yield {"model": model, "dataset": MEAN}, (mean_head(study, chosen, each, model),)
             continue
+        above = {"model": (study.models[model].title,), "": ()}
         for cell in of_model:
-            of = study.datasets[cell.dataset]
-            head = {"category": (of.category,), "model": (title,), "": ()}[heads]
-            found.append((model, cell.dataset, (*head, of.title + marked[model, cell.dataset] * (columns != "cells"))))
+            of, mark = study.datasets[cell.dataset], marked[model, cell.dataset] if columns == "datasets" else ""
+            yield cell.place, (*above.get(heads, (of.category,)), of.title + mark)
         if columns == "datasets" and (len(of_model) > 1 or not signed):
-            found.append((model, MEAN, (*{"category": ("",), "model": (title,), "": ()}[heads], "Mean")))
-    return [
-        Column(
-            {"model": model, "dataset": dataset, "metric": metric} | ({"method": method} if method else {}),
-            (*titles, *((captions.method_short(method),) if method else ())),
-            "signed" if signed else "ranked",
-            beside,
-        )
-        for model, dataset, titles in found
-        for method in methods
-    ]
+            yield {"model": model, "dataset": MEAN}, (*above.get(heads, ("",)), "Mean")
+
+
+def mean_head(study: Study, chosen: Sequence[Cell], each: Estimates, model: str) -> str:
+    """The heading of a model's means: † where they leave out a cell, and its datasets where others have more."""
+    mark = max(marks(each)[model, cell.dataset] for cell in chosen if cell.model == model)
+    return f"{study.models[model].title}{mark}{cells.alone(study, chosen, model)}"
 
 
 def marks(estimates: Estimates) -> dict[tuple[Any, Any], str]:

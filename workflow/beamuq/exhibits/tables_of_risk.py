@@ -69,10 +69,8 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     body = [Row(("Accuracy",), {"metric": "accuracy"}), TableRule()]
     body += [replace(row, keys={"metric": "AUGRC", **row.keys}) if isinstance(row, Row) else row for row in rows]
     columns = []
-    for model, of_model in cells.by_model(chosen).items():
-        mark = max(estimates_table.marks(each)[model, cell.dataset] for cell in of_model)
-        title = f"{study.models[model].title}{mark}{cells.alone(study, chosen, model)}"
-        keys = {"model": model, "dataset": dataset}
+    for model in cells.by_model(chosen):
+        title, keys = estimates_table.mean_head(study, chosen, each, model), {"model": model, "dataset": dataset}
         columns.append(Column(keys | {"setting": GREEDY}, (title, "Greedy"), beside="interval"))
         if TOP_BEAM in answers:
             columns.append(Column(keys | {"setting": CHANGE}, (title, "Δ top beam"), "signed", "interval"))
