@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import exhibits_study
 import synthetic
 from beamuq import parquet_tables
 from beamuq.api.calibrate_and_decide import calibrate, decide
@@ -20,41 +19,13 @@ from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import decisions_of_scores
 from beamuq.evaluation.bootstrap import one_half
-from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
+from beamuq.evaluation.decisions_of_scores import decisions
 from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
-from beamuq.exhibits import empty_answers, list_of_exhibits
-from beamuq.parquet_tables import SCHEMAS, Artifact
+from beamuq.parquet_tables import SCHEMAS
+from decided_cells import FORMS, STUDY, Larger, cell, settings
 from run_job import run_job
-
-FORMS = (("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch"))
-
-
-def cell(n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Scores, quality and questions: P(wrong | u) = 2 · errors · u of a uniform u, which the beam form sees alone."""
-    rng = np.random.default_rng(seed)
-    u = rng.random(n)
-    quality = (rng.random(n) >= 2 * errors * u).astype(float)
-    ids = [f"q{k:05d}" for k in rng.permutation(n)]
-    values = dict(zip(FORMS, (rng.random(n), u + 0.3 * rng.random(n), u), strict=True))
-    scores = [
-        {"id": key, "answer_source": "greedy", "method": m, "variant": v, "setting": "", "value": float(value)}
-        for (m, v), of in values.items()
-        for key, value in zip(ids, of, strict=True)
-    ]
-    rated = [{"id": i, "answer_source": "greedy", "value": float(q)} for i, q in zip(ids, quality, strict=True)]
-    asked = [
-        {"id": i, "question": "?", "group": f"g{k // per_group}" if per_group > 1 else i} | synthetic.EMPTY
-        for k, i in enumerate(ids)
-    ]
-    rows = (("scores", scores), ("quality", rated), ("questions", asked))
-    found = [pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows]
-    return found[0], found[1], found[2]
-
-
-def settings(**changed: Any) -> DecisionSettings:
-    return DecisionSettings(**{"quality": "f1", "risks": (0.2, 0.4), "resamples": 50} | changed)
 
 
 def rows_of(tables: tuple[pa.Table, pa.Table, pa.Table], **changed: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -281,34 +252,7 @@ def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
         run_job("decisions", files | {"settings": settings().model_dump(mode="json")})
 
 
-# -- exhibits ------------------------------------------------------------------------------------------------------
-
-GRID = [
-    {"recipe": "main", "models": [exhibits_study.BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
-]
-STUDY = exhibits_study.study(decisions={"risks": [0.15, 0.2]}, grid=GRID)
-
-
-class Larger(exhibits_study.Results):
-    """The study's results with decisions, scores, quality and questions of many answers in every main cell."""
-
-    def _cell(self, need: Artifact) -> tuple[pa.Table, pa.Table, pa.Table]:
-        seed = sum(map(ord, need.model + need.dataset))
-        return cell(1200, seed, errors=0.1, per_group=3 if need.dataset == "coqa" else 1)
-
-    def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
-        return decisions(
-            *self._cell(need), settings(quality="answer_f1", risks=(0.15, 0.2), seed=self.study.seed), need.dataset
-        )[0]
-
-    def _quality(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(need)[1].to_pylist()
-
-    def _scores(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(need)[0].to_pylist()
-
-    def _questions(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(Artifact("decisions", need.dataset, exhibits_study.BASE, "main", "cosine"))[2].to_pylist()
+# -- exhibits ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -316,47 +260,8 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Larger:
     return Larger(tmp_path_factory.mktemp("larger"), STUDY)
 
 
-def test_table_shows_what_is_shown_and_the_paired_difference(larger: Larger) -> None:
-    built = larger.built("decisions_triviaqa")
-    values = built.values.set_index(["model", "variant", "metric", "setting"]).sort_index()["value"]
-    forms = ("multinomial", "beamsearch", "beamsearch - multinomial")
-    samples, beams, gain = (values[exhibits_study.BASE, form, "shown", "risk=0.2"] for form in forms)
-    assert min(beams, samples) > 0
-    assert gain == pytest.approx(beams - samples)
-    text = {cell.text for cell in built.grid.cells}
-    assert "refused" not in text
-
-
-def test_mean_over_datasets_counts_what_cannot_be_shown_as_nothing(larger: Larger) -> None:
-    built = larger.built("decisions")
-    of = built.values[(built.values["variant"] == "beamsearch") & (built.values["setting"] == "risk=0.2")]
-    of = of[of["model"] == exhibits_study.BASE]
-    shown = of[of["metric"] == "shown"].set_index("dataset")["value"]
-    assert shown["mean"] == pytest.approx(shown.drop("mean").mean())
-    wrong = of[of["metric"] == "wrong of shown"].set_index("dataset")["value"]
-    parts = (shown * wrong).drop("mean").fillna(0).sum() / shown.drop("mean").sum()
-    assert wrong["mean"] == pytest.approx(parts)
-
-
-@pytest.mark.parametrize("empty", [("triviaqa",), ("triviaqa", "coqa")])
-def test_a_mean_leaves_out_cells_of_empty_answers(empty: tuple[str, ...], tmp_path: Path) -> None:
-    results = Larger(tmp_path, STUDY)
-    needs = list_of_exhibits.exhibit("decisions", STUDY).artifacts(STUDY)
-    for need, path in zip(needs, results.paths(needs), strict=True):
-        rows = parquet_tables.read(path, need.kind).table.to_pylist()
-        told = {"empty": {"greedy": [3 if need.dataset in empty else 2, 10]}}
-        parquet_tables.write(path, need.kind, rows, cell=need.cell, provenance=told)
-    built = results.built("decisions")
-    columns = built.values.set_index(["dataset", "method", "variant", "metric", "setting"])["value"]
-    means, coqa = columns["mean"], columns["coqa"]
-    assert means.notna().any() == (len(empty) == 1)
-    assert means.dropna().to_dict() == pytest.approx(coqa[means.dropna().index].to_dict())
-    assert ("in every cell more than a fifth of the answers are empty" in " ".join(built.notes)) == (len(empty) == 2)
-    assert "Tiny 1B base on TriviaQA 3 of 10 †" in empty_answers.sentence(STUDY, results.inputs(needs), needs)
-
-
 def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
-    data = larger.built("risk_coverage").data
+    data = larger.built("risk_coverage").frame
     points = data[data["part"] == "guaranteed"]
     assert len(points) > 2
     for point in points.to_dict("records"):
@@ -364,8 +269,3 @@ def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
         curve = curve[(curve["variant"] == point["variant"]) & (curve["score"] <= point["score"])]
         last = curve.iloc[-1]
         assert (last["shown"], last["wrong"]) == pytest.approx((point["shown"], point["wrong"]))
-
-
-def test_too_few_questions_are_refused(tmp_path: Path) -> None:
-    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("decisions_triviaqa")
-    assert {cell.text for cell in built.grid.cells} >= {"refused", "–"}

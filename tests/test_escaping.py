@@ -21,8 +21,8 @@ import yaml
 from beamuq import html_pages, parquet_tables
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import latex_escape, markdown_table
-from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits import latex_escape
+from beamuq.exhibits.table_formats import csv_text, markdown_text
 from beamuq.study_config import PROMPTS, STUDIES, load_study
 from beamuq.text_normalization import clean
 
@@ -98,7 +98,7 @@ def test_html_is_the_text_and_nothing_else(text: str) -> None:
 
 @of_each_text
 def test_markdown_is_one_cell_without_markup(text: str) -> None:
-    escaped = markdown_table.escape(text)
+    escaped = markdown_text(text)
     assert len(escaped.splitlines()) <= 1
     assert not re.search(r"[<>]|(?<!\\)(?:\\\\)*[|`*_\[\]$~]", escaped)
 

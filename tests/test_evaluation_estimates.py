@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beamuq.evaluation.estimates import ALL_EMPTY, KEYS, MEAN, Estimates, rank_marks
+from beamuq.evaluation.estimates import ALL_EMPTY, KEYS, MEAN, Estimates, joined, rank_marks
 
 RANDOM = np.random.default_rng(0)
 
@@ -110,7 +110,7 @@ def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() ->
     found = made(*({"method": str(n), "value": value} for n, value in enumerate(values)), spread=1e-6).best()
     assert found["mark"].tolist() == ["", "best", "best", "", "second"]
     assert np.isnan(found.loc[1, "p_best"])
-    assert found.loc[0, "p_best"] == pytest.approx(4 * 2 / 401)
+    assert found.loc[0, "p_best"] == pytest.approx(3 * 2 / 401)  # the undefined row is no test
     assert found.loc[3, "p_best"] == 1.0
 
 
@@ -202,3 +202,34 @@ def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
     paired, shuffled = (Estimates(frame, np.stack([0.6 + common, row])) for row in (other, random.permutation(other)))
     assert paired.best().loc[1, "p_best"] < 0.01
     assert shuffled.best().loc[1, "p_best"] > 0.5
+
+
+def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> None:
+    row = {"dataset": "a", "value": 0.0, "n": 9}
+    own = Estimates.made([row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)])
+    found = own.summary()
+    assert found.loc[0, ["low", "high"]].tolist() == [0.0, 0.1]
+    assert found["std"].isna().all()
+    assert np.isnan(found.loc[1, "low"])
+    for derived in (own.minus(own), own.combined(own, np.add), own.mean_over_datasets(), own.mean_over_draws("x")):
+        assert derived.summary()["low"].isna().all()
+
+
+def test_a_place_without_a_row_is_undefined_for_the_reason_given() -> None:
+    found = made({"method": "A", "value": 1.0}).at(pd.DataFrame({"method": ["B", "A"]}), missing="nothing is shown")
+    assert found.frame["method"].tolist() == ["B", "A"]
+    assert found.summary()["note"].tolist() == ["nothing is shown", ""]
+    assert np.isnan(found.replicates[0]).all()
+
+
+def test_rows_made_undefined_lose_value_and_interval() -> None:
+    found = made({"value": 1.0}, {"value": 2.0}).undefined([True, False], "nothing is shown").summary()
+    assert found["value"].isna().tolist() == found["low"].isna().tolist() == [True, False]
+    assert found.loc[0, "note"] == "nothing is shown"
+
+
+def test_what_has_no_error_is_joined_to_what_has() -> None:
+    count = Estimates.made([{"value": 3.0, "n": 9}], [3.0])
+    found = joined([made({"value": 1.0}, resamples=50), count])
+    assert found.replicates.shape == (2, 50)
+    assert found.summary()["low"].notna().tolist() == [True, False]

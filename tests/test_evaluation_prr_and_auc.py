@@ -10,7 +10,15 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
-from beamuq.evaluation.prr_and_auc import METRICS, Array, Evaluator, measure, rejection_curves, why_undefined
+from beamuq.evaluation.prr_and_auc import (
+    METRICS,
+    Array,
+    Evaluator,
+    area_under_generalised_risk,
+    measure,
+    rejection_curves,
+    why_undefined,
+)
 
 
 def area(order: Array, k: int) -> float:
@@ -160,3 +168,34 @@ def test_curves_start_at_the_mean_quality_and_end_at_the_best() -> None:
     np.testing.assert_allclose(curves.uncertainty, [0.5, 0.55, 0.9])
     np.testing.assert_allclose(curves.oracle, [0.5, 0.65, 0.9])
     np.testing.assert_allclose(curves.random, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("right", "by_hand"),  # shown and wrong of 0, 1/4, … 1 shown, most certain first
+    [
+        ([1, 0, 1, 1], (0 + 1 / 8 + 1 / 4 + 1 / 4) / 4),  # 0, 0, 1/4, 1/4, 1/4
+        ([1, 1, 1, 0], (0 + 0 + 0 + 1 / 8) / 4),  # 0, 0, 0, 0, 1/4
+        ([0, 1, 0, 1], (1 / 8 + 1 / 4 + 3 / 8 + 1 / 2) / 4),  # 0, 1/4, 1/4, 1/2, 1/2
+        ([1, 1, 1, 1], 0),
+        ([0, 0, 0, 0], (1 / 8 + 3 / 8 + 5 / 8 + 7 / 8) / 4),
+    ],
+)
+def test_augrc_of_four_answers(right: list[int], by_hand: float) -> None:
+    auc = measure("ROC-AUC", np.arange(4.0), np.array(right, dtype=float))[0]
+    assert area_under_generalised_risk(np.mean(right), auc) == pytest.approx(by_hand)
+
+
+def by_definition(uncertainty: Array, right: Array) -> float:
+    """Of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
+    curves = rejection_curves(uncertainty, right)
+    shown = np.append(1 - curves.rejected, 0.0)
+    return float(-np.trapezoid(shown * (1 - np.append(curves.uncertainty, 1.0)), shown))
+
+
+@pytest.mark.parametrize("levels", [None, 3])
+def test_augrc_is_a_function_of_accuracy_and_roc_auc(levels: int | None) -> None:
+    rng = np.random.default_rng(5)
+    uncertainty = rng.random(40) if levels is None else rng.integers(0, levels, 40).astype(float)
+    right = (rng.random(40) > 0.3 * uncertainty).astype(float)
+    found = area_under_generalised_risk(right.mean(), measure("ROC-AUC", uncertainty, right)[0])
+    assert found == pytest.approx(by_definition(uncertainty, right))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,7 +13,9 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import exhibit_inputs, list_of_exhibits
+from beamuq.exhibits import list_of_exhibits
+from beamuq.exhibits.exhibit import Table, TableGrid, TableRow
+from beamuq.exhibits.inputs import Inputs
 from beamuq.machine_config import Machine
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.study_on_machine import BEYOND_PAPER, Plan
@@ -91,16 +93,16 @@ NO_PROB = exhibits_study.CONTENT["scoring"] | {"main": {"methods": ["Dissimilari
         ("abl_rocauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
         ("abl_prauc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
         ("abl_crossencoder", MAIN_ONLY, "add it to the grid's scorers"),
-        ("abl_sampling", MAIN_ONLY, "add one or drop the exhibit"),
-        ("abl_normalization", MAIN_ONLY, "add one or drop the exhibit"),
-        ("abl_ecc_params", MAIN_ONLY, "add one or drop the exhibit"),
-        ("abl_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
-        ("sement_different_nsamples", MAIN_ONLY, "add one or drop the exhibit"),
-        ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop the exhibit"),
-        ("endings", MAIN_ONLY, r"recipe of the grid with merge_stop_tokens: true and 'beam M=10'.* drop the exhibit"),
+        ("abl_sampling", MAIN_ONLY, "add one or drop it"),
+        ("abl_normalization", MAIN_ONLY, "add one or drop it"),
+        ("abl_ecc_params", MAIN_ONLY, "add one or drop it"),
+        ("abl_nsamples", MAIN_ONLY, "add one or drop it"),
+        ("sement_different_nsamples", MAIN_ONLY, "add one or drop it"),
+        ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop it"),
+        ("endings", MAIN_ONLY, r"with merge_stop_tokens: true and 'beam M=10'.* or drop it"),
         ("endings", {"grid": [*MAIN_ONLY["grid"], MERGED | {"questions": 3}]}, "asks 3 questions .*, 24 in 'main'"),
         ("endings", {"grid": [MERGED, MERGED | {"recipe": "main", "models": ["tiny-chat"]}]}, "lacks tiny-base/coqa"),
-        ("endings", {"recipes": MAIN_MERGED}, "recipes.main.merge_stop_tokens is true; remove it there or drop"),
+        ("endings", {"recipes": MAIN_MERGED}, "needs recipes.main.merge_stop_tokens to be false; remove it or drop"),
         ("endings", {"scoring": NO_PROB}, "scoring.main.methods lacks Prob; add it or drop the exhibit"),
     ],
 )
@@ -118,22 +120,29 @@ def of_fewer_datasets(datasets: tuple[str, ...], scorer: str = "cosine") -> Stud
     return exhibits_study.study(grid=[main | {"models": [exhibits_study.BASE]}, main | chat, *others])
 
 
+def grid_of(built: Any) -> TableGrid:
+    assert isinstance(built.shown, Table)
+    return built.shown.grid
+
+
 @pytest.mark.parametrize("name", ["qa_mean_prr", "augrc"])
 def test_the_heading_of_a_mean_over_fewer_datasets_names_them(tmp_path: Path, name: str) -> None:
-    study = of_fewer_datasets(("triviaqa", "coqa"))
-    whole = exhibits_study.Results(tmp_path, STUDY).built(name).csv()
-    built = exhibits_study.Results(tmp_path, study).built(name)
-    heads = {title.replace("†", "") for title in built.grid.header[0 if name == "augrc" else -1]}
+    whole = exhibits_study.Results(tmp_path, STUDY).built(name)
+    built = exhibits_study.Results(tmp_path, of_fewer_datasets(("triviaqa", "coqa"))).built(name)
+    heads = {title.replace("†", "") for title in grid_of(built).header[0 if name == "augrc" else -1]}
     assert heads == {"Tiny 1B base", "Tiny 1B instruct (TriviaQA and CoQA alone)"}
-    rows, of_all = (pd.read_csv(io.StringIO(text)).set_index("model") for text in (built.csv(), whole))
-    pd.testing.assert_frame_equal(rows.loc[exhibits_study.BASE], of_all.loc[exhibits_study.BASE])
+    keys, numbers = ["dataset", "metric", "method", "variant", "setting"], ["value", "std", "low", "high", "n"]
+    rows, of_all = (table.frame.set_index("model") for table in (built, whole))
+    of_base = [of.loc[exhibits_study.BASE].set_index(keys)[numbers].sort_index() for of in (rows, of_all)]
+    pd.testing.assert_frame_equal(*of_base)
     chat = rows.loc[exhibits_study.CHAT]
     assert set(chat[chat["dataset"] == "mean"]["n"]) == {2 * exhibits_study.SIZE["main"]}
 
 
 def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
     built = exhibits_study.Results(tmp_path, of_fewer_datasets(("coqa",))).built("base_accs")
-    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.grid.body}
+    rows = [row for row in grid_of(built).body if isinstance(row, TableRow)]
+    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in rows}
     assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
     assert "–" not in texts["Tiny 1B base"]
     assert "–: not in the study." in built.caption
@@ -141,7 +150,7 @@ def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
 
 def test_a_model_without_any_main_cell_is_refused() -> None:
     study = of_fewer_datasets(("coqa",), "rouge")
-    with pytest.raises(BeamUQError, match="lacks tiny-chat in recipe 'main' with scorer 'cosine'; add it to grid"):
+    with pytest.raises(BeamUQError, match="lacks tiny-chat in recipe 'main' with scorer 'cosine'; add it"):
         list_of_exhibits.exhibit("qa_mean_prr", study).artifacts(study)
 
 
@@ -151,15 +160,14 @@ def test_file_of_another_cell_is_refused(tmp_path: Path) -> None:
     (path,) = results.paths([other])
     path.rename(tmp_path / wanted.path)
     with pytest.raises(BeamUQError, match=r"questions/triviaqa.parquet: holds .*coqa.*, expected .*triviaqa"):
-        exhibit_inputs.Inputs.read(tmp_path, [wanted])
+        Inputs.read(tmp_path, [wanted], STUDY)
 
 
 def test_evaluation_without_the_row_is_named(tmp_path: Path) -> None:
-    item = list_of_exhibits.exhibit("qa_tiny", STUDY)
-    needs = item.artifacts(STUDY)
-    paths = exhibits_study.Results(tmp_path, STUDY).paths(needs)
-    table = parquet_tables.read(paths[0], "evaluation").table
-    kept = table.filter([row["method"] != "MTE" for row in table.to_pylist()])
-    parquet_tables.write(paths[0], "evaluation", kept, cell=needs[0].cell)
-    with pytest.raises(BeamUQError, match="evaluation: no row for tiny-base triviaqa MTE"):
-        item.build(STUDY, exhibit_inputs.Inputs.read(tmp_path, needs))
+    results = exhibits_study.Results(tmp_path, STUDY)
+    need = Artifact("evaluation", "triviaqa", exhibits_study.BASE, "main", "cosine")
+    (path,) = results.paths([need])
+    rows = [row for row in parquet_tables.read(path, "evaluation").table.to_pylist() if row["method"] != "MTE"]
+    parquet_tables.write(path, "evaluation", rows, cell=need.cell)
+    with pytest.raises(BeamUQError, match="evaluation: no row for tiny-base triviaqa PRR MTE"):
+        results.built("qa_tiny")

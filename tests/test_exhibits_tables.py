@@ -1,36 +1,26 @@
-"""Every table as built from a synthetic study: what is printed agrees with the CSV, and every printed key is there."""
+"""Tables of a synthetic study and of hand-made frames: what is printed agrees with the CSV, in every format."""
 
 from __future__ import annotations
 
 import csv
-import io
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
-from beamuq.exhibits import html_table, latex_table, list_of_exhibits, markdown_table
-from beamuq.exhibits.exhibit_types import (
-    CSV_COLUMNS,
-    BuiltTable,
-    TableCell,
-    TableGrid,
-    TableHeading,
-    TableRow,
-    TableRule,
-)
+from beamuq.evaluation.estimates import Estimates
+from beamuq.exhibits import captions, number_format, table_formats
+from beamuq.exhibits.estimates_table import Column, Layout, Row, table
+from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Table, TableCell, TableGrid, TableHeading, TableRow, TableRule
 from beamuq.parquet_tables import Artifact
-from beamuq.study_config import Study
 from run_job import run_job
 
 STUDY = exhibits_study.study()
@@ -45,57 +35,141 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
 
 
 @pytest.fixture(scope="module")
-def built(results: exhibits_study.Results) -> dict[str, BuiltTable]:
-    return {name: build(name, results) for name in TABLES}
+def built(results: exhibits_study.Results) -> dict[str, Built]:
+    return {name: results.built(name) for name in TABLES}
 
 
-def build(name: str, results: exhibits_study.Results, study: Study = STUDY) -> BuiltTable:
-    table: BuiltTable = results.built(name, study)
-    return table
+def cells_of(built: Built) -> list[TableCell]:
+    assert isinstance(built.shown, Table)
+    return list(built.shown.grid.cells)
 
 
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
+# -- how a layout is printed -------------------------------------------------------------------------------------------
 
 
-def markdown_rows(text: str) -> Iterator[tuple[str, list[str]]]:
-    """First cell and the others of every body row that has content."""
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("|") and not line.startswith("| :---") and any(NUMBER.search(c) for c in cells[1:]):
-            yield cells[0], cells[1:]
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5432, ".543"), (-0.0961, "-.096"), (1.0, "1.000"), (-1.25, "-1.250"), (0.0, ".000"), (-0.0001, ".000")],
+)
+def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
+    assert number_format.decimal(value) == text
 
 
-# -- the CSV -----------------------------------------------------------------------------------------------------
+def made(*rows: dict[str, Any], noise: float = 0.001) -> Estimates:
+    """Estimates of metric PRR with their own noise."""
+    full = [{"metric": "PRR", "n": 9} | row for row in rows]
+    drawn = np.random.default_rng(1).normal(scale=noise, size=(len(rows), 200))
+    return Estimates.made(full, [row["value"] + of for row, of in zip(full, drawn, strict=True)])
+
+
+def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
+    """A row a method, "-" of whose keys is a difference."""
+    names = dict.fromkeys(estimates.frame["method"])
+    body = [Row((name,), {"method": name, "metric": "PRR"}, signed="-" in name) for name in names]
+    return table(STUDY, Layout(estimates, ("Method",), body, columns or (Column({}, ("PRR",), "ranked"),), **more), {})
+
+
+def test_ties_share_a_rank_an_undefined_value_has_none_and_says_why() -> None:
+    values = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.2, "d": np.nan}
+    shown = printed(made(*({"method": m, "value": v, "note": "all wrong"} for m, v in values.items())))
+    assert [cell.mark for cell in shown.grid.cells] == ["best", "best", "second", ""]
+    assert [cell.text for cell in shown.grid.cells] == [".300", ".300", ".200", "n/a"]
+    assert shown.notes == ["(a) all wrong"]
+
+
+def test_what_is_not_there_is_a_dash_and_not_in_the_csv() -> None:
+    columns = [Column({"dataset": name}, (name,)) for name in "xy"]
+    shown = printed(made({"method": "a", "dataset": "x", "value": 0.5}), *columns)
+    assert [cell.text for cell in shown.grid.cells] == [".500", "–"]
+    assert len(shown.values) == 1
+
+
+@pytest.mark.parametrize(("bold", "marked"), [("interval", [True, True, False]), ("holm", [True, False, False])])
+def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(bold: str, marked: list[bool]) -> None:
+    drawn = [np.full(200, 0.2), np.full(200, 0.2), np.full(200, 0.0)]
+    for place, (below, of) in enumerate(zip((0, 4, 100), drawn, strict=True)):
+        of += 0.01 * np.random.default_rng(place).random(200)
+        of[:below] = -0.1
+    rows = [{"method": f"{name} - x", "metric": "PRR", "value": 0.2, "n": 9} for name in "abc"]
+    shown = printed(Estimates.made(rows, drawn), Column({}, ("Gain",)), bold=bold)
+    assert [cell.mark == "best" for cell in shown.grid.cells] == marked
+    assert shown.facts["bold"] == f"{sum(marked)} of 3"
+    p = [row["p_holm"] for row in shown.values]
+    assert p == pytest.approx([3 * 2 / 201, 2 * 2 * 5 / 201, 1.0])
+    assert all(cell.text == "+.200" and cell.spread.startswith("[") for cell in shown.grid.cells)
+
+
+def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
+    pairs = {"a": (0.30, 0.31), "b": (0.1 + 0.2, 0.3), "c": (np.nan, 0.3), "d": (0.3, np.nan)}
+    rows = [
+        {"method": name, "variant": variant, "value": value, "note": "all wrong"}
+        for name, pair in pairs.items()
+        for variant, value in zip(("multinomial", "beamsearch"), pair, strict=True)
+    ]
+    columns = [Column({"variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
+    shown = printed(made(*rows), *columns, arrows=True)
+    assert [cell.better for cell in shown.grid.cells] == [False, True, *[False] * 6]
+
+
+def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
+    rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
+    own = Estimates.made([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
+    assert [cell.spread for cell in printed(own, Column({}, ("x",), beside="interval")).grid.cells] == [
+        "[.000, .100]",
+        "",
+    ]
+
+
+def test_a_sentence_goes_with_a_fact_that_is_none_or_with_all_its_words() -> None:
+    template = "Of {x}\nAlways.\n{mark}Only then.\n{empty}"
+    assert captions.text("", {"x": 1, "mark": "", "empty": ""}, template) == ["Of 1", "Always.", "Only then."]
+    assert captions.text("", {"x": 1, "mark": None, "empty": ""}, template) == ["Of 1", "Always."]
+
+
+# -- the tables of the study -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[str, BuiltTable]) -> None:
+def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[str, Built]) -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         published = file.readline().strip().split(",")
-    header = built[name].csv().splitlines()[0].split(",")
-    assert header == [*published, "low", "high", "n", "p_holm"]
-    assert not built[name].values.duplicated(list(CSV_COLUMNS[:7])).any()
+    assert list(built[name].frame) == [*published, "low", "high", "n", "p_holm"]
+    assert not built[name].frame.duplicated(list(CSV_COLUMNS[:7])).any()
+    assert built[name].title.startswith("[demo]")
+    for render in (table_formats.markdown, table_formats.latex_fragment, table_formats.html):
+        assert render(built[name]).count("\n") > 5
 
 
 @pytest.mark.parametrize("name", [name for name in RANKED if not name.endswith("_1")])
-def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, BuiltTable]) -> None:
+def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, Built]) -> None:
     """The synthetic study's models take the places of the paper's."""
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
     keys = ["dataset", "metric", "method", "variant", "setting"]
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         published = {tuple(row[key] for key in keys) for row in csv.DictReader(file) if row["table"] == f"tab:{label}"}
     assert published
-    assert published <= set(built[name].values[keys].itertuples(index=False, name=None))
+    assert published <= set(built[name].frame[keys].itertuples(index=False, name=None))
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_markdown_shows_the_rounded_values_of_the_csv(name: str, built: dict[str, BuiltTable]) -> None:
-    shown = [NUMBER.search(cell) for _, cells in markdown_rows(markdown_table.render(built[name])) for cell in cells]
-    printed = [float(match.group()) for match in shown if match]
-    values = [float(row["value"]) for row in rows_of(built[name].csv())]
-    assert len(printed) == len(values) > 20
-    assert np.abs(np.sort(printed) - np.sort(values)).max() <= 0.0005 + 1e-9
+def test_printed_are_the_rounded_values_of_the_csv_with_a_best_and_a_second_a_column(
+    name: str, built: dict[str, Built]
+) -> None:
+    shown = [float(cell.text) for cell in cells_of(built[name])]
+    values = built[name].frame["value"].to_numpy(dtype=float)
+    assert len(shown) == len(values) > 20
+    assert np.abs(np.sort(shown) - np.sort(values)).max() <= 0.0005 + 1e-9
+    grid = built[name].shown.grid  # type: ignore[union-attr]
+    for column in zip(*(row.cells for row in grid.body if isinstance(row, TableRow)), strict=True):
+        of = {mark: [float(cell.text) for cell in column if cell.mark == mark] for mark in ("best", "second", "")}
+        assert min(of["best"]) >= max(of["second"]) >= min(of["second"]) >= max(of[""])
+
+
+@pytest.mark.parametrize("name", ["qa_tiny", "abl_other_methods", "abl_crossencoder", "topbeam_scoring"])
+def test_arrow_stands_exactly_where_the_beam_form_is_better(name: str, built: dict[str, Built]) -> None:
+    values: Any = built[name].frame.set_index(["model", "dataset", "method", "variant"])["value"]
+    better = [v > values[(*key[:3], "multinomial")] for key, v in values.items() if key[3] == "beamsearch"]
+    assert 0 < sum(cell.better for cell in cells_of(built[name])) == sum(better)
 
 
 SOURCES = {  # the scorer, recipe, answers and metric that each table is of
@@ -112,7 +186,7 @@ SOURCES = {  # the scorer, recipe, answers and metric that each table is of
 
 @pytest.mark.parametrize("name", RANKED)
 def test_every_row_is_the_measurement_that_it_names(
-    name: str, built: dict[str, BuiltTable], results: exhibits_study.Results
+    name: str, built: dict[str, Built], results: exhibits_study.Results
 ) -> None:
     """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
     scorer, recipe, answer_source, metric = SOURCES[name]
@@ -125,7 +199,7 @@ def test_every_row_is_the_measurement_that_it_names(
         chosen = [row for row in rows if (row["quality"], row["subset"]) == ("answer_f1", "all")]
         return {tuple(row[c] for c in columns): row for row in chosen}
 
-    for row in built[name].values.to_dict("records"):
+    for row in built[name].frame.to_dict("records"):
         method, setting = row["method"], row["setting"].replace("multinomial", "sample")
         variant = row["variant"] or ("multinomial" if method in exhibits_study.BOTH_FORMS else "")
         key = (answer_source, metric, method, variant, "" if setting in ("beam", "sample T=1.0") else setting)
@@ -140,225 +214,98 @@ def test_every_row_is_the_measurement_that_it_names(
         assert [row[column] for column in ("value", "std", "low", "high", "n")] == pytest.approx(expected, abs=1e-6)
 
 
-# -- what is undefined -------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def undefined(tmp_path: Path) -> dict[str, BuiltTable]:
+def undefined(tmp_path: Path) -> dict[str, Built]:
     """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
     results = exhibits_study.Results(tmp_path, STUDY)
-    item = list_of_exhibits.exhibit("qa_mean_prr", STUDY)
-    for need, path in zip(item.artifacts(STUDY), results.paths(item.artifacts(STUDY)), strict=True):
-        rows = parquet_tables.read(path, need.kind).table.to_pylist()
-        for row in rows:
-            if need.kind == "evaluation" and need.model == exhibits_study.BASE:
-                if (row["method"], need.dataset) == ("MTE", "coqa"):
-                    row |= {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
-            elif need.model == exhibits_study.BASE and (row["method"], need.dataset) == ("Perplexity", "triviaqa"):
-                row["values"] = [float("nan")] * 5 + list(row["values"][5:])
-        parquet_tables.write(path, need.kind, rows, cell=need.cell)
-    return {name: build(name, results) for name in ("qa_mean_prr", "qa_tiny")}
+    lost = {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
+    cell = ("main", "cosine")
+    exhibits_study.rewrite(
+        results,
+        Artifact("evaluation", "coqa", exhibits_study.BASE, *cell),
+        lambda row: row | (lost if row["method"] == "MTE" else {}),
+    )
+    exhibits_study.rewrite(
+        results,
+        Artifact("replicates", "triviaqa", exhibits_study.BASE, *cell),
+        lambda row: row | ({"values": [np.nan] * 5 + row["values"][5:]} if row["method"] == "Perplexity" else {}),
+    )
+    return {name: results.built(name) for name in ("qa_mean_prr", "qa_tiny")}
 
 
-def test_undefined_value_prints_na_with_its_reason(undefined: dict[str, BuiltTable]) -> None:
-    text = markdown_table.render(undefined["qa_tiny"])
-    (mte,) = [cells for title, cells in markdown_rows(text) if title == "MTE"]
-    assert mte[2] == "n/a<sup>a</sup>"
+def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined: dict[str, Built]) -> None:
+    text = table_formats.markdown(undefined["qa_tiny"])
+    assert re.search(r"\| MTE \|.* n/a<sup>a</sup> \|.* n/a<sup>b</sup> \|", text)
     assert "(a) one quality &amp; no &lt;rank&gt;" in text
+    values = undefined["qa_mean_prr"].frame.set_index(["model", "method"])["value"]
+    assert np.isnan(values[exhibits_study.BASE, "MTE"])
+    assert "PRR is undefined on CoQA: one quality" in table_formats.html(undefined["qa_mean_prr"])
 
 
-def test_undefined_dataset_leaves_the_mean_undefined(undefined: dict[str, BuiltTable]) -> None:
-    values = undefined["qa_mean_prr"].values
-    (row,) = values[(values["model"] == exhibits_study.BASE) & (values["method"] == "MTE")].to_dict("records")
-    assert np.isnan(row["value"])
-    assert "PRR is undefined on CoQA: one quality" in html_table.render(undefined["qa_mean_prr"])
+def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Built]) -> None:
+    row = undefined["qa_mean_prr"].frame.set_index(["model", "method"]).loc[(exhibits_study.BASE, "Perplexity")]
+    assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
+    assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
 
 
-def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, BuiltTable]) -> None:
-    rows = rows_of(undefined["qa_mean_prr"].csv())
-    (row,) = [r for r in rows if r["method"] == "Perplexity" and r["model"] == exhibits_study.BASE]
-    assert row["value"]
-    assert (row["std"], row["low"], row["high"]) == ("", "", "")
-    assert "5 of 200 resamples undefined: no interval" in markdown_table.render(undefined["qa_mean_prr"])
+def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, Built]) -> None:
+    row = built["qa_tiny"].frame.iloc[0]
+    low, high = (number_format.decimal(row[end]) for end in ("low", "high"))
+    assert f'<td title="[{low}, {high}] n = {row["n"]}">' in table_formats.html(built["qa_tiny"])
 
 
-# -- marks and arrows --------------------------------------------------------------------------------------------
-
-
-def table_of(cells: list[list[TableCell]], titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> BuiltTable:
-    body = tuple(TableRow((title,), tuple(row)) for title, row in zip("xyzuvw", cells, strict=False))
-    values = pd.DataFrame([("tab:t", *[""] * 6, 0.5, None, None, None, 1, None)], columns=list(CSV_COLUMNS))
-    given: dict[str, Any] = {
-        "label": "t",
-        "title": "T",
-        "caption": "C",
-        "values": values,
-        "grid": TableGrid(("",), (titles,), body),
-    }
-    return BuiltTable(**(given | changes))
-
-
-@pytest.mark.parametrize("name", RANKED)
-def test_each_column_has_its_best_and_second(name: str, built: dict[str, BuiltTable]) -> None:
-    table = built[name]
-    rows = [row for row in table.grid.body if isinstance(row, TableRow)]
-    for column in range(len(table.grid.header[-1])):
-        cells = [row.cells[column] for row in rows]
-        best = [float(cell.text) for cell in cells if cell.mark == "best"]
-        second = [float(cell.text) for cell in cells if cell.mark == "second"]
-        rest = [float(cell.text) for cell in cells if not cell.mark]
-        assert best
-        assert second
-        assert min(best) >= max(second)
-        assert min(second) >= max(rest)
-
-
-@pytest.mark.parametrize("name", ["qa_tiny", "abl_other_methods", "abl_crossencoder", "topbeam_scoring"])
-def test_arrow_stands_exactly_where_the_beam_form_is_better(name: str, built: dict[str, BuiltTable]) -> None:
-    table = built[name]
-    values: Any = table.values.set_index(["model", "dataset", "method", "variant"])["value"]
-    arrows = {
-        key for key, value in values.items() if key[3] == "beamsearch" and value > values[(*key[:3], "multinomial")]
-    }
-    drawn = sum(cell.better for row in table.grid.body if isinstance(row, TableRow) for cell in row.cells)
-    assert 0 < drawn == len(arrows)
-
-
-def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, BuiltTable]) -> None:
-    row = built["qa_tiny"].values.iloc[0]
-    low, high = (f"{row[end]:.3f}".replace("0.", ".", 1) for end in ("low", "high"))
-    assert f'<td title="[{low}, {high}] n = {row["n"]}">' in html_table.render(built["qa_tiny"])
-
-
-def test_marks_and_arrow_in_each_format() -> None:
-    table = table_of([[TableCell(".543", "± .019", "best", better=True), TableCell("-.096", mark="second")]])
-    assert r"\textbf{.543} $\uparrow$ {\scriptsize $\pm$ .019} & \underline{$-$.096}" in latex_table.render(table)
-    assert "| x | **.543** ↑ ± .019 | <u>-.096</u> |" in markdown_table.render(table)
-    assert "<td><b>.543</b> ↑ <small>± .019</small></td><td><u>-.096</u></td>" in html_table.render(table)
-
-
-# -- captions ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_demo_is_said_to_be_one_and_another_study_is_not(
-    name: str, built: dict[str, BuiltTable], results: exhibits_study.Results
-) -> None:
-    assert built[name].title.startswith("[demo]")
-    assert built[name].caption.startswith("[demo]")
-    other = build(name, results, exhibits_study.study(demo=False)) if name == "qa_mean_prr" else None
-    assert other is None or "demo" not in other.title + other.caption
-
-
-# -- single tables -----------------------------------------------------------------------------------------------
-
-
-def test_accuracy_is_of_greedy_answers_strictly_above_the_threshold(built: dict[str, BuiltTable]) -> None:
-    values: Any = built["base_accs"].values.set_index(["model", "dataset"])
-    for (model, dataset), row in values.iterrows():
-        quality = exhibits_study.quality_values(model, dataset, 24)
-        assert (quality == 0.5).any()
-        assert row["value"] == pytest.approx(float((quality > 0.5).mean()))
-        assert row["low"] < row["value"] < row["high"]
-        assert row["n"] == 24
-    assert len(values) == 12
-
-
-@pytest.fixture
-def halved(tmp_path: Path) -> tuple[exhibits_study.Results, pd.DataFrame]:
-    """Main cells whose beams come in pairs of one text, as where answers end in two ways; the table of endings."""
-    own = exhibits_study.Results(tmp_path, STUDY)
-    for model in STUDY.models:
-        for dataset in ("triviaqa", "coqa"):
-            candidates = Artifact("candidates", dataset, model, "main")
-            exhibits_study.rewrite(own, candidates, lambda row: row | {"text": f"answer {row['rank'] // 2}"})
-    values = build("endings", own).values
-    return own, values.set_index(["model", "dataset", "metric", "method", "setting"])
-
-
-def test_endings_counts_texts_and_mass_of_the_beams_with_and_without(
-    halved: tuple[exhibits_study.Results, pd.DataFrame],
-) -> None:
-    own, values = halved
-    for model in STUDY.models:
-        for dataset, group in (("triviaqa", 1), ("coqa", 3)):
-            of: Any = values.sort_index().loc[model, dataset]
-            for metric, apart, merged in (("distinct texts", 5, 10), ("redundant texts", 0.5, 0)):
-                rows = of.loc[metric, ""]
-                assert list(rows["value"]) == pytest.approx([apart, merged, merged - apart])
-                difference = rows.loc["merged − apart"]  # the same in every question, so in every resample
-                assert (difference["low"], difference["high"]) == pytest.approx((merged - apart,) * 2)
-            masses = []
-            for recipe in ("main", "merged"):
-                (file,) = own.paths([Artifact("candidates", dataset, model, recipe)])
-                frame = parquet_tables.read(file, "candidates").table.to_pandas()
-                beams = frame[frame["strategy"] == "beam M=10"]
-                masses.append(np.exp(beams["logprob"]).groupby(beams["id"]).sum().sort_index().to_numpy())
-            rows = of.loc["covered mass", ""]
-            assert list(rows["value"]) == pytest.approx(
-                [masses[0].mean(), masses[1].mean(), np.diff(masses, axis=0).mean()]
-            )
-            groups = [f"{n // group}" for n in range(24)]
-            stories = pd.Series(masses[1] - masses[0]).groupby(groups).mean()
-            assert rows["std"].iloc[2] == pytest.approx(stories.std() / len(stories) ** 0.5, rel=0.2)
-            assert set(of["n"]) == {24}
-
-
-def test_endings_has_the_paired_difference_of_prr(halved: tuple[exhibits_study.Results, pd.DataFrame]) -> None:
-    own, values = halved
-    for (model, dataset, metric, method, setting), row in values.iterrows():
-        if metric == "PRR" and setting == "merged − apart":
-            found = {}
-            for recipe in ("main", "merged"):
-                (file,) = own.paths([Artifact("evaluation", dataset, model, recipe, "cosine")])
-                frame = parquet_tables.read(file, "evaluation").table.to_pandas()
-                chosen = frame[(frame["method"] == method) & (frame["metric"] == "PRR") & (frame["setting"] == "")]
-                chosen = chosen[(chosen["answer_source"] == "greedy") & (chosen["variant"] != "multinomial")]
-                chosen = chosen[(chosen["quality"] == STUDY.main_quality.metric) & (chosen["subset"] == "all")]
-                (found[recipe],) = chosen["value"]
-            assert row["value"] == pytest.approx(found["merged"] - found["main"])
-            # the two recipes share their resamples, whose noise is the same here and cancels
-            assert (row["low"], row["high"]) == pytest.approx((row["value"],) * 2, abs=1e-6)
-
-
-def test_dataset_sizes_are_those_of_the_files(built: dict[str, BuiltTable]) -> None:
-    values = built["test_datasets"].values.set_index(["metric", "dataset"])["value"]
+def test_dataset_sizes_are_those_of_the_files(built: dict[str, Built]) -> None:
+    values = built["test_datasets"].frame.set_index(["metric", "dataset"])["value"]
     assert values["questions", "coqa"] == exhibits_study.SIZE["main"]
-    assert values["few_shot", "coqa"] == "all preceding"
-    assert values["few_shot", "hotpotqa"] == 0
-    assert values["few_shot", "triviaqa"] == 5
+    assert [values["few_shot", of] for of in ("coqa", "hotpotqa", "triviaqa")] == ["all preceding", 0, 5]
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
-def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, BuiltTable]) -> None:
-    titles = [row.titles[0] for row in built["qa_tiny"].grid.body if isinstance(row, TableRow)]
+def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, Built]) -> None:
+    body = built["qa_tiny"].shown.grid.body  # type: ignore[union-attr]
+    titles = [row.titles[0] for row in body if isinstance(row, TableRow)]
     assert titles.count("Semantic Entropy") == 1
     assert "Degree Matrix" not in titles
 
 
-def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str, BuiltTable]) -> None:
-    settings = set(built["abl_sampling"].values["setting"])
+def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str, Built]) -> None:
+    settings = set(built["abl_sampling"].frame["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
 
 
-# -- hostile text, and documents that stand alone ----------------------------------------------------------------
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:
+    grid = TableGrid(("",), (titles,), (TableRow(("x",), cells),))
+    fields = {"label": "t", "title": "T", "caption": "C", "footnote": "", "shown": Table([{"value": 0.5}], grid)}
+    return Built(**(fields | changes))
+
+
+def test_marks_and_arrow_in_each_format() -> None:
+    shown = of_cells(TableCell(".543", "± .019", "best", better=True), TableCell("-.096", mark="second"))
+    tex = r"\textbf{.543} $\uparrow$ {\scriptsize $\pm$ .019} & \underline{$-$.096}"
+    assert tex in table_formats.latex_fragment(shown)
+    assert "| x | **.543** ↑ ± .019 | <u>-.096</u> |" in table_formats.markdown(shown)
+    assert "<td><b>.543</b> ↑ <small>± .019</small></td><td><u>-.096</u></td>" in table_formats.html(shown)
+
 
 HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
 
 
-def hostile() -> BuiltTable:
+def hostile() -> Built:
     cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", note=HOSTILE))
     grid = TableGrid(
         (HOSTILE,),
         ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00")),
         (TableHeading(HOSTILE), TableRule(), TableRow((HOSTILE,), cells)),
     )
-    return table_of([], title=HOSTILE, caption=HOSTILE, grid=grid)
+    return of_cells(title=HOSTILE, caption=HOSTILE, shown=Table([], grid))
 
 
 def test_hostile_text_stays_in_its_markdown_cell() -> None:
-    lines = [line for line in markdown_table.render(hostile()).splitlines() if line.startswith("|")]
+    lines = [line for line in table_formats.markdown(hostile()).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
     assert all("<b>" not in line and "](" not in line.replace("\\](", "") for line in lines)
 
@@ -370,7 +317,7 @@ def test_hostile_text_is_text_in_html() -> None:
         def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002  (the base class's signature)
             self.seen.add(tag)
 
-    text = html_table.render(hostile())
+    text = table_formats.html(hostile())
     Tags().feed(text)
     own = {"html", "head", "meta", "title", "style", "body", "h1", "p", "div", "small", "sup"}
     assert Tags.seen <= own | {"table", "thead", "tbody", "tr", "th", "td"}
@@ -379,36 +326,48 @@ def test_hostile_text_is_text_in_html() -> None:
 
 
 def test_hostile_text_opens_no_latex_command() -> None:
-    text = latex_table.render(hostile())
-    assert text.count(r"\end{document}") == 1
+    text = table_formats.latex_fragment(hostile())
+    assert r"\end{document}" not in text
     assert r"\input" not in text
     assert r"\texttt{U+4E2D}" in text
 
 
+DOCUMENT = r"""\documentclass{article}
+\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}
+PACKAGES
+\begin{document}
+\input{table}
+\end{document}
+""".replace("PACKAGES", table_formats.LATEX_PACKAGES)
 needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 
 
-def compile_alone(text: str, folder: Path) -> None:
-    (folder / "table.tex").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+def compile_in_a_document(fragment: str, folder: Path) -> None:
+    (folder / "table.tex").write_text(fragment, encoding="utf-8")
+    (folder / "document.tex").write_text(DOCUMENT, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "document.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60)
     log = done.stdout.decode("latin-1")
     assert done.returncode == 0, log[-1500:]
-    assert "Overfull" not in log, log[-1500:]
-    assert "Float too large" not in log, log[-1500:]
-    assert "Output written on table.pdf (1 page" in log
+    assert "Output written on document.pdf" in log
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_fragment_is_one_float_that_names_what_it_needs(name: str, built: dict[str, Built]) -> None:
+    text = table_formats.latex_fragment(built[name])
+    assert text.startswith(f"% needs {table_formats.LATEX_PACKAGES}\n\\begin{{table}}")
+    assert text.rstrip().endswith(r"\end{table}")
+    assert "documentclass" not in text
+    for opened, closed in (("{", "}"), (r"\begin{", r"\end{")):
+        bare = text.replace(r"\{", "").replace(r"\}", "")
+        assert bare.count(opened) == bare.count(closed)
 
 
 @pytest.mark.latex
 @needs_latex
 @pytest.mark.parametrize("name", TABLES)
-def test_latex_compiles_alone_on_one_page(name: str, built: dict[str, BuiltTable], tmp_path: Path) -> None:
-    compile_alone(latex_table.render(built[name]), tmp_path)
+def test_a_fragment_compiles_in_a_document(name: str, built: dict[str, Built], tmp_path: Path) -> None:
+    compile_in_a_document(table_formats.latex_fragment(built[name]), tmp_path)
 
 
 @pytest.mark.latex
@@ -416,25 +375,21 @@ def test_latex_compiles_alone_on_one_page(name: str, built: dict[str, BuiltTable
 def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     points = [*range(0x20, 0x250), *range(0x370, 0x400), *range(0x2000, 0x2070), 0x2260, 0x4E2D, 0x1F600]
     text = " ".join(chr(point) for point in points)
-    cells = [TableCell(HOSTILE, note=text), TableCell(HOSTILE, code=True)]
-    compile_alone(latex_table.render(table_of([cells], title=HOSTILE, caption=HOSTILE)), tmp_path)
-
-
-OUTPUTS = ("csv", "tex", "markdown", "html")
+    shown = of_cells(TableCell(HOSTILE, note=text), TableCell(HOSTILE, code=True), title=HOSTILE, caption=HOSTILE)
+    compile_in_a_document(table_formats.latex_fragment(shown), tmp_path)
 
 
 def test_step_writes_each_format_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
-    results.paths(list_of_exhibits.exhibit("qa_tiny", STUDY).artifacts(STUDY))
+    shown = results.built("qa_tiny")
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    outputs = {kind: tmp_path / "out" / kind for kind in OUTPUTS}
+    outputs = {kind: tmp_path / "out" / kind for kind in ("csv", "tex", "markdown", "html")}
     run_job("table", {"name": "qa_tiny", "study": study} | outputs)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(outputs)
-    built = build("qa_tiny", results)
-    assert outputs["csv"].read_text(encoding="utf-8") == built.csv()
-    for kind, render in {
-        "tex": latex_table.render,
-        "markdown": markdown_table.render,
-        "html": html_table.render,
-    }.items():
-        assert outputs[kind].read_text(encoding="utf-8") == render(built)
+    expected = {
+        "csv": table_formats.csv_text(shown.frame),
+        "tex": table_formats.latex_fragment(shown),
+        "markdown": table_formats.markdown(shown),
+        "html": table_formats.html(shown),
+    }
+    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
+    assert written == expected

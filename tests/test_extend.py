@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 import torch
 import yaml
 
+import exhibits_study
 import forked_jobs
 from beamuq import decoding
 from beamuq.data.dataset_adapters import load_adapter
@@ -24,13 +26,14 @@ from beamuq.decoding.greedy_and_samples import Sample, SamplesState
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
+from beamuq.exhibits import list_of_exhibits, table_formats
 from beamuq.models.load_model import load_causal
 from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study_config import ROOT, Recipe
 from conftest import Once
-from docs_blocks import blocks, follow
+from docs_blocks import DOCS, blocks, follow
 from tiny import build_tiny_model
 
 
@@ -108,6 +111,20 @@ def test_the_strategy_is_decoded_and_stands_behind_the_beam_form(extended: Exten
     assert (wide.groupby("id").size() == 4).all()
     assert wide.groupby("id")["logprob"].apply(lambda column: column.is_monotonic_decreasing).all()
     assert "beam" not in {strategy.split()[0] for strategy in candidates.strategy}
+
+
+def test_a_table_is_one_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "extend.md").read_text(encoding="utf-8")
+    ((name, text),) = re.findall(r"<!-- module: (\w+)\.py -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert len(text.splitlines()) <= 25
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = (*list_of_exhibits.MODULES, importlib.import_module(name))
+    monkeypatch.setattr(list_of_exhibits, "MODULES", modules)
+    built = exhibits_study.Results(tmp_path, exhibits_study.study()).built("lead")
+    assert set(built.frame["method"]) == {"Dissimilarity - Prob"}
+    assert built.frame[["value", "low", "high", "p_holm"]].notna().all(axis=None)
+    assert "| TriviaQA, Tiny 1B base |" in table_formats.markdown(built)
 
 
 def rules(folder: Path, *arguments: str, config: tuple[str, ...] = ("study=study.yaml",)) -> set[str]:

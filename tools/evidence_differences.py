@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.inputs import read_study
 from beamuq.parquet_tables import Artifact, read
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"

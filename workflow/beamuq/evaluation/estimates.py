@@ -34,6 +34,7 @@ MEAN = "mean"
 MOST_EMPTY = 0.2  # a larger share of empty answers keeps a cell out of means: what ranks there is emptiness
 ALL_EMPTY = "in every cell more than a fifth of the answers are empty"
 CANNOT_MOVE = "all resamples are equal: no interval"
+OWN_INTERVAL = ["low", "high"]
 TIE = 1e-12  # values this near are equal: the same ranking by another sum
 
 
@@ -45,7 +46,8 @@ class Estimates:
     ----------
     frame
         A row an estimate: the columns of :data:`KEYS` (texts; "" where a key says nothing), ``value`` (NaN: undefined,
-        and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known), ``note``.
+        and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known), ``note``; and
+        ``low`` and ``high`` where an interval is known otherwise than by resampling, which no verb hands on.
     replicates
         [rows, resamples], in the order of ``frame``; NaN where a resample leaves the value undefined. Column r of rows
         of the same questions is the same resample, so their differences are paired.
@@ -115,14 +117,16 @@ class Estimates:
         Parameters
         ----------
         rows
-            Of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, and ``empty`` where it is known.
+            Of each its keys, ``value`` (NaN: undefined, and ``note`` says why), ``n``, and ``empty`` where it is known;
+            ``low`` and ``high`` where it has an interval of its own, such as Wilson's.
         replicates
             Of each row [resamples]; a single number for one without error, such as a count.
         """
         size = max((np.size(drawn) for drawn in replicates), default=1)
         filled = [dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows]
         drawn = [np.broadcast_to(np.asarray(of, dtype=np.float64), size) for of in replicates]
-        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note"]).astype({"value": float})
+        given = [name for name in OWN_INTERVAL if any(name in row for row in rows)]
+        frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note", *given]).astype({"value": float})
         return cls(frame, np.array(drawn).reshape(len(frame), size))
 
     def __len__(self) -> int:
@@ -143,14 +147,20 @@ class Estimates:
         """The same estimates under other values of some keys, one for all rows or one a row."""
         return Estimates(self.frame.assign(**keys), self.replicates)
 
-    def at(self, places: pd.DataFrame) -> Estimates:
+    def at(self, places: pd.DataFrame, missing: str = "") -> Estimates:
         """The row at each of ``places``, a frame of some keys, in their order; a place may stand there twice.
 
-        Raises KeyError, naming the place, if no row has these keys; ValueError if several have.
+        ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError, naming the place.
+
+        Raises ValueError if several rows have the same of these keys.
         """
         found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
-        if found.isna().any():
-            raise KeyError(" ".join(filter(None, found.index[found.isna()][0])))
+        lost = found.isna().to_numpy()
+        if missing and lost.any():
+            rest = places[lost].assign(value=np.nan, n=0, note=missing).to_dict("records")
+            return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
+        if lost.any():
+            raise KeyError(" ".join(filter(None, found.index[lost][0])))
         return self._rows(found.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
@@ -167,7 +177,7 @@ class Estimates:
             partner = other._places(joined).reindex(pd.MultiIndex.from_frame(self.frame[joined])).to_numpy()
             paired = ~np.isnan(partner)
             a, b = self._rows(np.flatnonzero(paired).astype(np.int64)), other._rows(partner[paired].astype(np.int64))
-        frame = a.frame.copy()
+        frame = a._without_intervals()
         for name in KEYS:
             pairs = zip(a.frame[name], b.frame[name], strict=True)
             frame[name] = [mine if mine == theirs else f"{mine} - {theirs}" for mine, theirs in pairs]
@@ -184,7 +194,13 @@ class Estimates:
         a, b = self.frame["value"].to_numpy(np.float64), other.frame["value"].to_numpy(np.float64)
         note = np.where(np.isnan(a), self.frame["note"], other.frame["note"])
         drawn = function(*(np.asarray(of.replicates, dtype=np.float64) for of in (self, other)))
-        return Estimates(self.frame.assign(value=function(a, b), note=note), drawn)
+        return Estimates(self._without_intervals().assign(value=function(a, b), note=note), drawn)
+
+    def undefined(self, chosen: npt.ArrayLike, note: str) -> Estimates:
+        """The same with some rows, truth values [rows], undefined for a reason."""
+        at = np.asarray(chosen, dtype=bool)
+        frame = self.frame.assign(value=self.frame["value"].mask(at), note=self.frame["note"].mask(at, note))
+        return Estimates(frame, np.where(at[:, None], np.nan, self.replicates))
 
     def mean_over_draws(self, setting: str) -> Estimates:
         """The mean over the settings of otherwise equal rows: draws for the same questions and resamples.
@@ -193,13 +209,14 @@ class Estimates:
         """
         others = [name for name in KEYS if name != "setting"]
         rows, replicates = [], []
-        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
+        frame = self._without_intervals().reset_index(drop=True)
+        for _, part in frame.groupby(others, sort=False):
             undefined = part[part["value"].isna()]
             first = (part if undefined.empty else undefined).iloc[0]
             rows.append({**first, "setting": setting, "value": part["value"].mean() if undefined.empty else np.nan})
             drawn = np.asarray(self.replicates[part.index], dtype=np.float64).mean(axis=0)
             replicates.append(drawn if undefined.empty else np.full_like(drawn, np.nan))
-        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
+        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(len(rows), -1))
 
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
@@ -210,7 +227,8 @@ class Estimates:
         """
         others = [name for name in KEYS if name != "dataset"]
         rows, replicates = [], []
-        for _, part in self.frame.reset_index(drop=True).groupby(others, sort=False):
+        frame = self._without_intervals().reset_index(drop=True)
+        for _, part in frame.groupby(others, sort=False):
             kept = part[~(part["empty"] > MOST_EMPTY)]
             undefined = kept[kept["value"].isna()]
             note = ""
@@ -225,7 +243,7 @@ class Estimates:
             rows.append({**part.iloc[0], "dataset": MEAN, "value": value, "n": n, "empty": np.nan, "note": note})
             drawn = np.asarray(self.replicates[kept.index], dtype=np.float64)
             replicates.append(np.full(self.replicates.shape[1], np.nan) if note else drawn.mean(axis=0))
-        return Estimates(pd.DataFrame(rows, columns=self.frame.columns), np.array(replicates).reshape(len(rows), -1))
+        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(len(rows), -1))
 
     def p(self) -> Floats:
         """[rows] two-sided p of a value of 0, by how often resampling crosses it; NaN where there is no interval."""
@@ -253,7 +271,7 @@ class Estimates:
         Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best over this row,
         two-sided and paired, after Holm over all other rows: NaN for the best, 1 where no interval of the lead exists.
         """
-        frame = self.frame.reset_index(drop=True)
+        frame = self._without_intervals().reset_index(drop=True)
         found = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
         for _, part in frame.groupby(list(within), sort=False):
             marks = rank_marks(part["value"].to_numpy())
@@ -271,18 +289,25 @@ class Estimates:
         """The frame with ``low``, ``high``, ``std`` of each row.
 
         NaN where over 1 % of its resamples are undefined, or all are equal: a bootstrap that cannot move shows nothing.
+        A row with an interval of its own has that one, and no ``std``.
         """
         found: list[dict[str, Any]] = []
-        for value, note, drawn in zip(self.frame["value"], self.frame["note"], self.replicates, strict=True):
+        own = self.frame.reindex(columns=OWN_INTERVAL).to_numpy(dtype=np.float64)
+        columns = self.frame["value"], self.frame["note"], own, self.replicates
+        for value, note, (low, high), drawn in zip(*columns, strict=True):
             if np.isnan(value):
                 found.append({"low": np.nan, "high": np.nan, "std": np.nan, "note": note})
                 continue
-            of = interval(drawn, confidence)
-            if of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
+            of = interval(drawn, confidence) if np.isnan(low) else Interval(low, high, None)
+            if np.isnan(low) and of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
                 of = Interval(None, None, None, CANNOT_MOVE)
             found.append({"low": of.low, "high": of.high, "std": of.std, "note": of.note})
-        columns = pd.DataFrame(found, self.frame.index, ["low", "high", "std", "note"])
-        return self.frame.drop(columns="note").join(columns.astype({"low": float, "high": float, "std": float}))
+        intervals = pd.DataFrame(found, self.frame.index, ["low", "high", "std", "note"])
+        intervals = intervals.astype({"low": float, "high": float, "std": float})
+        return self._without_intervals().drop(columns="note").join(intervals)
+
+    def _without_intervals(self) -> pd.DataFrame:
+        return self.frame.drop(columns=OWN_INTERVAL, errors="ignore")
 
     def _places(self, keys: Sequence[str]) -> pd.Series[int]:
         """The position of each row by these keys."""
@@ -292,13 +317,18 @@ class Estimates:
         return found
 
     def _rows(self, places: npt.NDArray[np.int64]) -> Estimates:
-        return Estimates(self.frame.iloc[places], self.replicates[places])
+        return Estimates(self.frame.iloc[places].reset_index(drop=True), self.replicates[places])
 
 
 def joined(parts: Sequence[Estimates]) -> Estimates:
-    """All rows of several, in their order. Raises ValueError if their numbers of resamples differ."""
-    frames = pd.concat([part.frame for part in parts], ignore_index=True)
-    return Estimates(frames, np.concatenate([part.replicates for part in parts]))
+    """All rows of several, in their order; a single replicate, of what has no error, stands for all resamples.
+
+    Raises ValueError if their numbers of resamples differ.
+    """
+    filled = [part for part in parts if len(part)] or list(parts)
+    size = max(part.replicates.shape[1] for part in filled)
+    drawn = [np.broadcast_to(part.replicates, (len(part), size)) for part in filled]
+    return Estimates(pd.concat([part.frame for part in filled], ignore_index=True), np.concatenate(drawn))
 
 
 def rank_marks(values: npt.ArrayLike) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from beamuq.evaluation.estimates import TIE
+from beamuq.evaluation.estimates import TIE, Estimates
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -59,6 +59,23 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
     pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((signs[0] * signs[1]).sum(-1) / pairs, dtype=np.float64)
+
+
+def order_agreement(first: Estimates, second: Estimates) -> Estimates:
+    """Of each model and dataset Kendall's τ-b, −1 to 1, of the orders in which two sets of estimates put their rows.
+
+    The rows of the two are of the same methods in the same order, and of the same resamples.
+    """
+    rows, replicates = [], []
+    for (model, dataset), part in first.frame.reset_index(drop=True).groupby(["model", "dataset"], sort=False):
+        both = [of.rows(part.index) for of in (first, second)]
+        tau = kendall_tau(*(np.column_stack([of.frame["value"], of.replicates]).T for of in both))
+        lost = dict.fromkeys(note for of in both for note in of.frame["note"][of.frame["value"].isna()])
+        why = "; ".join(lost) or "undefined: the value is the same for every method"
+        place = {"model": model, "dataset": dataset, "metric": "Kendall tau", "n": part["n"].iloc[0]}
+        rows.append(place | {"value": tau[0], "note": why if np.isnan(tau[0]) else ""})
+        replicates.append(tau[1:])
+    return Estimates.made(rows, replicates)
 
 
 def signs_of(differences: npt.ArrayLike) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -35,11 +36,6 @@ _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity
 
 RANKED = "In each column the best value is bold and the second best underlined, compared unrounded, ties alike"
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-BOTH_FORMS = {
-    "SemanticEntropy": "Semantic Entropy: entropy of the clusters' counts (samples) or masses (beams).",
-    "SAR": "SAR + beamsearch is our reading, −Σ w_i log(q_i + (1/t) Σ_{k≠i} s_ik q_k): the paper gives no formula.",
-}
-
 BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
 
 DEMO_TAG = "[demo] "
@@ -104,9 +100,17 @@ def _templates() -> dict[str, list[str]]:
     return {label: [line for line in lines.splitlines() if line] for label, lines in pairs}
 
 
-def text(label: str, facts: Mapping[str, Any]) -> list[str]:
-    """The title and the sentences of a caption, from its template in ``captions.txt`` and what fills it."""
-    title, *sentences = (line.format_map(facts) for line in _templates()[label])
+def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
+    """The title and the sentences of a caption, from a template (that in ``captions.txt``) and what fills it.
+
+    A sentence goes if a fact of it is None.
+    """
+
+    def known(line: str) -> bool:
+        return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
+
+    lines = template.splitlines() or _templates()[label]
+    title, *sentences = (line.format_map(facts) for line in lines if known(line))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
 
 
@@ -141,8 +145,3 @@ def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, st
     if len(set(parts.values())) == 1:
         sizes = f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
     return {"sizes": sizes, "resampled": resampled, "stories": listing(stories)}
-
-
-def dataset_heads(study: Study, datasets: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Two levels of column titles: the datasets' categories, and their own."""
-    return tuple(study.datasets[d].category for d in datasets), tuple(study.datasets[d].title for d in datasets)

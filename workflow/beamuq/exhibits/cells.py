@@ -26,6 +26,11 @@ class Cell:
         known = {"model": self.model, "dataset": self.dataset, "recipe": self.recipe, "scorer": self.scorer}
         return Artifact(kind, **{name: (known | {"metric": metric})[name] for name in NAMED_BY[kind]})
 
+    @property
+    def place(self) -> dict[str, str]:
+        """Its keys in printed estimates."""
+        return {"model": self.model, "dataset": self.dataset}
+
     def title(self, study: Study) -> str:
         """``TriviaQA, Gemma 3 4B base``."""
         return f"{study.datasets[self.dataset].title}, {study.models[self.model].title}"
@@ -41,6 +46,12 @@ def covers(study: Study, recipe: str, model: str, dataset: str, scorer: str = ""
     """Whether the grid has the cell and, where one is named, scores it with ``scorer``."""
     of = entry(study, recipe, model, dataset)
     return of is not None and (not scorer or scorer in of.scorers)
+
+
+def asked(study: Study, cell: Cell) -> int | None:
+    """How many questions of its dataset the grid's cell asks; None: all."""
+    of = entry(study, cell.recipe, cell.model, cell.dataset)
+    return (of and of.questions) or study.datasets[cell.dataset].questions
 
 
 def models(study: Study, recipe: str) -> list[str]:

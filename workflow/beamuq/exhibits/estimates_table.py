@@ -6,8 +6,8 @@ it; any other table hands estimates and a :class:`Layout` to :func:`table`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
 from beamuq.parquet_tables import ALL
-from beamuq.strategy_names import from_print
+from beamuq.strategy_names import from_print, of_kind, parse
 from beamuq.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
@@ -36,10 +36,11 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its titles, one a stub column, and its keys."""
+    """A row: its titles, one a stub column, and its keys; ``signed``: of differences, shown with their intervals."""
 
     titles: tuple[str, ...]
     keys: Keys = field(default_factory=dict)
+    signed: bool = False
 
 
 Body = Sequence[Row | TableHeading | TableRule]
@@ -88,7 +89,7 @@ class Layout:
     arrows
         Whether an arrow marks a beam form above its multinomial one.
     further
-        Estimates that stand in the CSV alone.
+        Estimates that the CSV has beside those shown.
     """
 
     estimates: Estimates
@@ -99,24 +100,26 @@ class Layout:
     family: tuple[str, ...] = ()
     bold: Literal["interval", "holm"] = "interval"
     arrows: bool = False
-    further: Estimates | None = None
+    further: Sequence[Estimates] = ()
 
 
 def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequence[str] | None = None) -> Table:
     """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
-    columns, lines = made.columns, [item for item in made.body if isinstance(item, Row)]
-    places = frame_of([_place(column.keys, line.keys) for line in lines for column in columns])
+    lines = [item for item in made.body if isinstance(item, Row)]
+    differences = [replace(column, style="signed", beside="interval", show=None) for column in made.columns]
+    pairs = [(line, column) for line in lines for column in (differences if line.signed else made.columns)]
+    places = frame_of([_place(column.keys, line.keys) for line, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
-    values = _marked(study, made, places[there], [column.style for _ in lines for column in columns], there)
-    shown = iter(records(values))
+    values = _marked(study, made, places[there], np.array([column.style for _, column in pairs])[there])
+    shown, width = iter(records(values)), len(made.columns)
     flat = [
-        _printed(next(shown), columns[number % len(columns)]) if known else TableCell("–")
-        for number, known in enumerate(there)
+        _printed(next(shown), column) if known else TableCell("–")
+        for (_, column), known in zip(pairs, there, strict=True)
     ]
-    rows = iter([tuple(flat[start : start + len(columns)]) for start in range(0, len(flat), len(columns))])
+    rows = iter([tuple(flat[start : start + width]) for start in range(0, len(flat), width)])
     grid = TableGrid(
         made.stub,
-        tuple(zip(*(column.titles for column in columns), strict=True)),
+        tuple(zip(*(column.titles for column in made.columns), strict=True)),
         tuple(TableRow(item.titles, next(rows)) if isinstance(item, Row) else item for item in made.body),
     )
     signed = values[values["style"] == "signed"]
@@ -124,16 +127,17 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequenc
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
-    further = [] if made.further is None else [made.further.summary(study.evaluation.confidence)]
+    further = [of.summary(study.evaluation.confidence) for of in made.further]
     published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
-    return Table(without_undefined(published), grid, told | dict(facts), scorers)
+    defined = [{name: value for name, value in row.items() if value == value} for row in records(published)]
+    return Table(defined, grid, told | dict(facts), scorers)
 
 
-def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Sequence[str], there: Any) -> pd.DataFrame:
+def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd.DataFrame:
     """The values at some places with intervals, ``mark``, ``better``, ``style`` and ``p_holm``."""
     shown = made.estimates.at(places)
     values = shown.summary(study.evaluation.confidence).assign(mark="", better=False, p_holm=np.nan)
-    values["style"] = np.array(styles)[there]
+    values["style"] = styles
     ranked, signed = (values["style"].to_numpy() == style for style in ("ranked", "signed"))
     if ranked.any():
         values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(made.within).to_numpy()
@@ -184,11 +188,6 @@ def records(values: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in values.to_dict("records")]
 
 
-def without_undefined(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a CSV, without what is undefined."""
-    return [{name: value for name, value in row.items() if value == value} for row in records(values)]
-
-
 # -- a metric of methods, as the paper prints it -----------------------------------------------------------------------
 
 
@@ -207,7 +206,6 @@ def prr_table(
     wants: tuple[str, ...] = (),
     subset: str = ALL,
     answer_source: AnswerSource = "greedy",
-    facts: Callable[[Study, str], Mapping[str, Any]] = lambda *_: {},
     **more: Any,
 ) -> Exhibit:
     """A metric, or its difference to a baseline, of rows × columns of cells.
@@ -231,8 +229,6 @@ def prr_table(
         Models that the paper shows; the caption says where others stand in.
     subset
         "all" questions, or those "answered" alone, whose produced answer is not empty.
-    facts
-        Of the study and the recipe: what the caption's template takes beside the facts of every table.
     more
         Further fields of the exhibit.
     """
@@ -243,105 +239,82 @@ def prr_table(
         if answer_source not in study.answer_source:
             raise BeamUQError(f"needs the top beam scored; add {answer_source} to answer_source")
         found = shown(study)
-        if not any(isinstance(item, Row) for item in rows(study, found[0].recipe)):
-            raise BeamUQError(
-                f"has no row in recipe {found[0].recipe!r}; score there what it shows, or drop the exhibit"
-            )
+        recipe = found[0].recipe
+        if not any(isinstance(item, Row) for item in rows(study, recipe)):
+            raise BeamUQError(f"has no row in recipe {recipe!r}; score there what it shows, or drop the exhibit")
         return found
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         recipe = chosen[0].recipe
         body = rows(study, recipe)
         found = inputs.estimates(chosen).where(metric=metric, answer_source=answer_source, subset=subset)
-        lines = [item for item in body if isinstance(item, Row)]
-        of_cells = [
-            {"model": c.model, "dataset": c.dataset, "metric": metric, "method": m} for c in chosen for m in methods
+        keys = [
+            {"metric": metric, "method": of, **item.keys} for item in body if isinstance(item, Row) for of in methods
         ]
-        places = [{**place, **line.keys} for line in lines for place in of_cells]
+        places = [cell.place | of_row for of_row in keys for cell in chosen]
         each = at_printed(study, found, places)
         if minus is not None:
             others = at_printed(study, found, [minus(place) for place in places])
-            each = each.minus(others).assign(**_differences(each, others))
+            each = each.minus(others)
             body = [_difference_row(item, minus) for item in body]
-        estimates = each if columns == "cells" else joined([each, means(study, each)])
+        shown_columns = []
+        for place, titles in _columns(study, chosen, each, columns, heads, minus is not None):
+            for method in methods:
+                of_method = {"method": method} if method else {}
+                name = (captions.method_short(method),) if method else ()
+                style = "ranked" if minus is None else "signed"
+                shown_columns.append(Column({**place, "metric": metric, **of_method}, (*titles, *name), style, beside))
         layout = Layout(
-            estimates,
+            each if columns == "cells" else joined([each, means(study, each)]),
             stub,
             body,
-            _columns(study, chosen, each, columns, heads, methods, metric, minus is not None, beside),
+            shown_columns,
             within=("model", "dataset", *(["method"] if methods != ("",) else [])),
             arrows=beside == "std" and minus is None,
         )
-        told = table_facts(study, each) | {
+        told = table_facts(study, each) | scoring_facts(study, recipe)
+        told |= {
             "metric": metric,
+            "further_rejection": metric.partition("@")[2],
             "model": study.models[chosen[0].model].title,
             "datasets": max(map(len, cells.by_model(chosen).values())),
             "scorer": study.scorers[chosen[0].scorer].title,
             "instead": cells.shown_instead(study, wants, chosen),
         }
-        return table(study, layout, told | dict(facts(study, recipe)), [chosen[0].scorer])
+        return table(study, layout, told, [chosen[0].scorer])
 
     return Exhibit(label, "table", chosen, EVALUATION, build, answer_source=answer_source, **more)
-
-
-def _differences(each: Estimates, others: Estimates) -> dict[str, list[str]]:
-    """Variant and setting of differences: ``row - baseline`` where the two differ."""
-    return {
-        name: [
-            mine if mine == theirs else f"{mine} - {theirs}"
-            for mine, theirs in zip(each.frame[name], others.frame[name], strict=True)
-        ]
-        for name in ("variant", "setting")
-    }
 
 
 def _difference_row(item: Any, minus: Callable[[Keys], Keys]) -> Any:
     """A row under the keys of its difference."""
     if not isinstance(item, Row):
         return item
-    other = minus(item.keys)
-    keys = {
-        name: value if value == other.get(name, "") else f"{value} - {other[name]}" for name, value in item.keys.items()
-    }
-    return Row(item.titles, keys)
+    pairs = {name: (value, minus(item.keys).get(name, "")) for name, value in item.keys.items()}
+    return replace(item, keys={name: a if a == b else f"{a} - {b}" for name, (a, b) in pairs.items()})
 
 
 def _columns(
-    study: Study,
-    chosen: Sequence[Cell],
-    each: Estimates,
-    columns: str,
-    heads: str,
-    methods: Sequence[str],
-    metric: str,
-    signed: bool,
-    beside: Literal["", "std"],
-) -> list[Column]:
-    """† marks what is left out of means."""
+    study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, heads: str, signed: bool
+) -> Iterator[tuple[Keys, tuple[str, ...]]]:
+    """Model and dataset of each column, and its titles; † marks what is left out of means."""
     marked = marks(each)
-    found: list[tuple[str, str, tuple[str, ...]]] = []
     for model, of_model in cells.by_model(chosen).items():
-        title = study.models[model].title
         if columns == "models":
-            mark = max(marked[model, cell.dataset] for cell in of_model)
-            found.append((model, MEAN, (f"{title}{mark}{cells.alone(study, chosen, model)}",)))
+            yield {"model": model, "dataset": MEAN}, (mean_head(study, chosen, each, model),)
             continue
+        above = {"model": (study.models[model].title,), "": ()}
         for cell in of_model:
-            of = study.datasets[cell.dataset]
-            head = {"category": (of.category,), "model": (title,), "": ()}[heads]
-            found.append((model, cell.dataset, (*head, of.title + marked[model, cell.dataset] * (columns != "cells"))))
+            of, mark = study.datasets[cell.dataset], marked[model, cell.dataset] if columns == "datasets" else ""
+            yield cell.place, (*above.get(heads, (of.category,)), of.title + mark)
         if columns == "datasets" and (len(of_model) > 1 or not signed):
-            found.append((model, MEAN, (*{"category": ("",), "model": (title,), "": ()}[heads], "Mean")))
-    return [
-        Column(
-            {"model": model, "dataset": dataset, "metric": metric} | ({"method": method} if method else {}),
-            (*titles, *((captions.method_short(method),) if method else ())),
-            "signed" if signed else "ranked",
-            beside,
-        )
-        for model, dataset, titles in found
-        for method in methods
-    ]
+            yield {"model": model, "dataset": MEAN}, (*above.get(heads, ("",)), "Mean")
+
+
+def mean_head(study: Study, chosen: Sequence[Cell], each: Estimates, model: str) -> str:
+    """The heading of a model's means: † where they leave out a cell, and its datasets where others have more."""
+    mark = max(marks(each)[model, cell.dataset] for cell in chosen if cell.model == model)
+    return f"{study.models[model].title}{mark}{cells.alone(study, chosen, model)}"
 
 
 def marks(estimates: Estimates) -> dict[tuple[Any, Any], str]:
@@ -378,3 +351,16 @@ def table_facts(study: Study, each: Estimates) -> dict[str, Any]:
     """What captions of tables of estimates say of cells: sizes, resamples, and what marks mean."""
     sizes = {str(dataset): list(n) for dataset, n in each.frame.groupby("dataset", sort=False)["n"].unique().items()}
     return captions.question_facts(study, sizes)
+
+
+def scoring_facts(study: Study, recipe: str) -> dict[str, str | None]:
+    """Begin sentences that hold of some recipes alone: "" where this one has what they are about, else None."""
+    scored, decoded = study.scoring[recipe], study.recipes[recipe]
+    has = {
+        "entropy": "SemanticEntropy" in scored.methods,
+        "sar": "SAR" in scored.methods,
+        "floors": scored.epsilon,
+        "diverse": decoded.diverse,
+        "exact": any(parse(name)[1]["T"] != 1 for name in of_kind(decoded.strategies(), "sample")),
+    }
+    return {name: "" if of else None for name, of in has.items()}

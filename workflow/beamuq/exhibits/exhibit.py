@@ -172,6 +172,8 @@ class Exhibit:
         Of the study, the cells and the files the table or figure.
     template
         The label of its caption in ``captions.txt``; "": its own.
+    caption
+        Its caption in the form of a block there, instead of one there.
     beyond_paper
         Print has nothing like it; the report shows it in a section of its own.
     answer_source
@@ -192,6 +194,7 @@ class Exhibit:
     reads: tuple[str, ...]
     build: Callable[[Study, Sequence[Cell], Inputs], Table | Figure]
     template: str = ""
+    caption: str = ""
     beyond_paper: bool = False
     answer_source: AnswerSource = "greedy"
     quality: bool = True
@@ -202,15 +205,21 @@ class Exhibit:
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The files that it shows, each once. Raises BeamUQError, with the fix, where the study lacks what it needs."""
-        found = [cell.file(kind, study.main_quality.metric) for cell in self.cells(study) for kind in self.reads]
-        return list(dict.fromkeys(found))
+        return list(
+            dict.fromkeys(
+                cell.file(kind, study.main_quality.metric)
+                for cell in self.cells(study)
+                for kind in self.reads
+                if kind != "shots" or study.datasets[cell.dataset].few_shot  # else there is no such file
+            )
+        )
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""
         shown = self.build(study, self.cells(study), inputs)
         scorers = [] if not self.scored else [study.main.scorer] if shown.scorers is None else shown.scorers
         facts = captions.study_facts(study) | shown.facts
-        title, *sentences = captions.text(self.template or self.label, facts)
+        title, *sentences = captions.text(self.template or self.label, facts, self.caption)
         empty = empty_answers.sentence(study, inputs, self.artifacts(study), self.answer_source)
         caption = captions.caption(study, [f"{title}.", *sentences], scorers=scorers, quality=self.quality)
         note = captions.footnote(study, scorers, quality=self.quality)

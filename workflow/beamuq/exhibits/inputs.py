@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
@@ -92,22 +94,36 @@ class Inputs:
         """How many answers of a cell are empty, by answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
-    def decisions(self, cell: Cell) -> Estimates:
-        """Every row of a cell's decisions with its replicates; ``setting``: ``risk=0.1``, or "" of probabilities.
+    def decisions(self, cell: Cell, metrics: Collection[str] = ()) -> Estimates:
+        """A cell's decisions with their replicates, of all metrics or some.
 
-        A row without replicates stands as a number that is known.
+        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
+        an interval that is not of replicates stays.
         """
         loaded = self[cell.file("decisions")]
         empty = in_footer(loaded, "greedy")
         rows, replicates = [], []
         for row in loaded.table.to_pylist():
+            if metrics and row["metric"] not in metrics:
+                continue
             keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")}
             keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
             keys |= {"model": cell.model, "dataset": cell.dataset, "empty": empty.empty / empty.n if empty else np.nan}
             value = np.nan if row["value"] is None else row["value"]
-            rows.append(keys | {"value": value})
+            own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
+            rows.append(keys | {"value": value} | own)
             replicates.append(row["values"] or value)
         return Estimates.made(rows, replicates)
+
+    def means(self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any) -> Estimates:
+        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of its evaluation."""
+        groups = list(self.frame(cell.file("questions")).set_index("id")["group"].loc[list(ids)])
+        name = draws_name(cell.dataset, zip(ids, groups, strict=True))
+        counts = resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
+        place = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe, "n": len(groups)} | keys
+        columns = {metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()}
+        rows = [place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()]
+        return Estimates.made(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
 
     def candidates(self, cell: Cell) -> CandidateSets:
         """The cell's candidates, in the order of its questions."""

@@ -14,15 +14,21 @@ from beamuq.exhibits import (
     figures_of_estimators,
     figures_of_examples,
     figures_of_prr,
+    tables_of_answers,
     tables_of_estimators,
     tables_of_prr,
+    tables_of_risk,
+    tables_of_settings,
 )
 from beamuq.exhibits.exhibit import Exhibit
 from beamuq.study_config import Study
 
 MODULES = (
+    tables_of_settings,
+    tables_of_answers,
     tables_of_prr,
     tables_of_estimators,
+    tables_of_risk,
     figures_of_candidates,
     figures_of_prr,
     figures_of_examples,

@@ -59,7 +59,7 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     columns += [_column("bias", "Bias"), _column("RMSE ratio", "RMSE ÷"), _column("Spearman with U", "Spearman")]
     columns += [_column("PRR", "PRR"), _column(GAIN, GAIN, style="signed", beside="interval")]
     layout = Layout(
-        joined([every, *gains]), ("M", "Estimator"), body, columns, family=("model",), bold="holm", further=each
+        joined([every, *gains]), ("M", "Estimator"), body, columns, family=("model",), bold="holm", further=[each]
     )
     name = study.datasets[chosen[0].dataset].title if not several else "mean over datasets"
     return table(study, layout, facts(study, of_cells) | {"of": name})
@@ -178,7 +178,7 @@ def draw_spread_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> T
         Column({"metric": "PRR", "setting": "beams - mean"}, ("Beams − mean",), "signed", "interval"),
         Column({"metric": "PRR", "setting": "beaten"}, ("Below beams",), digits=0),
     ]
-    layout = Layout(each, ("Dataset", "Recipe", "n"), body, columns, further=each)
+    layout = Layout(each, ("Dataset", "Recipe", "n"), body, columns, further=[each])
     datasets = cells.datasets_of(study, chosen)
     counts = captions.listing([str(count) for count in sorted({draws(study, cell.recipe) for cell in chosen})])
     return table(

@@ -19,7 +19,6 @@ from beamuq.strategy_names import ablation, number, of_kind, parse, printed
 from beamuq.study_config import Study
 
 GEMMA, ABLATED = "gemma-3-4b-base", ("gemma-3-4b-base", "llama-3.1-8b-base")
-ENTROPY = "Semantic Entropy is the entropy of the clusters' counts."
 Rows = Callable[[Study, str], Body]
 SEARCHES = {"diverse": "Diverse beam search", "hybrid": "Hybrid multinomial-beam"}
 
@@ -176,37 +175,6 @@ def other_candidates(study: Study, recipe: str) -> Body:
     return [*strategies(study, recipe)[2:], *rule, *floored]
 
 
-# -- what captions say -------------------------------------------------------------------------------------------------
-
-
-def _entropy(study: Study, recipe: str) -> dict[str, Any]:
-    return {"entropy": ENTROPY if "SemanticEntropy" in study.scoring[recipe].methods else ""}
-
-
-def _weights(study: Study, name: str) -> dict[str, Any]:
-    recipe = study.recipes[name]
-    exact = any(parse(name)[1]["T"] != 1 for name in of_kind(recipe.strategies(), "sample"))
-    said = [
-        f"{study.main.num_candidates} candidates a question.",
-        "Weights: p for beams, diverse beams and the beams of hybrids, whose samples share the remaining mass; "
-        "p^(1 − 1/T) for temperatures, as printed, and beside it the exact p/p_T.",
-        "Two groups of a diverse beam search may find the same token sequence; all candidates returned count, each "
-        "with its full p."
-        if recipe.diverse
-        else "",
-        "Print lacks the rows of exact weights." if exact else "",
-    ]
-    return {"weights": " ".join(filter(None, said))} | _floors(study, name)
-
-
-def _floors(study: Study, recipe: str) -> dict[str, Any]:
-    said = (
-        f"Weights of the {study.main.num_candidates} beams are proportional to max(ε, p): ε = 0 is the main text's, "
-        "ε = 1 weighs all beams alike."
-    )
-    return {"floors": said if study.scoring[recipe].epsilon else ""}
-
-
 # -- specifications ----------------------------------------------------------------------------------------------------
 
 
@@ -227,7 +195,7 @@ def varied(label: str, stub: tuple[str, ...], rows: Rows, *keys: str, **more: An
     )
 
 
-main_table = partial(prr_table, rows=main_methods, facts=_entropy)
+main_table = partial(prr_table, rows=main_methods)
 """Every method of the main recipe."""
 
 TABLES = (
@@ -243,8 +211,8 @@ TABLES = (
         wants=(GEMMA,),
     ),
     prr_table("abl_crossencoder", cross_encoder, both_forms(*captions.CONSISTENCY), wants=(GEMMA,)),
-    varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy", facts=_weights),
-    varied("abl_normalization", ("Floor",), floors, "epsilon", facts=_floors),
+    varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy"),
+    varied("abl_normalization", ("Floor",), floors, "epsilon"),
     varied(
         "abl_ecc_params",
         ("Embedding",),
@@ -272,32 +240,20 @@ TABLES = (
         methods=captions.GRAPH,
         minus=_main_beams,
         beyond_paper=True,
-        facts=_weights,
     ),
 )
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    run = cells.models(study, study.main.recipe)
     found = list(TABLES)
     for name, model in study.models.items():
         shown = one_model(name, others=False)
         found.append(main_table(f"qa_{model.label}", shown, template="qa"))
-        if name in run:
-            gains = {"heads": "", "minus": _multinomial, "beyond_paper": True, "template": "gains", "facts": _both}
-            found.append(prr_table(f"gains_{model.label}", shown, beam_forms, **gains))  # type: ignore[arg-type]
-    for limit in (prr_to(limit)[4:] for limit in study.evaluation.max_rejection[1:]):
-        further = {"template": "qa_mean_prr_to", "facts": partial(_rejections, limit), "beyond_paper": True}
-        of_mean = {"columns": "models", "metric": f"PRR@{limit}"}
-        found.append(main_table(f"qa_mean_prr_{limit}", cells.main_cells, **of_mean | further))
+        if name in cells.models(study, study.main.recipe):
+            gains = partial(prr_table, heads="", minus=_multinomial, beyond_paper=True, template="gains")
+            found.append(gains(f"gains_{model.label}", shown, beam_forms))
+    further = partial(main_table, columns="models", template="qa_mean_prr_to", beyond_paper=True)
+    for metric in map(prr_to, study.evaluation.max_rejection[1:]):
+        found.append(further(f"qa_mean_prr_{metric[4:]}", cells.main_cells, metric=metric))
     return found
-
-
-def _rejections(limit: str, study: Study, recipe: str) -> dict[str, Any]:
-    return _entropy(study, recipe) | {"further_rejection": limit}
-
-
-def _both(study: Study, recipe: str) -> dict[str, Any]:
-    scored = study.scoring[recipe].methods
-    return {"entropy": " ".join(said for name, said in captions.BOTH_FORMS.items() if name in scored)}

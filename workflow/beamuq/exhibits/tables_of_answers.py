@@ -1,0 +1,250 @@
+"""Tables of answers: how many are right, how many are empty, and what changes with their quality or their endings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.estimates import MOST_EMPTY, Estimates, joined
+from beamuq.evaluation.intervals import accuracy
+from beamuq.evaluation.rank_correlations import order_agreement, signs_of
+from beamuq.exhibits import captions, cells, number_format
+from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.empty_answers import MARK
+from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, at_printed, table, table_facts
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell, TableHeading
+from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.tables_of_prr import main_methods
+from beamuq.methods.registry import stored_variant
+from beamuq.parquet_tables import ALL, ANSWERED
+from beamuq.study_config import Study
+
+DIFFERENCE = f"{BEAMSEARCH} - {MULTINOMIAL}"
+TAU = "Kendall tau"
+FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
+
+
+def main_forms(study: Study) -> list[Keys]:
+    """The keys of every method and form of the main recipe."""
+    return [item.keys for item in main_methods(study, study.main.recipe) if isinstance(item, Row)]
+
+
+def prr_of(
+    study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], quality: str = "", subset: str = ALL
+) -> Estimates:
+    """PRR of greedy answers, cell by cell, of each of ``forms``: keys of a method and its printed variant."""
+    found = inputs.estimates(chosen, quality).where(metric="PRR", answer_source="greedy", subset=subset)
+    return at_printed(study, found, [{**cell.place, "metric": "PRR", **keys} for cell in chosen for keys in forms])
+
+
+# -- accuracy ----------------------------------------------------------------------------------------------------------
+
+
+def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """A row a model, a column a dataset."""
+    rows: list[dict[str, Any]] = []
+    for cell in chosen:
+        quality, questions = inputs.frame(cell.file("quality", study.main_quality.metric)), cell.file("questions")
+        found = accuracy(quality, inputs.frame(questions), study.main_quality.threshold, study.evaluation.confidence)
+        numbers = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+        rows.append(cell.place | {"metric": "accuracy"} | numbers)
+    estimates = Estimates.made(rows, [row["value"] for row in rows])
+    columns = [
+        Column({"dataset": name, "metric": "accuracy"}, (of.category, of.title), show=_percent)
+        for name, of in study.datasets.items()
+        if name in cells.datasets_of(study, chosen)
+    ]
+    body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
+    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates), ())
+
+
+def _percent(row: Value) -> TableCell:
+    around = f"[{100 * row['low']:.0f}, {100 * row['high']:.0f}]"
+    return TableCell(number_format.percent(row["value"]), spread=around)
+
+
+# -- empty answers -----------------------------------------------------------------------------------------------------
+
+
+def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """Two rows a cell: PRR of all questions, and of the answered ones; the CSV has every form of the main recipe."""
+    forms = main_forms(study)
+    rows: list[dict[str, Any]] = []
+    body: list[Row] = []
+    for cell in chosen:
+        known, n = inputs.empty(cell).get("greedy"), inputs.estimates([cell]).where(subset=ALL).frame["n"].iloc[0]
+        count = f"{known.empty} of {known.n}" if known else "not recorded"
+        value = known.empty / known.n if known else np.nan
+        rows.append(cell.place | {"metric": "empty answers", "value": value, "n": n})
+        titles = study.models[cell.model].title, study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
+        body += [Row((*titles, "all"), cell.place | {"setting": ALL})]
+        body += [Row(("", "", "", "answered"), cell.place | {"setting": ANSWERED})]
+    each = joined([prr_of(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
+    columns = [
+        Column({"metric": "PRR", **keys}, (captions.method_short(keys["method"]), FORMS[keys.get("variant", "")]))
+        for keys in forms
+        if keys["method"] == "Prob" or "variant" in keys
+    ]
+    counts = Estimates.made(rows, [row["value"] for row in rows])
+    stub = ("Model", "Dataset", "Empty", "Questions")
+    return table(study, Layout(each, stub, body, columns, further=(counts, each)), table_facts(study, each))
+
+
+# -- agreement of qualities --------------------------------------------------------------------------------------------
+
+
+def _judged_twice(study: Study) -> Sequence[Cell]:
+    """The main cells of datasets with a further quality."""
+    if len(study.quality) < 2:
+        raise BeamUQError("compares qualities, and the study has one; make quality a list and add another")
+    if "PRR" not in study.evaluation.metrics:
+        raise BeamUQError("needs PRR; add it to evaluation.metrics")
+    return [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
+
+
+def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """A row a cell and quality: what beams gain by method, and τ with the order of methods by the main quality."""
+    forms, main, confidence = main_forms(study), study.main_quality, study.evaluation.confidence
+    parts, tallies = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)], []
+    for further in study.quality[1:]:
+        judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
+        first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
+        gains = _gains(first), _gains(second)
+        parts += [of.assign(setting=further.metric) for of in (gains[1], order_agreement(first, second))]
+        tallies.append(f"{further.title}: {_turned(*gains, confidence)}.")
+    body: list[Row] = []
+    for cell in chosen:
+        for quality in study.qualities(cell.dataset):
+            titles = study.models[cell.model].title, study.datasets[cell.dataset].title
+            shown = titles if quality is main else ("", "")
+            body.append(Row((*shown, quality.title), cell.place | {"setting": quality.metric}))
+    columns = [
+        Column(
+            {"metric": "PRR", "method": keys["method"], "variant": DIFFERENCE},
+            ("Beam − multinomial", captions.method_short(keys["method"])),
+            style="signed",
+            beside="interval",
+        )
+        for keys in forms
+        if keys.get("variant") == BEAMSEARCH
+    ]
+    columns.append(Column({"metric": TAU}, ("Order", "τ"), beside="interval"))
+    each = joined(parts)
+    facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
+    made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
+    values = [
+        row | {"setting": f"{main.metric} / {row['setting']}"} if row["metric"] == TAU else row for row in made.values
+    ]
+    return replace(made, values=values)
+
+
+def _gains(estimates: Estimates) -> Estimates:
+    """Beam − multinomial."""
+    beams, samples = (estimates.where(variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
+    return beams.minus(samples, on=("model", "dataset", "method"))
+
+
+def _turned(first: Estimates, second: Estimates, confidence: float) -> str:
+    """In how many differences the sign is another, and how many intervals of those leave out 0."""
+    both = [of.summary(confidence) for of in (first, second)]
+    signs = np.prod([signs_of(of["value"]) for of in both], axis=0)
+    clear = np.sum([(of["low"] > 0) | (of["high"] < 0) for of in both], axis=0)[signs < 0]
+    two, one, none = (int((clear == count).sum()) for count in (2, 1, 0))
+    told = f"the sign differs in {len(clear)} of {np.isfinite(signs).sum()}; of these, both intervals leave out 0 in"
+    return f"{told} {two}, one in {one}, neither, so that it may be chance, in {none}"
+
+
+# -- endings -----------------------------------------------------------------------------------------------------------
+
+METHODS = ("Prob", "Dissimilarity", "CocoaMSP", "CocoaPPL")
+BEAMS = {"distinct texts": 1, "covered mass": 3, "redundant texts": 3}  # with how many digits each is printed
+APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
+
+
+def _both_endings(study: Study) -> Sequence[Cell]:
+    """The cells of the first recipe that decodes main beams with merged endings, each behind its main cell."""
+    main = study.main
+    if study.recipes[main.recipe].merge_stop_tokens:
+        raise BeamUQError(f"needs recipes.{main.recipe}.merge_stop_tokens to be false; remove it or drop the exhibit")
+    if lacking := set(METHODS) - set(study.scoring[main.recipe].methods):
+        raise BeamUQError(
+            f"scoring.{main.recipe}.methods lacks {', '.join(sorted(lacking))}; add it or drop the exhibit"
+        )
+
+    def has(recipe: str) -> bool:
+        of = study.recipes[recipe]
+        scored = set(METHODS) <= set(study.scoring[recipe].methods)
+        return of.merge_stop_tokens and main.beam in of.strategies() and scored
+
+    needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
+    merged = cells.recipe_cells(study, cells.first_recipe(study, has, needs))
+    return [cell for other in merged for cell in (_of_same_questions(study, other), other)]
+
+
+def _of_same_questions(study: Study, merged: Cell) -> Cell:
+    """The main cell of the same questions. Without one a difference would not be paired."""
+    cell = replace(merged, recipe=study.main.recipe)
+    if not cells.covers(study, **vars(cell)):
+        raise BeamUQError(f"the grid lacks {cell.model}/{cell.dataset} in recipe {cell.recipe!r}; add it to grid")
+    asked = [cells.asked(study, of) for of in (merged, cell)]
+    if asked[0] != asked[1]:
+        told = f"{asked[0]} questions of {cell.model}/{cell.dataset} in recipe {merged.recipe!r}, {asked[1]} in"
+        raise BeamUQError(f"the grid asks {told} {cell.recipe!r}; make them the same")
+    return cell
+
+
+def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """Three rows a cell: a column a measure of its beams and a column a method."""
+    forms = [{"method": method, "variant": stored_variant(method, BEAMSEARCH)} for method in METHODS]
+
+    def measured(of: Sequence[Cell]) -> Estimates:
+        found = [_of_beams(study, cell, inputs) for cell in of]
+        return joined([*found, *(prr_of(study, inputs, [cell], forms) for cell in of)])
+
+    apart, merged = measured(chosen[::2]), measured(chosen[1::2])
+    each = joined(
+        [apart.assign(setting=APART), merged.assign(setting=MERGED), merged.minus(apart).assign(setting=CHANGE)]
+    )
+    body: list[Row | TableHeading] = []
+    for model, of_model in cells.by_model(chosen[::2]).items():
+        body.append(TableHeading(study.models[model].title))
+        for cell in of_model:
+            title = study.datasets[cell.dataset].title
+            for setting in (APART, MERGED, CHANGE):
+                titles = title if setting == APART else "", setting
+                body.append(Row(titles, cell.place | {"setting": setting}, signed=setting == CHANGE))
+    columns = [
+        Column({"metric": metric, "variant": BEAMSEARCH}, ("Beams", metric.capitalize()), digits=digits)
+        for metric, digits in BEAMS.items()
+    ]
+    columns += [Column({"metric": "PRR", **keys}, ("PRR", captions.method_short(keys["method"]))) for keys in forms]
+    answers = [inputs.candidates(cell).greedy["text"] for cell in chosen]
+    changed = sum(int((one != other).sum()) for one, other in zip(answers[::2], answers[1::2], strict=True))
+    facts = {"merged": chosen[1].recipe, "changed": f"{changed} of {sum(map(len, answers[::2]))}"}
+    return table(study, Layout(each, ("Dataset", "Endings"), body, columns), table_facts(study, each) | facts)
+
+
+def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
+    """Means over questions of what a cell's beams are like."""
+    found, beams = inputs.candidates(cell), (study.main.beam, study.main.num_candidates)
+    values = (found.distinct(*beams), found.mass(*beams), found.redundancy(*beams))
+    return inputs.means(cell, found.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
+
+
+TABLES = (
+    Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), _accuracies, scored=False),
+    Exhibit("empty_answers", "table", cells.main_cells, EVALUATION, _with_and_without_empty, beyond_paper=True),
+    Exhibit("quality_agreement", "table", _judged_twice, EVALUATION, _agreement, beyond_paper=True),
+    Exhibit("endings", "table", _both_endings, (*EVALUATION, *CANDIDATES), _endings, beyond_paper=True),
+)
+
+
+def exhibits(study: Study) -> list[Exhibit]:
+    """Of every study the same."""
+    del study
+    return list(TABLES)

@@ -1,0 +1,160 @@
+"""Tables of datasets, baseline methods and prompts: they hold no result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from beamuq.data import prompt_template
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import captions
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.exhibit import Exhibit, Table, TableCell, TableGrid, TableRow, TableRule
+from beamuq.exhibits.inputs import Inputs
+from beamuq.methods.registry import resolve
+from beamuq.study_config import PROMPTS, Dataset, Study
+
+CATEGORIES = {
+    "Information-based": {
+        "Prob": "Sequence Probability (Prob)",
+        "MTE": "Mean Token Entropy (MTE)",
+        "Perplexity": "Perplexity",
+        "CCP": "Claim Conditioned Probability (CCP)",
+    },
+    "Reflexive": {"PTrue": "P(True)"},
+    "Sampling-based": {
+        "SemanticEntropy": "Semantic Entropy",
+        "SAR": "Shifting Attention to Relevance (SAR)",
+        "LexicalSimilarity": "Lexical Similarity",
+        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
+        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
+    },
+}
+STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
+PRINTED_SUBSETS = {
+    "web_questions": "1,490 of the 2,032 test questions of WebQuestions",
+    "ai2_arc": "447 of the 1,172 test questions of ARC-Challenge",
+}
+FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "options (A), (B), …"}
+
+
+def ruled(groups: Sequence[Sequence[TableRow]]) -> tuple[TableRow | TableRule, ...]:
+    """The rows, with a rule between groups."""
+    return tuple(item for group in groups for item in (TableRule(), *group))[1:]
+
+
+# -- methods -----------------------------------------------------------------------------------------------------------
+
+
+def _methods(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """A row a baseline method: its category, and whether the study scores it."""
+    del chosen, inputs
+    scored = {resolve(name).name for scoring in study.scoring.values() for name in scoring.methods}
+    values, groups = [], []
+    for category, methods in CATEGORIES.items():
+        values += [{"metric": "category", "method": method, "value": category} for method in methods]
+        cells = [(TableCell(title), TableCell("yes" if m in scored else "no")) for m, title in methods.items()]
+        groups.append([TableRow(("" if n else category,), pair) for n, pair in enumerate(cells)])
+    heads = ("Uncertainty quantification method", "In this study")
+    return Table(values, TableGrid(("Category",), (heads,), ruled(groups)))
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------
+
+
+def _prompts(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """A row a dataset: its template for base and for instruct models, with ``<…>`` where a value is put in."""
+    del chosen, inputs
+    values, groups = [], []
+    for key, dataset in study.datasets.items():
+        shown = {style: shown_prompt(dataset, style) for style in STYLES}
+        values += [{"model": s, "dataset": key, "metric": "prompt", "value": text} for s, text in shown.items()]
+        groups.append([TableRow((dataset.title,), tuple(TableCell(text, code=True) for text in shown.values()))])
+    models = captions.listing([f"{model.title} ({model.style})" for model in study.models.values()])
+    return Table(values, TableGrid(("Dataset",), (tuple(STYLES.values()),), ruled(groups)), {"models": models})
+
+
+def shown_prompt(dataset: Dataset, style: str) -> str:
+    """The template of a dataset as a reader sees it."""
+    prompt = prompt_template.load(_template(style, dataset.adapter)).parts["prompt"]
+    if not dataset.few_shot:
+        prompt = re.sub(r"^\{shots\}\n\n?", "", prompt, flags=re.MULTILINE)
+    words = FILLED | {"shots": f"{dataset.few_shot} few-shot QA pairs"}
+    return re.sub(r"\{(\w+)\}", lambda match: f"<{words.get(match[1], match[1].replace('_', ' '))}>", prompt)
+
+
+def _template(style: str, adapter: str) -> Path:
+    return PROMPTS / style / f"{adapter}.txt"
+
+
+def _templates(study: Study) -> list[Path]:
+    adapters = dict.fromkeys(dataset.adapter for dataset in study.datasets.values())
+    return [_template(style, adapter) for style in STYLES for adapter in adapters]
+
+
+# -- datasets ----------------------------------------------------------------------------------------------------------
+
+
+def _asked(study: Study) -> Sequence[Cell]:
+    """The datasets that the grid asks, of no model."""
+    return [Cell("", dataset) for dataset in study.datasets if any(dataset in entry.datasets for entry in study.grid)]
+
+
+def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+    """A column a dataset: counts of the files that were used."""
+    frames = {cell.dataset: inputs.frame(cell.file("questions")) for cell in chosen}
+    of = {dataset: study.datasets[dataset] for dataset in frames}
+    lines: dict[tuple[str, str], list[int | str]] = {
+        ("# Questions", "questions"): [len(frame) for frame in frames.values()],
+        ("# few-shot examples", "few_shot"): [_shots(study, inputs, cell) for cell in chosen],
+        ("Max new tokens", "max_new_tokens"): [dataset.max_new_tokens for dataset in of.values()],
+    }
+    values = [
+        {"dataset": dataset, "metric": metric, "value": value, "n": len(frame)}
+        for (_, metric), found in lines.items()
+        for (dataset, frame), value in zip(frames.items(), found, strict=True)
+    ]
+    rows = [
+        [TableRow((title,), tuple(TableCell(str(value)) for value in found))] for (title, _), found in lines.items()
+    ]
+    stories = [
+        f"the {len(frames[name])} questions of {dataset.title} are turns of {frames[name]['group'].nunique()} dialogues"
+        for name, dataset in of.items()
+        if dataset.adapter == "coqa"
+    ]
+    subsets = [PRINTED_SUBSETS[dataset.adapter] for dataset in of.values() if dataset.adapter in PRINTED_SUBSETS]
+    facts = {"dialogues": captions.listing(stories) or None}
+    facts["subsets"] = None if study.demo else captions.listing(subsets) or None
+    heads = tuple(dataset.category for dataset in of.values()), tuple(dataset.title for dataset in of.values())
+    return Table(values, TableGrid(("",), heads, ruled(rows)), facts)
+
+
+def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
+    of = study.datasets[cell.dataset]
+    if of.adapter == "coqa":
+        return "all preceding"
+    found = len(inputs.frame(cell.file("shots"))) if of.few_shot else 0
+    if found != of.few_shot:
+        raise BeamUQError(f"{cell.file('shots').path}: holds {found} examples, the study asks {of.few_shot}")
+    return found
+
+
+def _no_cells(study: Study) -> Sequence[Cell]:
+    del study
+    return []
+
+
+described = partial(Exhibit, kind="table", quality=False, scored=False)
+TABLES = (
+    described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
+    described("lmpoly_methods", cells=_no_cells, reads=(), build=_methods),
+    described("prompts", cells=_no_cells, reads=(), build=_prompts, files=_templates),
+)
+
+
+def exhibits(study: Study) -> list[Exhibit]:
+    """Of every study the same."""
+    del study
+    return list(TABLES)
