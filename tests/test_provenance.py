@@ -13,7 +13,7 @@ import synthetic
 from beamuq import parquet_tables
 from beamuq.data.question import question
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.exhibit_inputs import Inputs
+from beamuq.exhibits.inputs import Inputs
 from beamuq.parquet_tables import Artifact
 from beamuq.provenance import check_one_run, read_cell
 from beamuq.study_config import PROMPTS, STUDIES, load_study

@@ -16,7 +16,7 @@ from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.captions import titled
-from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.inputs import read_study
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, page
 from beamuq.explorer.read_results import read_cells
 from beamuq.parquet_tables import Artifact, read_footer, write_text

@@ -10,7 +10,7 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_inputs import Inputs, distinct
+from beamuq.exhibits.inputs import Inputs
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row
 from beamuq.judged_answer import strategy_of
 from beamuq.parquet_tables import SCHEMAS, Artifact, Loaded
@@ -42,7 +42,7 @@ def read_cells(
     cells = []
     for cell, scorer in shown:
         tables = there[cell, scorer]
-        inputs = Inputs.read(results, distinct(tables), study)
+        inputs = Inputs.read(results, dict.fromkeys(tables), study)
         cells.append(_cell(study, cell, scorer, {table.kind: inputs[table] for table in tables}, each))
     return cells, notes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beamuq import parquet_tables
 from beamuq.exhibits.captions import titled
-from beamuq.exhibits.exhibit_inputs import read_study
+from beamuq.exhibits.inputs import read_study
 from beamuq.explorer.explorer_page import page
 from beamuq.explorer.read_results import read_cells
 from beamuq.plan.cells_of_a_study import Grid

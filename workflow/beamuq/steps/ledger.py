@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from beamuq import parquet_tables
-from beamuq.exhibits import captions, markdown_table
-from beamuq.exhibits.exhibit_inputs import read_study
-from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits import captions
+from beamuq.exhibits.inputs import read_study
+from beamuq.exhibits.table_formats import csv_text, markdown_line
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import Grid
@@ -32,7 +32,7 @@ def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as e
     rows = ledger(measured_jobs(job.study.parent, Grid(study).measured))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
     parquet_tables.write_text(job.csv, csv_text(rows))
-    parquet_tables.write_text(job.markdown, "".join(f"{markdown_table.line(cells)}\n" for cells in lines))
+    parquet_tables.write_text(job.markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(study, f"{study.title}: what it cost")
     opening = [captions.DEMO_WARNING] if study.demo else []
     parquet_tables.write_text(job.html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))

@@ -8,8 +8,8 @@ from typing import Any
 
 from beamuq import parquet_tables
 from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_inputs import read_study, settings_of
-from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits.inputs import read_study, settings_of
+from beamuq.exhibits.table_formats import csv_text
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.plan.cells_of_a_study import Grid
