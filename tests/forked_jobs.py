@@ -1,8 +1,8 @@
 """A ``python`` for the jobs of tests, forked from a process that has imported torch and transformers once.
 
-A job of a tiny model would spend most of its time on these imports. Fetching, and whatever a test wants to kill,
-starts a Python of its own. ``client.py`` is what a job's shell finds as ``python``: it hands its words, folder,
-environment and streams to the server and ends with the status that comes back.
+A job of a tiny model would spend most of its time on these imports. Fetching starts a Python of its own. The client is
+what a job's shell finds as ``python``: it hands its words, folder, environment and streams to the server and ends with
+the status that comes back, or with 1 if the job is killed.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def _run(connection: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.chdir(where)
+    Path("/proc/self/comm").write_text(words[0])  # by which a test finds it
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(":") if path]

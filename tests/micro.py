@@ -116,12 +116,11 @@ class Workplace:
         return sorted(self.folder.glob("results/micro/candidates/**/batch-*.parquet"))
 
     def process_of(self, step: str) -> int | None:
-        """The Python process that runs a step here."""
+        """The process that runs a step here, which forked_jobs.py has named after it."""
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                words = (folder / "cmdline").read_bytes().decode().split("\0")
-                here = (folder / "cwd").resolve() == self.folder.resolve()
-                if here and words[1:4] == ["-m", "beamuq.steps", step]:
+                named = (folder / "comm").read_text() == f"{step}\n"
+                if named and (folder / "cwd").resolve() == self.folder.resolve():
                     return int(folder.name)
         return None
 
