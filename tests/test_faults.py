@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import forked_jobs
+import forked_programs
 from beamuq.plan.study_on_machine import Plan
 from micro import CANDIDATES, SIMILARITY, Workplace, wait_for
 from run_snakemake import ENVIRONMENT
@@ -45,7 +45,7 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
     plan, of = Plan.load({"study": "micro.yaml", "device": "cpu"}), cell()
     words = ["-m", "beamuq.steps", "candidates", "--job", plan.job("candidates")(of)]
     command = ["python", *words, "--machine", plan.machine_options("candidates")(of, None, 1)]
-    options: dict[str, Any] = {"env": ENVIRONMENT | {"PATH": forked_jobs.path()}, "text": True}
+    options: dict[str, Any] = {"env": ENVIRONMENT | {"PATH": forked_programs.path()}, "text": True}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     client = subprocess.Popen(command, **options)
     wait_for(lambda: len(prompted.parts()) > 1 or client.poll() is not None)
