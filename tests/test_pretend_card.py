@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,18 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 import tiny_scorers
-from beamuq.decoding import Beam, Candidate, Greedy, Policy, Sample, next_token_logprobs, stop_tokens
+from beamuq.decoding import Candidate, Sample, next_token_logprobs, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import checked
 from beamuq.models.place_on_cards import spread_over
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
-from small_batch import POLICIES, assert_same, batch_of, decoded
+from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded
 from tiny import KINDS, tiny_model
 
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
-EVERY: list[Policy] = [*POLICIES, Sample(3, 0.5)]
-FEW: list[Policy] = [Greedy(), Sample(4), Beam(4)]
-"""Enough for what depends on a class alone: its forward passes."""
+EVERY: Policies = (*POLICIES, Sample(3, 0.5))
 CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 
@@ -46,14 +44,14 @@ def _moved(kind: str, card: PretendCard, dtype: torch.dtype = torch.float32) -> 
     return model
 
 
-def _decoded(kind: str, model: PreTrainedModel, policies: Sequence[Policy] = FEW) -> list[Candidate]:
+def _decoded(kind: str, model: PreTrainedModel, policies: Policies = FEW) -> list[Candidate]:
     stops = stop_tokens(tiny_model(kind)[1], model) | set(range(100, 120))
     return decoded(kind, model, policies, merge_stop_tokens=stops, max_new_tokens=5)
 
 
 @pytest.mark.parametrize(("kind", "policies"), [("llama", EVERY), *((kind, FEW) for kind in KINDS if kind != "llama")])
 def test_the_answers_on_a_card_are_those_of_the_cpu(
-    kind: str, policies: Sequence[Policy], monkeypatch: pytest.MonkeyPatch
+    kind: str, policies: Policies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = _decoded(kind, tiny_model(kind)[0], policies)
     with pretend_card(monkeypatch) as card:
