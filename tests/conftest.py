@@ -112,7 +112,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, helpers in MARKS.items():
             if helpers & imported:
                 item.add_marker(mark)
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("slurm", "slow")])
+    marks = ("slurm", "slow", "snakemake", "model")
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in marks])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,6 +34,8 @@ CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendCard]:
+    for kind in ("llama", "gemma3"):
+        tiny_model(kind)  # built once, for the CPU, and copied to the card
     with pretend_card(monkeypatch) as card:
         yield card
 
