@@ -12,7 +12,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # a test on each core, and one more, since some wait for other processes
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST := OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist worksteal
+# bytecode is kept, even where the environment says otherwise: each worker would compile every test anew
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo crate quick test lint unit evidence slurm census models env docs bench clean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import yaml
 
 from beamuq.methods import METHODS
 from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY
-from micro import Workplace, build_models, micro_study
+from micro import SIMILARITY, Workplace, build_models, micro_study
 
 ROOT = Path(__file__).resolve().parents[1]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -69,9 +70,18 @@ def tiny_models(once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(once: Once, tiny_models: Path) -> Workplace:
-    """The micro study, run; a test that changes anything takes a copy."""
-    return Workplace(once("finished", lambda folder: Workplace(folder, micro_study(tiny_models)).run()))
+def decoded(once: Once, tiny_models: Path) -> Workplace:
+    """The micro study, run up to its similarities without a fault; not to be changed."""
+    return Workplace(once("decoded", lambda folder: Workplace(folder, micro_study(tiny_models)).run(SIMILARITY)))
+
+
+@pytest.fixture
+def prompted(decoded: Workplace, tmp_path: Path) -> Workplace:
+    """A copy of it without what its model has answered."""
+    place = decoded.copy(tmp_path / "place")
+    for made in ("candidates", "similarity"):
+        shutil.rmtree(place.folder / "results/micro" / made)
+    return place
 
 
 @pytest.fixture
@@ -102,7 +112,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, helpers in MARKS.items():
             if helpers & imported:
                 item.add_marker(mark)
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("slurm", "slow")])
+    marks = ("slurm", "slow", "snakemake", "model")
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in marks])
 
 
 @pytest.hookimpl(wrapper=True)

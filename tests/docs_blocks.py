@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import forked_jobs
+import forked_programs
 from beamuq.study_config import ROOT
 
 DOCS = ROOT / "docs"
@@ -37,7 +36,7 @@ def follow(page: str, folder: Path) -> list[str]:
     printed = []
     environment = os.environ | {
         "BEAMUQ": str(ROOT),
-        "PATH": forked_jobs.path(),
+        "PATH": forked_programs.path(),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
     }
@@ -46,13 +45,15 @@ def follow(page: str, folder: Path) -> list[str]:
             (folder / block.path).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.path).write_text(block.text, encoding="utf-8")
             continue
-        command = (
-            ["bash", "-euo", "pipefail", "-c", block.text]
-            if block.kind == "run"
-            else [sys.executable, "-c", block.text]
-        )
+        command = ["bash", "-euo", "pipefail"] if block.kind == "run" else ["python"]
         done = subprocess.run(
-            command, cwd=folder, env=environment, text=True, capture_output=True, timeout=120, check=False
+            [*command, "-c", block.text],
+            cwd=folder,
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=120,
+            check=False,
         )
         logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
         assert done.returncode == 0, f"{page}: {block.text}\n{done.stdout}{done.stderr}{logs}"

@@ -17,9 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from beamuq.study_config import ROOT, STUDIES
-from run_snakemake import ENVIRONMENT, SNAKEMAKE, snakemake
-from tiny import build_tiny_model
-from tiny_scorers import build_nli
+from run_snakemake import ENVIRONMENT, snakemake
 
 CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
 SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
@@ -29,6 +27,10 @@ EVALUATION = "results/micro/evaluation/nli/tiny/triviaqa/main.parquet"
 
 def build_models(folder: Path) -> Path:
     """A tiny Llama with room for real prompts, and a tiny NLI classifier."""
+    # conftest.py imports this module, and not every run of tests needs torch, which takes long to import
+    from tiny import build_tiny_model
+    from tiny_scorers import build_nli
+
     config = build_tiny_model("llama", folder / "llama") / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
     build_nli(folder / "nli")
@@ -80,7 +82,7 @@ class Workplace:
     def start(self, *arguments: str, settings: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """Snakemake, in a process group of its own."""
         return subprocess.Popen(
-            [SNAKEMAKE, "--snakefile", str(ROOT / "Snakefile"), *self._words(arguments, settings)],
+            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), *self._words(arguments, settings)],
             cwd=self.folder,
             env=ENVIRONMENT,
             text=True,
@@ -116,12 +118,11 @@ class Workplace:
         return sorted(self.folder.glob("results/micro/candidates/**/batch-*.parquet"))
 
     def process_of(self, step: str) -> int | None:
-        """The Python process that runs a step here."""
+        """The process that runs a step here, which forked_programs.py has named after it."""
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                words = (folder / "cmdline").read_bytes().decode().split("\0")
-                here = (folder / "cwd").resolve() == self.folder.resolve()
-                if here and words[1:4] == ["-m", "beamuq.steps", step]:
+                named = (folder / "comm").read_text() == f"{step}\n"
+                if named and (folder / "cwd").resolve() == self.folder.resolve():
                     return int(folder.name)
         return None
 

@@ -8,15 +8,15 @@ speed or memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter, tree_map, tree_map_only
 
 CARD, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 aten = torch.ops.aten
@@ -86,13 +86,14 @@ class PretendCard(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        tensors = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.Tensor)]
+        given = list(_leaves((*args, *kwargs.values())))
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
         there = [isinstance(tensor, _OnCard) for tensor in tensors]
-        named = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.device)]
+        named = [value for value in given if isinstance(value, torch.device)]
         on_card = named[0].type == "meta" if named else any(there)
         cards = {tensor.device.index for tensor in tensors if isinstance(tensor, _OnCard)}
         card = named[0].index or 0 if named else min(cards, default=0)
-        if (on_card or any(there)) and func._can_decompose() and func is not aten.scaled_dot_product_attention.default:
+        if (on_card or any(there)) and _can_decompose(func) and func is not aten.scaled_dot_product_attention.default:
             # Under inference_mode, composite operations come whole; what they do to each device is in their parts.
             with self:
                 return func.decompose(*args, **kwargs)
@@ -107,11 +108,13 @@ class PretendCard(TorchDispatchMode):
             picked = func in (aten.index.Tensor, aten.index_put_.default)
             if func in _WAITS or (picked and any(t is not None and t.dtype == torch.bool for t in args[1])):
                 self.waits[str(func)] += 1
-        args, kwargs = tree_map(_inner, args), tree_map(_inner, kwargs)
+        args, kwargs = _mapped(_inner, args), {name: _mapped(_inner, value) for name, value in kwargs.items()}
         if func is aten.mm.dtype:  # which CPUs do not have
             func, args = aten.mm.default, tuple(matrix.to(args[2]) for matrix in args[:2])
         found = func(*args, **kwargs)
-        return tree_map_only(torch.Tensor, lambda inner: _OnCard(inner, card), found) if on_card else found
+        if not on_card:
+            return found
+        return _mapped(lambda value: _OnCard(value, card) if isinstance(value, torch.Tensor) else value, found)
 
     def _crossed(self, source: bool, target: bool) -> None:
         self.waits["copy to the host"] += source and not target
@@ -125,6 +128,26 @@ class PretendCard(TorchDispatchMode):
                     if value is not None:
                         there = value.detach().to(card)
                         own[name] = torch.nn.Parameter(there, requires_grad=False) if own is part._parameters else there
+
+
+@cache
+def _can_decompose(func: Any) -> bool:
+    return bool(func._can_decompose())
+
+
+# What operations take and give are lists and tuples, seldom nested: torch's walk over any tree takes half of a test.
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)([_mapped(change, each) for each in value])
+    return change(value)
 
 
 def _inner(value: Any) -> Any:

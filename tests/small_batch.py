@@ -30,8 +30,11 @@ from tiny import tiny_model
 
 SHOTS = "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n"
 TEXTS = [SHOTS + "Question: Who", SHOTS + "Question: What\nAnswer:", "Q", "Question: Who\nAnswer: a spider"]
-SEARCHES: list[Policy] = [Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4), Stochastic(4)]
-POLICIES: list[Policy] = [Greedy(), Sample(4), Beam(4), DiverseBeam(4, 2, 0.5), Hybrid(6, 3), *SEARCHES]
+Policies = tuple[Policy, ...]
+FEW: Policies = (Greedy(), Sample(4), Beam(4))
+"""Enough for what no strategy has a part in: forward passes, memory, devices."""
+SEARCHES: Policies = (Exact(4), Above(0.01, 4, 2), NeverWorse(4), NeverWorse(4, True), Systematic(4), Stochastic(4))
+POLICIES: Policies = (*FEW, DiverseBeam(4, 2, 0.5), Hybrid(6, 3), *SEARCHES)
 
 
 def batch_of(kind: str) -> list[Prompt]:
@@ -51,9 +54,9 @@ def decoded(
 
 
 @cache
-def expected(kind: str) -> list[Candidate]:
+def expected(kind: str, policies: Policies = POLICIES) -> list[Candidate]:
     """What the tiny model of ``kind`` answers on the CPU where nothing is in its way."""
-    return decoded(kind)
+    return decoded(kind, policies=policies)
 
 
 def assert_same(first: Sequence[Candidate], second: Sequence[Candidate], tolerance: float = 1e-4) -> None:

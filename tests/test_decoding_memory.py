@@ -18,7 +18,7 @@ from beamuq.decoding.forward_passes import BatchRunner
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.tree_attention import TreeCache
 from beamuq.errors import BeamUQError
-from small_batch import SHOTS, assert_same, batch_of, decoded, expected
+from small_batch import FEW, SHOTS, assert_same, batch_of, decoded, expected
 from tiny import tiny_model
 
 NO_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
@@ -54,10 +54,10 @@ def tight(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, too_much: Any
 @pytest.mark.parametrize("room", [1, 5, 30])
 def test_running_out_of_memory_halves_the_rows_and_changes_no_token(room: int) -> None:
     free, cramped = Work(), Work()
-    decoded("gemma3", work=free)
+    decoded("gemma3", policies=FEW, work=free)
     with room_for("gemma3", room):
-        found = decoded("gemma3", work=cramped)
-    assert_same(found, expected("gemma3"))
+        found = decoded("gemma3", policies=FEW, work=cramped)
+    assert_same(found, expected("gemma3", FEW))
     assert free.rows_at_once == ROWS
     assert room / 2 < cramped.rows_at_once <= room
     assert (cramped.prompt_rows, cramped.decoded_rows) == (free.prompt_rows, free.decoded_rows)
@@ -80,29 +80,29 @@ def test_memory_too_small_for_one_row_is_told_in_one_line() -> None:
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_batch_whose_buffers_do_not_fit_is_decoded_in_pieces(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    free, work = expected("gemma3"), Work()
+    free, work = expected("gemma3", FEW), Work()
     monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
     monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
     tight(monkeypatch, TreeCache, "_widen", lambda cache, _: len(cache.lengths) > 2)
-    assert_same(decoded("gemma3", work=work), free)
+    assert_same(decoded("gemma3", policies=FEW, work=work), free)
     assert work.pieces == [(2, ROWS), (2, ROWS)]
     assert work.prompts == 4
 
 
 def test_states_that_do_not_fit_cut_the_batch_too(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = tiny_model("llama")
-    free, looked_up = expected("llama"), next_token_logprobs(model, batch_of("llama"), [5, 6])
+    free, looked_up = expected("llama", FEW), next_token_logprobs(model, batch_of("llama"), [5, 6])
     tight(monkeypatch, BatchRunner, "_keep", lambda runner, *_: len(runner._prompts) > 1)
     work = Work()
-    assert_same(decoded("llama", work=work), free)
+    assert_same(decoded("llama", policies=FEW, work=work), free)
     assert work.pieces == [(1, ROWS)] * 4
     assert next_token_logprobs(model, batch_of("llama"), [5, 6]) == pytest.approx(looked_up, abs=1e-5)
 
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    free, work = expected("llama"), Work()
+    free, work = expected("llama", FEW), Work()
     tight(monkeypatch, NextTokenDistributions, "_logits", lambda _, states: len(states) > 3)
-    assert_same(decoded("llama", work=work), free)
+    assert_same(decoded("llama", policies=FEW, work=work), free)
     assert work.rows_at_once in (2, 3)
 
 

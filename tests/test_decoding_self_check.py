@@ -31,7 +31,7 @@ from beamuq.decoding.self_check import TOLERANCE, SelfCheck, remember
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_causal
 from model_classes import VOCABULARY, random_model
-from small_batch import assert_same, batch_of, decoded, expected
+from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
 from tiny import build_tiny_model, tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
@@ -93,12 +93,12 @@ def _cut(row: list[int]) -> tuple[int, ...]:
     return tuple(row[: next(ends, STEPS)])
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma3"])
-def test_both_paths_find_the_same(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "policies"), [("llama", POLICIES), ("gemma3", FEW)])
+def test_both_paths_find_the_same(kind: str, policies: Policies) -> None:
     model = copy.deepcopy(tiny_model(kind)[0])
     remember(model, SelfCheck("cached", 0.0, "none"))
     work = Work()
-    assert_same(decoded(kind, model, work=work), expected(kind))
+    assert_same(decoded(kind, model, policies, work=work), expected(kind, policies))
     assert work.prompt_rows == sum(len(prompt.token_ids) for prompt in batch_of(kind))
 
 
@@ -113,7 +113,7 @@ def test_the_cached_path_goes_on_with_fewer_rows_where_memory_runs_out(monkeypat
         return plain(runner, tokens, *rest)
 
     monkeypatch.setattr(CachedRunner, "_forward", tight)
-    assert_same(decoded("llama", model, work=work), expected("llama"))
+    assert_same(decoded("llama", model, FEW, work=work), expected("llama", FEW))
     assert work.rows_at_once <= 2
 
 

@@ -23,7 +23,7 @@ from beamuq.decoding.tree_attention import (
     padded_nodes,
     padded_prompts,
 )
-from small_batch import assert_same, decoded, expected
+from small_batch import FEW, POLICIES, assert_same, decoded, expected
 from tiny import KINDS, tiny_model
 
 CPU = torch.device("cpu")
@@ -31,18 +31,19 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padded_passes_equal_span_passes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = expected(kind)
+    policies = POLICIES if kind == "llama" else FEW
+    alone = expected(kind, policies)
     monkeypatch.setattr(forward_passes, "pads", lambda _: True)
-    assert_same(decoded(kind), alone)
-    assert_same(decoded(kind, rows=7), alone)
+    assert_same(decoded(kind, policies=policies), alone)
+    assert_same(decoded(kind, policies=policies, rows=7), alone)
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_batch_that_outgrows_its_buffers_moves_them(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    roomy = expected("qwen3")
+    roomy = expected("qwen3", FEW)
     monkeypatch.setattr(forward_passes, "pads", lambda _: padded)
     monkeypatch.setattr(forward_passes, "_FIRST_CAPACITY", 1)
-    assert_same(decoded("qwen3"), roomy)
+    assert_same(decoded("qwen3", policies=FEW), roomy)
 
 
 @pytest.mark.parametrize("padded", [False, True])

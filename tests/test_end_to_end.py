@@ -39,7 +39,7 @@ def end_to_end_study(folder: Path) -> dict[str, Any]:
     study["batch_questions"] = 4
     study["evaluation"]["resamples"] = 100
     everything = {"models": list(study["models"]), "datasets": list(study["datasets"]), "scorers": ["nli"]}
-    one_cell = {"models": ["tiny-qwen3"], "datasets": ["triviaqa"], "questions": 4, "scorers": ["nli"]}
+    one_cell = {"models": ["tiny-qwen3"], "datasets": ["triviaqa"], "questions": 2, "scorers": ["nli"]}
     study["grid"] = [{"recipe": "main"} | everything, {"recipe": "strategies"} | one_cell]
     study["exhibits"] = ["qa_mean_prr", "qa_qwen3", "base_accs", "redundancy"]
     return study

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +16,6 @@ import torch
 import yaml
 
 import exhibits_study
-import forked_jobs
 from beamuq import decoding
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.read_dataset_file import read_questions
@@ -31,9 +28,10 @@ from beamuq.models.load_model import load_causal
 from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.candidates import policies_of
-from beamuq.study_config import ROOT, Recipe
+from beamuq.study_config import Recipe
 from conftest import Once
 from docs_blocks import DOCS, blocks, follow
+from run_snakemake import snakemake
 from tiny import build_tiny_model
 
 
@@ -129,16 +127,7 @@ def test_a_table_is_one_specification(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def rules(folder: Path, *arguments: str, config: tuple[str, ...] = ("study=study.yaml",)) -> set[str]:
     """The rules of which jobs run."""
-    start = [str(Path(sys.executable).with_name("snakemake")), "--snakefile", str(ROOT / "Snakefile"), "--cores", "1"]
-    done = subprocess.run(
-        [*start, *arguments, "--config", *config],
-        cwd=folder,
-        env=os.environ | {"PATH": forked_jobs.path(), "OMP_NUM_THREADS": "1"},
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    done = snakemake(folder, "--cores", "1", *arguments, "--config", *config, seconds=120)
     logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
     assert done.returncode == 0, done.stderr + logs
     return set(re.findall(r"^(\w+) +\d+$", done.stdout + done.stderr, re.MULTILINE))

@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import subprocess
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from micro import CANDIDATES, SIMILARITY, Workplace, micro_study, wait_for
+import forked_programs
+from beamuq.plan.study_on_machine import Plan
+from micro import CANDIDATES, SIMILARITY, Workplace, wait_for
 from run_snakemake import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 
 
-def test_each_stage_that_takes_long_may_be_killed_once(finished: Workplace, tiny_models: Path, tmp_path: Path) -> None:
-    place = Workplace(tmp_path / "place", micro_study(tiny_models))
-    process = place.start(SIMILARITY, "--retries", "1")
+def test_each_stage_that_takes_long_may_be_killed_once(decoded: Workplace, prompted: Workplace) -> None:
     waiting = ["candidates", "similarity"]
-    while process.poll() is None:
-        for step in waiting[:1]:
-            number = place.process_of(step)
-            if number is not None and (step != "candidates" or place.parts()):
-                os.kill(number, signal.SIGKILL)
-                waiting.remove(step)
-        time.sleep(0.005)
-    output = process.communicate(timeout=400)[0]
-    assert process.returncode == 0, output
+    with ThreadPoolExecutor() as threads:
+        run = threads.submit(prompted.run, SIMILARITY, "--retries", "1")
+        while not run.done():
+            for step in waiting[:1]:
+                number = prompted.process_of(step)
+                if number is not None and (step != "candidates" or prompted.parts()):
+                    os.kill(number, signal.SIGKILL)
+                    waiting.remove(step)
+            time.sleep(0.005)
+        said = run.result()
     assert waiting == []
-    assert "questions are there from an earlier run" in place.logs()
-    whole = finished.hashes()
-    assert {path: whole[path] for path in (CANDIDATES, SIMILARITY)}.items() <= place.hashes().items()
+    assert "questions are there from an earlier run" in said
+    assert prompted.hashes() == decoded.hashes()
 
 
-def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(finished: Workplace, tmp_path: Path) -> None:
-    place, output = finished.copy(tmp_path / "place"), tmp_path / "main.parquet"
-    told = place.run("--dry-run", "--printshellcmds", "--nolock", "--force", CANDIDATES)
-    options = re.search(r"-m beamuq\.steps (candidates .*?) > ", told)
-    assert options is not None
-    words = [sys.executable, "-m", "beamuq.steps", *shlex.split(options[1].replace(CANDIDATES, str(output)))]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(words, cwd=place.folder, env=ENVIRONMENT, text=True, **streams)  # type: ignore[call-overload]
-    wait_for(lambda: list(tmp_path.glob("main.batches/*/batch-00001.parquet")))
-    process.terminate()
-    process.communicate(timeout=120)
-    assert process.returncode == 143
-    kept = len(list(tmp_path.glob("main.batches/*/batch-*.parquet")))
+def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
+    decoded: Workplace, prompted: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(prompted.folder)
+    plan, of = Plan.load({"study": "micro.yaml", "device": "cpu"}), cell()
+    words = ["-m", "beamuq.steps", "candidates", "--job", plan.job("candidates")(of)]
+    command = ["python", *words, "--machine", plan.machine_options("candidates")(of, None, 1)]
+    options: dict[str, Any] = {"env": ENVIRONMENT | {"PATH": forked_programs.path()}, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    client = subprocess.Popen(command, **options)
+    wait_for(lambda: len(prompted.parts()) > 1 or client.poll() is not None)
+    number = prompted.process_of("candidates")
+    assert number is not None, client.communicate()[0]
+    os.kill(number, signal.SIGTERM)
+    client.communicate(timeout=120)
+    assert client.returncode == 143
+    kept = len(prompted.parts())
     assert 2 <= kept < 20
-    assert not output.exists()
-    again = subprocess.run(words, cwd=place.folder, env=ENVIRONMENT, text=True, check=True, **streams)  # type: ignore[call-overload]
+    assert not Path(CANDIDATES).exists()
+    again = subprocess.run(command, check=True, **options)
     assert f"{kept} of 20 questions are there from an earlier run" in again.stdout
-    assert output.read_bytes() == (finished.folder / CANDIDATES).read_bytes()
+    assert Path(CANDIDATES).read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
+
+
+def cell() -> Any:
+    """The wildcards of the study's one cell."""
+    return SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main", style="base")

@@ -324,24 +324,6 @@ def test_more_cards_than_layers_are_refused(llama: Path) -> None:
         load_model._spread(AutoModelForCausalLM, llama, range(9))
 
 
-@pytest.mark.packaged
-def test_smollm2_knows_the_capital_of_france(root: Path) -> None:
-    folder = root / "resources/models/smollm2-135m-instruct"
-    if not folder.is_dir():
-        pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
-    torch.set_num_threads(1)
-    model, tokenizer = load_model.load_causal(folder, **CPU)
-    shown = [("Who painted the Mona Lisa?", "Leonardo da Vinci"), ("What is the capital of Japan?", "Tokyo")]
-    shown += [("Which river runs through London?", "the Thames"), ("How many legs has a spider?", "eight")]
-    shots = "".join(f"Question: {question}\nAnswer: {answer}\n\n" for question, answer in shown)
-    ids = prompt_tokens.plain_prompt_ids(tokenizer, f"{shots}Question: What is the capital of France?\nAnswer:")
-    with torch.inference_mode():
-        best = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
-    assert tokenizer.decode([best]) == " Paris"
-    assert prompt_tokens.context_window(model) == 8192
-    assert tokenizer.decode(prompt_tokens.chat_prompt_ids(tokenizer, "Hello")).endswith("<|im_start|>assistant\n")
-
-
 def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path) -> None:
     config = transformers.GPTJConfig(n_embd=16, n_layer=2, n_head=2, vocab_size=40, rotary_dim=4)
     transformers.GPTJForCausalLM(config).save_pretrained(tmp_path)

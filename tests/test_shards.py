@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from beamuq.plan.study_on_machine import Plan
-from micro import CANDIDATES, Workplace, micro_study
+from micro import CANDIDATES, Workplace
 
 pytestmark = pytest.mark.slow
 
@@ -21,17 +20,10 @@ def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
     assert (plan.candidates_gpus(wildcards), plan.gpus) == (cards, 1)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Workplace:
-    return Workplace(tmp_path_factory.mktemp("shards") / "place", micro_study(tiny_models))
-
-
-def test_a_sharded_study_is_the_whole_one_byte_for_byte(place: Workplace) -> None:
-    told = place.run(CANDIDATES, settings=("shards=2",))
+def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:
+    told = prompted.run(CANDIDATES, settings=("shards=2",))
     assert told.count("(Rule: candidates_shard)") == 2
-    path = place.folder / CANDIDATES
-    sharded = path.read_bytes()
+    path = prompted.folder / CANDIDATES
+    assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
-    assert "Nothing to be done" in place.run(CANDIDATES, "--dry-run", settings=("shards=2",))
-    place.run(CANDIDATES)
-    assert path.read_bytes() == sharded
+    assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))
