@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from beamuq.exhibits.exhibit_inputs import Inputs, read_study
+from beamuq.exhibits.exhibit_types import BuiltTable
 
 from beamuq import parquet_tables
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.augrc_table import AugrcTable
-from beamuq.exhibits.exhibit_inputs import Inputs, read_study
-from beamuq.exhibits.exhibit_types import BuiltTable
 from beamuq.parquet_tables import Artifact, Loaded, read
 from beamuq.study_config import Study
-from collect_evidence import NO_TEXT, cells, shortened, shows_questions
+from collect_evidence import NO_TEXT, cells, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import PAGE, written
 
@@ -130,7 +130,7 @@ def test_no_text_of_a_dataset_is_published(folder: Path) -> None:
         rows = read(path, "questions").table.select(list(NO_TEXT)).to_pylist()
         assert all(row == NO_TEXT for row in rows)
     for label in list_of_exhibits.labels(study):
-        if shows_questions(label, study):
+        if list_of_exhibits.exhibit(label, study).shows_questions:
             assert not list(folder.rglob(f"{label}.*"))
 
 

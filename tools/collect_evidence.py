@@ -22,14 +22,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from beamuq.exhibits.exhibit_inputs import read_study
 
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.empty_answers import MARK, empty_answers
-from beamuq.exhibits.exhibit_inputs import read_study
-from beamuq.exhibits.samples_and_beams_of_one_question import SamplesAndBeams
-from beamuq.exhibits.worked_examples import WorkedExamples
 from beamuq.judged_answer import produced_texts
 from beamuq.parquet_tables import Artifact, Loaded
 from beamuq.study_config import Study
@@ -38,11 +36,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")
 LARGEST = 400_000  # bytes of the points of a figure: those of curves are more
 NO_TEXT = {"question": "", "context": [], "history": [], "options": [], "references": []}
-
-
-def shows_questions(label: str, study: Study) -> bool:
-    """Whether an exhibit prints a question."""
-    return isinstance(list_of_exhibits.exhibit(label, study), (WorkedExamples, SamplesAndBeams))
 
 
 def cells(study: Study) -> list[Artifact]:
@@ -66,7 +59,7 @@ def collect(results: Path, into: Path) -> None:
     _copy(ROOT / f"studies/{name}.lock.json", into / "lock.json")
     large = []
     for label in list_of_exhibits.labels(study):
-        if not shows_questions(label, study):
+        if not list_of_exhibits.exhibit(label, study).shows_questions:
             _copy(results / f"tables/{label}.csv", into / f"tables/{label}.csv")
             _copy(results / f"tables/{label}.md", into / f"tables/{label}.md")
             for ending in ("csv", "txt", "png"):
