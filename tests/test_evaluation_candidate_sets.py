@@ -72,13 +72,10 @@ def test_longest_lengths_share_the_last_bin() -> None:
     assert [b.title for b in length_bins(lengths, most=6)] == ["1", "2", "3", "5", "8", "13"]
 
 
-def test_equal_bins_close_when_their_share_is_in_and_never_split_a_length() -> None:
+def test_equal_bins_close_when_their_share_is_in_never_split_a_length_and_hold_every_question_once() -> None:
     assert [b.title for b in equal_bins(np.repeat(np.arange(1, 11), 2))] == ["1–2", "3–4", "5–6", "7–8", "9–10"]
     lengths = np.array([1] * 11 + [2, 3, 4, 5, 6, 7, 8, 9, 10])  # 55 % of the questions have length 1: two shares
     bins = equal_bins(lengths)
     assert [(b.title, int(b.members.sum())) for b in bins] == [("1", 11), ("2", 1), ("3–6", 4), ("7–10", 4)]
-
-
-def test_equal_bins_hold_every_question_once() -> None:
     lengths = np.random.default_rng(3).integers(1, 20, size=57)
     assert np.sum([b.members for b in equal_bins(lengths)], axis=0).tolist() == [1] * 57

@@ -20,6 +20,7 @@ from matplotlib.transforms import Bbox
 import exhibits_study
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import figure_style, figures_of_prr, list_of_exhibits
+from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import Built
 from beamuq.exhibits.figure_style import draw_bars_by_length
 from beamuq.exhibits.figures_of_candidates import draw_rank_probabilities
@@ -176,7 +177,7 @@ def test_questions_are_chosen_by_the_stated_rule(built: dict[str, Built], result
     quality = exhibits_study.quality_values(BASE, "triviaqa", 24)
     first = [int(np.flatnonzero(quality <= 0.5)[0]), int(np.flatnonzero(quality > 0.5)[0])]
     assert list(dict.fromkeys(built["triviaqa-gemma4b"].frame["id"])) == [f"triviaqa-{n:03d}" for n in first]
-    data, rows = built["sampling_vs_beamsearch"].frame, Plain(results).rows("candidates")
+    data, rows = built["sampling_vs_beamsearch"].frame, rows_of(results, "candidates")
     distinct = rows[rows["strategy"] == SAMPLE].groupby("id")["text"].nunique()
     repeated = (1 - distinct[distinct < 10] / 10).sort_values()
     assert 1 - distinct[data["id"].iloc[0]] / 10 == repeated.iloc[(len(repeated) - 1) // 2]
@@ -210,45 +211,26 @@ def test_scores_of_other_questions_are_refused(tmp_path: Path) -> None:
 # -- right, against plain loops ----------------------------------------------------------------------------------------
 
 
-class Plain:
-    """One cell's rows."""
-
-    def __init__(self, results: exhibits_study.Results, dataset: str = "triviaqa", recipe: str = "main") -> None:
-        self.results, self.cell = results, {"model": BASE, "dataset": dataset, "recipe": recipe}
-
-    def rows(self, kind: str, **more: str) -> pd.DataFrame:
-        need = Artifact(kind, **self.cell, **more)
-        rows = self.results.inputs([need]).frame(need)
-        return rows[rows["answer_source"] == "greedy"] if "answer_source" in rows else rows
-
-    def lengths(self) -> pd.Series[int]:
-        rows = self.rows("candidates")
-        lengths: pd.Series[int] = rows[rows["strategy"] == "greedy"].set_index("id")["token_ids"].map(len)
-        return lengths
-
-    def mass(self, strategy: str) -> dict[str, float]:
-        found: dict[str, dict[tuple[int, ...], float]] = {}
-        for row in self.rows("candidates").to_dict("records"):
-            if row["strategy"] == strategy:
-                found.setdefault(row["id"], {}).setdefault(tuple(row["token_ids"]), math.exp(row["logprob"]))
-        return {key: min(sum(of.values()), 1.0) for key, of in found.items()}
+def rows_of(results: exhibits_study.Results, kind: str, recipe: str = "main", **more: str) -> pd.DataFrame:
+    need = Artifact(kind, model=BASE, dataset="triviaqa", recipe=recipe, **more)
+    rows = results.inputs([need]).frame(need)
+    return rows[rows["answer_source"] == "greedy"] if "answer_source" in rows else rows
 
 
 def test_shares_and_masses_are_means_over_the_questions_of_a_length(
     built: dict[str, Built], results: exhibits_study.Results
 ) -> None:
-    plain = Plain(results)
-    lengths, rows = plain.lengths(), plain.rows("candidates")
+    cell = Cell(BASE, "triviaqa", "main")
+    found = results.inputs([cell.file(kind) for kind in ("candidates", "questions")]).candidates(cell)
+    lengths = found.lengths()
     for name, column in (("redundancy", "redundancy"), ("abl_prob_mass", "mean")):
         for row in built[name].frame.dropna(subset=["length"]).to_dict("records"):
             length = -math.inf if row["length"] == "All" else int(row["length"].strip("+"))
-            ids = lengths.index[lengths == length if row["length"].isdigit() else lengths >= length]
-            of = rows[rows["strategy"] == FORMS[row["variant"]]].groupby("id")["text"]
-            mass = pd.Series(plain.mass(FORMS[row["variant"]]))
-            expected = 1 - of.nunique() / of.size() if name == "redundancy" else mass
-            assert (row[column], row["n"]) == (pytest.approx(expected[ids].mean()), len(ids))
+            members = lengths == length if row["length"].isdigit() else lengths >= length
+            values = (found.redundancy if name == "redundancy" else found.mass)(FORMS[row["variant"]], 10)
+            assert (row[column], row["n"]) == (pytest.approx(values[members].mean()), members.sum())
             assert row["n"] >= 5 or math.isnan(row["low"])
-    beams = np.array(list(plain.mass(BEAM).values()))
+    beams = found.mass(BEAM, 10)
     shares = built["beam_mass_threshold"].frame.set_index(["length", "threshold"])["share"]["All"]
     assert shares.to_dict() == {
         "printed": (beams > 1 - 1 / (2 * 10**0.5)).mean(),
@@ -259,9 +241,8 @@ def test_shares_and_masses_are_means_over_the_questions_of_a_length(
 def test_rejection_curves_keep_the_most_certain_answers(
     built: dict[str, Built], results: exhibits_study.Results
 ) -> None:
-    plain, data = Plain(results), built["prr_curves"].frame
-    quality = plain.rows("quality", metric="answer_f1").set_index("id")["value"]
-    scores = plain.rows("scores", scorer="cosine")
+    data, scores = built["prr_curves"].frame, rows_of(results, "scores", scorer="cosine")
+    quality = rows_of(results, "quality", metric="answer_f1").set_index("id")["value"]
     for (method, variant), curve in data.groupby(["method", "variant"]):
         of = scores[(scores["method"] == method) & (scores["variant"] == variant) & (scores["setting"] == "")]
         kept = quality[of.sort_values("value")["id"]].expanding().mean().to_numpy()[::-1]
@@ -273,7 +254,7 @@ def test_rejection_curves_keep_the_most_certain_answers(
 def test_points_of_a_curve_are_the_measurements_of_their_series(
     name: str, built: dict[str, Built], results: exhibits_study.Results
 ) -> None:
-    rows = Plain(results, recipe="widths").rows("evaluation", scorer="cosine")
+    rows = rows_of(results, "evaluation", "widths", scorer="cosine")
     rows = rows[(rows["metric"] == "PRR") & (rows["subset"] == "all")]
     keys = ["method", "variant", "setting"]
     data = built[name].frame.assign(setting=[f"M={M}" for M in built[name].frame["M"]])
@@ -298,11 +279,11 @@ def test_a_panel_across_data_has_the_first_questions_alone(
 
 def of_datasets(*names: str) -> Study:
     """A study whose only datasets have names of their own."""
-    of = exhibits_study.CONTENT["datasets"]["triviaqa"] | {"adapter": "jsonl"}
+    content, of = exhibits_study.CONTENT, exhibits_study.CONTENT["datasets"]["triviaqa"] | {"adapter": "jsonl"}
     grid = [{"models": [BASE], "datasets": list(names), "scorers": ["cosine"], "recipe": r} for r in ("main", "widths")]
     return exhibits_study.study(
         datasets={name: of | {"title": f"The {name}"} for name in names},
-        quality=exhibits_study.CONTENT["quality"][:1],
+        quality=content["quality"][:1],
         grid=grid,
     )
 
@@ -321,8 +302,7 @@ def test_a_study_of_other_data_draws_every_figure_and_names_its_own(names: tuple
 
 
 def test_a_study_that_scores_too_little_is_told_before_anything_runs() -> None:
-    methods = exhibits_study.CONTENT["scoring"] | {"main": {"methods": ["Prob", "Dissimilarity"]}}
-    study = exhibits_study.study(scoring=methods)
+    study = exhibits_study.study(scoring=STUDY.model_dump()["scoring"] | {"main": {"methods": ["Dissimilarity"]}})
     with pytest.raises(BeamUQError, match=r"scoring\.main\.methods lacks Eccentricity, EigVecDissimilarity; add it or"):
         list_of_exhibits.exhibit("prr_curves", study).artifacts(study)
 
@@ -333,9 +313,9 @@ def test_every_exhibit_of_a_study_with_a_plug_in_s_method_is_built_by_a_process_
     theirs: Any = types.ModuleType("theirs")
     theirs.Mine = Method("Mine", lambda e: e.answer.logprob, "answer", ("answer.logprob",))
     monkeypatch.setitem(sys.modules, "theirs", theirs)
-    scoring = exhibits_study.CONTENT["scoring"]
-    methods = {"main": {"methods": [*scoring["main"]["methods"], "theirs:Mine"]}}
-    study = exhibits_study.study(scoring=scoring | methods)
+    scoring = STUDY.model_dump()["scoring"]
+    scoring["main"]["methods"] = [*scoring["main"]["methods"], "theirs:Mine"]
+    study = exhibits_study.study(scoring=scoring)
     results = exhibits_study.Results(tmp_path, study)
     of_methods = set()
     for name in list_of_exhibits.labels(study):
@@ -354,8 +334,7 @@ def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(
     study = results.folder / "study.json"
     study.write_text(STUDY.model_dump_json(), encoding="utf-8")
     here, there = ({kind: tmp_path / f"{i}.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")} for i in "ab")
-    job = {"name": "triviaqa-gemma4b", "study": str(study)} | {kind: str(file) for kind, file in there.items()}
-    run_job("figure", job)
+    run_job("figure", {"name": "triviaqa-gemma4b", "study": study} | there)
     figure_style.save(built["triviaqa-gemma4b"], **here)
     for kind, file in here.items():
         assert file.read_bytes() == there[kind].read_bytes(), kind

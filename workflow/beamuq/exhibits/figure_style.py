@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -89,7 +90,9 @@ def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 
     """
     import matplotlib.figure
 
-    titles = textwrap.wrap(title, 76, break_on_hyphens=False)
+    whole = re.sub(r"(?<!,) ", "\xa0", title)  # broken behind commas alone, where that is enough
+    fits = max(map(len, whole.split(" "))) <= 76
+    titles = textwrap.wrap(whole if fits else title, 76, break_on_hyphens=False)
     lines = [line for paragraph in footnote.splitlines() for line in textwrap.wrap(paragraph, 92)]
     above = _below_title(len(titles)) + 0.2 * legend_rows
     below = 0.15 * len(lines) + 0.05 * bool(lines)
@@ -99,7 +102,9 @@ def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 
     assert engine is not None
     engine.set(rect=(0.0, below / total, 1.0, height / total))  # type: ignore[call-arg]
     top, bottom = 1 - 0.04 / total, 0.04 / total
-    figure.text(0.5, top, "\n".join(titles), ha="center", va="top", fontsize=TITLE, parse_math=False)
+    figure.text(
+        0.5, top, "\n".join(titles).replace("\xa0", " "), ha="center", va="top", fontsize=TITLE, parse_math=False
+    )
     figure.text(0.01, bottom, "\n".join(lines), ha="left", va="bottom", linespacing=1.2, parse_math=False)
     return figure
 

@@ -74,7 +74,7 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = right.merge(said[[*FORM, "bin", "probability"]], on=[*FORM, "bin"])[BIN]
     facts = cells.facts(study, chosen, MODELS[1:2], int(rows.loc[rows["metric"] == "brier", "n"].max()))
     labels = ("Mean p(right)", "Share right")
-    return figure_style.figure(data, ["method"], _titles(data), draw_reliability, facts, labels, **PANELS)
+    return figure_style.figure(data, ["method"], _titles(rows), draw_reliability, facts, labels, **PANELS)
 
 
 def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = 1.02) -> None:

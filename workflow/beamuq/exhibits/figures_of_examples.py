@@ -58,7 +58,8 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     of = {variant: f"{METHOD} {scored.scores(METHOD, variant)[place]:.3f}" for variant in VARIANTS}
     names = {"samples": f"samples: {of[MULTINOMIAL]}", "beams": f"beams: {of[BEAMSEARCH]}"}
     asked, greedy = candidates.questions.loc[key, "question"], str(candidates.greedy.loc[key, "text"])
-    told = f"Question: {one_line(str(asked), 250)}\nGreedy answer: {one_line(greedy or '(empty)', 90)}"
+    # In lines so short that capitals fit
+    told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
     most, facts = int(data["rank"].max()), {"beams": len(beams), "order": captions.BEAM_ORDER}
     options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{told}\n"}
     draw, facts = partial(draw_candidates, rows=most), facts | cells.facts(study, chosen, [MODEL])
@@ -111,7 +112,7 @@ def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
     "beam" with ``text`` and ``value``, its p, in their order; and of any other part, a score, with its ``value``.
     """
     head, body, scores = example_lines(data)
-    lines = [*head, ("", ""), *body, *scores]
+    lines = [*head, ("", ""), *body, ("", ""), *scores]
     ax.set(xlim=(0, 5.4), ylim=(len(lines) + 1, 0), xticks=[], yticks=[])
     ax.spines[:].set(visible=True, color=GREY)
     for n, (label, text) in enumerate(lines):
@@ -119,7 +120,7 @@ def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
             look: dict[str, Any] = {"fontweight": weight, "family": FIXED_WIDTH, "parse_math": False}
             x = 0.06 + CHARACTER * (len(of) - len(of.lstrip()))
             ax.text(x, n + 0.5, of.lstrip(), va="top", in_layout=False, **look)
-    top, bottom = len(head) + 0.9, len(head) + len(body) + 1.4
+    top, bottom = len(head) + 1, len(head) + len(body) + 2
     # Not clipped: the name of a clip in an SVG file holds the last digits of the layout, which differ from run to run.
     rule: dict[str, Any] = {"color": BLACK, "linewidth": 0.6, "clip_on": False}
     ax.hlines([top, bottom], 0.06, 5.34, **rule)
@@ -151,7 +152,7 @@ def example_lines(data: pd.DataFrame) -> list[list[tuple[str, str]]]:
 
 def _examples(data: pd.DataFrame, title: str, note: str) -> matplotlib.figure.Figure:
     parts = [part for _, part in data.groupby("id", sort=False)]
-    heights = [LINE * (2 + sum(map(len, example_lines(part)))) for part in parts]
+    heights = [LINE * (3 + sum(map(len, example_lines(part)))) for part in parts]
     figure = figure_style.canvas(sum(heights) + 0.1 * len(parts), title, note)
     grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
     for ax, part in zip(grid.flat, parts, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,12 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         names[cell.model, cell.dataset] = "\n".join(titles)
     data = pd.concat(parts, ignore_index=True)
     facts = cells.facts(study, chosen, MODELS) | _undefined(data) | {"most": MOST_QUESTIONS}
-    options = {"across": 3 if len(names) == 3 else 2, "height": 2.0, "legend_columns": 2, "sharey": False}
+    options: dict[str, Any] = {
+        "across": 3 if len(names) == 3 else 2,
+        "height": 2.0,
+        "legend_columns": 2,
+        "sharey": False,
+    }
     return figure_style.figure(data, ["model", "dataset"], names, draw_curves, facts, AXES, **options)
 
 
@@ -187,8 +192,10 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     names = {cell.dataset: study.datasets[cell.dataset].title for cell in chosen}
     facts = {"datasets": captions.listing(list(names.values())), "model": study.models[chosen[0].model].title}
     facts |= cells.facts(study, chosen, MODELS[:1]) | {"bins": BINS}
-    labels, options = ("Length (tokens); below, n", "PRR"), {"height": 2.2, "legend_columns": 2, "sharex": False}
-    return figure_style.figure(data, ["dataset"], names, draw_bars_by_length, facts, labels, **options)
+    labels = ("Length (tokens); below, n", "PRR")
+    return figure_style.figure(
+        data, ["dataset"], names, draw_bars_by_length, facts, labels, height=2.2, legend_columns=2, sharex=False
+    )
 
 
 def exhibits(_: Study) -> list[Exhibit]:
