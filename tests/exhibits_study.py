@@ -15,8 +15,8 @@ import pyarrow as pa
 from beamuq import parquet_tables, strategy_names
 from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.exhibit import Built
+from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study

@@ -171,7 +171,7 @@ class EstimatorsOfCell:
         """Means over questions of candidates, distinct texts, rows and passes; NaN where the file tells none."""
         size, found = estimator.M if estimator.kind == "sample" else None, self.candidates
         rows, passes = found.effort_of_samples(estimator.strategy, size) if size else found.effort(estimator.strategy)
-        count = found.of(estimator.strategy, size).groupby("id").size().loc[found.ids]
+        count = found.of(estimator.strategy, size).groupby("id").size().loc[found.ids].to_numpy(dtype=np.float64)
         distinct = found.distinct(estimator.strategy, size or int(count.max()))
         named = {"candidates": count, "distinct texts": distinct, "rows": rows, "passes": passes}
         return {name: np.nan if values is None else float(values.mean()) for name, values in named.items()}

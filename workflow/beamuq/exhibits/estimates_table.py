@@ -30,6 +30,7 @@ PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
 LEVEL = 0.05
 """Of tests after Holm."""
 Keys = Mapping[str, str]
+Style = Literal["ranked", "signed", "plain"]
 Value = Mapping[str, Any]
 """A summarised estimate: its keys, ``value``, ``low``, ``high``, ``std``, ``n``, ``note``, ``p_holm``, ``mark``."""
 
@@ -64,7 +65,7 @@ class Column:
 
     keys: Keys
     titles: tuple[str, ...]
-    style: Literal["ranked", "signed", "plain"] = "plain"
+    style: Style = "plain"
     beside: Literal["", "std", "interval"] = ""
     digits: int = 3
     show: Callable[[Value], TableCell] | None = None
@@ -262,7 +263,7 @@ def prr_table(
             for method in methods:
                 of_method = {"method": method} if method else {}
                 name = (captions.method_short(method),) if method else ()
-                style = "ranked" if minus is None else "signed"
+                style: Style = "ranked" if minus is None else "signed"
                 shown_columns.append(Column({**place, "metric": metric, **of_method}, (*titles, *name), style, beside))
         layout = Layout(
             each if columns == "cells" else joined([each, means(study, each)]),

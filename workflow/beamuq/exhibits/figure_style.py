@@ -239,7 +239,8 @@ def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style:
     """Marks at the column ``value`` with bars from ``low`` to ``high``; what is NaN is not drawn."""
     values, low, high = (data[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
     errors = error_lengths(values, low, high)
-    axes.errorbar(places, values, errors, **{"linestyle": "", "elinewidth": 0.8, "capsize": 2} | style)
+    drawn: dict[str, Any] = {"linestyle": "", "elinewidth": 0.8, "capsize": 2} | style
+    axes.errorbar(places, values, errors, **drawn)
 
 
 def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:

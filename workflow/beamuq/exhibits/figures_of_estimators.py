@@ -80,9 +80,9 @@ def _names(study: Study, data: pd.DataFrame) -> dict[Any, str]:
     """Title and n of each panel: model and dataset, or their mean."""
     first = data.drop_duplicates(["model", "dataset"])
     return {
-        (row.model, row.dataset): f"{study.datasets[row.dataset].title if row.dataset in study.datasets else 'Mean'}\n"
-        f"{study.models[row.model].title}\nn = {row.n}"
-        for row in first.itertuples()
+        (model, dataset): f"{study.datasets[dataset].title if dataset in study.datasets else 'Mean'}\n"
+        f"{study.models[model].title}\nn = {n}"
+        for model, dataset, n in zip(first["model"], first["dataset"], first["n"], strict=True)
     }
 
 
@@ -175,7 +175,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
             parts.append(_gains(study, cell, members, variants, inputs.resampling).assign(setting=str(number)))
     each = joined(parts)
     bins = each.frame.groupby(["model", "dataset"])["setting"].nunique()
-    whole = [model for model, counts in bins[_kept(each)].groupby("model") if (counts == count).all()]
+    whole = [str(model) for model, counts in bins[_kept(each)].groupby("model") if (counts == count).all()]
     estimates = joined([each, _means_of_several(study, each.where(model=whole)).where(dataset=MEAN)]) if whole else each
     data = estimates.summary(study.evaluation.confidence)
     places = list(zip(data["model"], data["dataset"], data["setting"], strict=True))
@@ -239,7 +239,10 @@ def draw_gains(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
         if data[data["bin"] == number]["value"].isna().all():
             axes.text(number, 0.03, "n/a", ha="center", va="bottom", rotation=90)
     first = data.drop_duplicates("bin")
-    ends = [f"≤ {decimal(row.highest, 2)}" if row.highest == row.highest else row.bin for row in first.itertuples()]
+    ends = [
+        f"≤ {decimal(high, 2)}" if high == high else str(n)
+        for high, n in zip(first["highest"], first["bin"], strict=True)
+    ]
     axes.set_xticks(first["bin"], [f"{end}\n{n}" for end, n in zip(ends, first["n"], strict=True)])
     axes.set_xlim(0.5, len(first) + 0.5)
 
@@ -339,7 +342,8 @@ def draw_conditions(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
 def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR of estimators of U by decoded rows a question, a panel a cell: a point an estimator and M."""
     of_cells = [read(study, inputs, cell) for cell in chosen]
-    parts, rows = [], []
+    parts: list[Estimates] = []
+    rows: list[tuple[str, int | None, float | None]] = []
     for cell in of_cells:
         effort, _ = cell.candidates.effort(cell.exact)
         parts.append(cell.prr(None))

@@ -57,7 +57,7 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     data.insert(0, "id", key)
     of = {variant: f"{METHOD} {scored.scores(METHOD, variant)[place]:.3f}" for variant in VARIANTS}
     names = {"samples": f"samples: {of[MULTINOMIAL]}", "beams": f"beams: {of[BEAMSEARCH]}"}
-    asked, greedy = candidates.questions.loc[key, "question"], str(candidates.greedy.loc[key, "text"])
+    asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
     # In lines so short that capitals fit
     told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
     most, facts = int(data["rank"].max()), {"beams": len(beams), "order": captions.BEAM_ORDER}

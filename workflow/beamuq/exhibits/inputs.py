@@ -133,8 +133,9 @@ class Inputs:
 
     def scores(self, cell: Cell) -> QuestionScores:
         """The cell's scores of greedy answers with their main quality, in the order of its questions."""
-        files = [cell.file(kind, self.study.main_quality.metric) for kind in ("scores", "quality", "questions")]
-        return QuestionScores(*map(self.frame, files), files[0].path)
+        scores, quality = cell.file("scores"), cell.file("quality", self.study.main_quality.metric)
+        frames = self.frame(scores), self.frame(quality), self.frame(cell.file("questions"))
+        return QuestionScores(*frames, scores.path)
 
     @property
     def resampling(self) -> dict[str, Any]:

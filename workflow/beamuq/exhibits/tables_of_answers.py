@@ -138,7 +138,8 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
     made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
     values = [
-        row | {"setting": f"{main.metric} / {row['setting']}"} if row["metric"] == TAU else row for row in made.values
+        dict(row) | {"setting": f"{main.metric} / {row['setting']}"} if row["metric"] == TAU else row
+        for row in made.values
     ]
     return replace(made, values=values)
 

@@ -197,7 +197,8 @@ def spread_of_draws(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     values, value = of_draws.frame["value"].to_numpy(), float(ours.frame["value"].iloc[0])
     numbers = {"sd": values.std(ddof=1), "lowest": values.min(), "highest": values.max()}
     numbers |= {"beaten": np.where(np.isnan(value) | np.isnan(values).any(), np.nan, np.sum(value > values + TIE))}
-    known = [mean.frame.iloc[0].to_dict() | {"setting": name, "value": float(of)} for name, of in numbers.items()]
+    of_mean = {str(key): of for key, of in mean.frame.iloc[0].items()}
+    known = [of_mean | {"setting": name, "value": float(of)} for name, of in numbers.items()]
     parts = [of_draws, of_draws.rows([0]).assign(setting="first"), mean, ours]
     parts += [ours.combined(mean, np.subtract).assign(setting="beams - mean")]
     parts += [Estimates.made(known, [np.full(mean.replicates.shape[1], row["value"]) for row in known])]

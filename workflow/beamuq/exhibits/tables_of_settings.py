@@ -42,7 +42,10 @@ FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "o
 
 def ruled(groups: Sequence[Sequence[TableRow]]) -> tuple[TableRow | TableRule, ...]:
     """The rows, with a rule between groups."""
-    return tuple(item for group in groups for item in (TableRule(), *group))[1:]
+    items: list[TableRow | TableRule] = []
+    for group in groups:
+        items += [TableRule(), *group]
+    return tuple(items[1:])
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
