@@ -24,7 +24,7 @@ from pydantic_core import PydanticUndefined
 from beamuq import cli, machine_config, parquet_tables, study_config
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
-from beamuq.comparison.claims import read_claims
+from beamuq.comparison.declared_files import read_claims
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-CLASSED = ("status", "in this study")
+CLASSED = ("status", "outcome")
 DASH = "–"  # in a column of numbers: there is none
 
 

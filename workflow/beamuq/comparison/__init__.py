@@ -1,1 +1,1 @@
-"""The paper's printed numbers and claims, held against a run."""
+"""The comparison of a study with the printed numbers and claims of the paper."""

@@ -7,122 +7,167 @@ Benjamini and Hochberg. A declared test that was not run counts as the least sig
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from beamuq.comparison.measured_results import MeasuredCell, MeasuredResults, paired
-from beamuq.comparison.printed_numbers import MEAN
-from beamuq.comparison.tolerances_and_families import ComparisonRules
-from beamuq.evaluation.estimates import ALL_EMPTY, TIE
+from beamuq.comparison.declared_files import ComparisonRules
+from beamuq.comparison.results import Results
+from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
-from beamuq.exhibits import exhibit_cells
-from beamuq.exhibits.read_evaluation import Key
+from beamuq.exhibits import captions, cells, figure_style
+from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.exhibit import EVALUATION, Built, Figure
 
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+LABEL, ROW = "paired", 0.13  # inches a row
 HEADLINE, CELLS = "headline", "cells"
-COLUMNS = [
-    *("family", "model", "dataset", "method", "beamsearch", "multinomial", "difference", "low", "high", "std"),
-    *("p", "adjusted", "significant", "n", "resamples", "note"),
-]
+PLACE = ["model", "dataset", "method"]
+NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
+COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
+LOOKS = {
+    "mean": (figure_style.BLACK, "D", 3.5),
+    "beams better": (figure_style.VERMILLION, "o", 2.8),
+    "samples better": (figure_style.BLUE, "s", 2.8),
+}
 
 
-def models_of(results: MeasuredResults, rules: ComparisonRules) -> list[str]:
-    """The models tested: the paper's where the study runs any of them, else its own."""
-    run = exhibit_cells.models(results.study, results.study.main.recipe)
-    return [model for model in rules.paper.models if model in run] or run
-
-
-def differences(results: MeasuredResults, rules: ComparisonRules) -> pd.DataFrame:
+def differences(results: Results) -> pd.DataFrame:
     """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
 
-    Of the paper's models the datasets are the declared ones, whichever the study has: a family does not shrink with it.
+    Tested are the paper's models where the study runs any of them, else its own. Of the paper's models the datasets are
+    the declared ones, whichever the study has: a family does not shrink with it.
     """
-    study, families = results.study, rules.families
-    models = models_of(results, rules)
-    of_paper = bool(models) and models[0] in rules.paper.models
-    own = {model: exhibit_cells.datasets(study, study.main.recipe, model) for model in models}
-    declared = {model: list(rules.paper.datasets) for model in rules.paper.models} if of_paper else own
-    every = {dataset for of_model in declared.values() for dataset in of_model}
-    rows = []
-    for model in models:
-        datasets = declared[model]
-        alone = f"of {', '.join(datasets)} alone" if len(datasets) < len(every) else ""
-        for method in families.methods:
-            cells = {dataset: results.main_cell(model, dataset) for dataset in datasets}
-            mean = _test(results, HEADLINE, model, MEAN, method, cells, families.metric)
-            rows.append(mean | {"note": "; ".join(filter(None, (alone, mean["note"])))})
-            for dataset in datasets:
-                rows.append(_test(results, CELLS, model, dataset, method, {dataset: cells[dataset]}, families.metric))
-    frame = pd.DataFrame(rows, columns=[c for c in COLUMNS if c not in ("adjusted", "significant")])
-    adjusted = pd.Series(np.nan, index=frame.index)
-    for family, correct, tests in (
-        (HEADLINE, holm, len(declared) * len(families.methods)),
-        (CELLS, benjamini_hochberg, sum(map(len, declared.values())) * len(families.methods)),
-    ):
-        chosen = frame["family"] == family
-        adjusted[chosen] = correct(frame.loc[chosen, "p"].to_numpy(dtype=np.float64), tests)
-    return frame.assign(adjusted=adjusted, significant=adjusted < families.level)[COLUMNS]
+    study, rules, families = results.study, results.rules, results.rules.families
+    run = cells.models(study, study.main.recipe)
+    tested = [model for model in rules.paper.models if model in run] or run
+    declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
+    if not set(tested) & set(declared):
+        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in tested}
+    names = [(m, d, method) for m in tested for method in families.methods for d in (MEAN, *declared[m])]
+    frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
+    there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
+    most = len({dataset for datasets in declared.values() for dataset in datasets})
+    for row, (model, dataset, method) in enumerate(names):
+        datasets = declared[model] if dataset == MEAN else [dataset]
+        lacking = [of for of in datasets if (model, of, method) not in there]
+        alone = f"of {', '.join(datasets)} alone" if dataset == MEAN and len(datasets) < most else ""
+        note = f"not run: {', '.join(lacking)}" if lacking else frame.loc[row, "note"]
+        frame.loc[row, "note"] = "; ".join(filter(None, (alone, note)))
+        if lacking or np.isnan(frame.loc[row, "difference"]):
+            frame.loc[row, [*NUMBERS, "n", "resamples"]] = [*[np.nan] * len(NUMBERS), 0, 0]
+    frame["family"] = np.where(frame["dataset"] == MEAN, HEADLINE, CELLS)
+    sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
+    for family, correct in ((HEADLINE, holm), (CELLS, benjamini_hochberg)):
+        p = frame.loc[frame["family"] == family, "p"]
+        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families.methods))
+    return frame.assign(significant=frame["adjusted"] < families.level)[COLUMNS].astype({"n": int, "resamples": int})
 
 
-def _test(
-    results: MeasuredResults,
-    family: str,
-    model: str,
-    dataset: str,
-    method: str,
-    cells: dict[str, MeasuredCell | None],
-    metric: str,
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"family": family, "model": model, "dataset": dataset, "method": method}
-    beam, sampled = (Key(metric, method, variant) for variant in ("beamsearch", "multinomial"))
-    here = [cell for cell in cells.values() if cell is not None and beam in cell and sampled in cell]
-    lacking = [name for name, cell in cells.items() if cell is None or beam not in cell or sampled not in cell]
-    empty = [cell.artifact.dataset for cell in here if len(cells) > 1 and cell.left_out()]
-    here = [cell for cell in here if cell.artifact.dataset not in empty]
-    undefined = [cell.path for cell in here if cell[beam].value is None or cell[sampled].value is None]
-    if lacking or undefined or not here:
-        why = f"undefined in {', '.join(undefined)}" if here else ALL_EMPTY
-        why = f"not run: {', '.join(lacking)}" if lacking else why
-        return row | {"resamples": 0, "n": 0, "note": why}
-    found = paired(here, beam, sampled, results.study.evaluation.confidence)
-    of_each = [float(np.mean([cell[key].value or 0.0 for cell in here])) for key in (beam, sampled)]
-    sizes = {"n": sum(cell[beam].n for cell in here), "resamples": len(here[0].replicates(beam))}
-    means = {"beamsearch": of_each[0], "multinomial": of_each[1], "difference": found.value}
-    without = f"without {', '.join(empty)}, where more than a fifth of the answers are empty" if empty else ""
-    return row | asdict(found) | means | sizes | {"note": "; ".join(filter(None, (without, found.note)))}
+def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
+    """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
+    study, families = results.study, results.rules.families
+    every = [cell for cell in cells.recipe_cells(study, study.main.recipe) if cell.model in models]
+    run = [cell for cell in every if not results.lacking([cell], *EVALUATION)]
+    if not run:
+        return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
+    of = {"metric": families.metric, "method": families.methods, "setting": "", "answer_source": "greedy"}
+    beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
+    each = beams.minus(samples, on=PLACE)
+    parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
+    for gain, beam, sample in (triple, [part.mean_over_datasets() for part in triple]):
+        forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
+        values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
+        parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
+    full = each.frame[each.frame["empty"] > MOST_EMPTY].groupby(["model", "method"])["dataset"].agg(", ".join)
+    for row, place in enumerate(zip(parts[1]["model"], parts[1]["method"], strict=True)):
+        if place in full.index and not np.isnan(parts[1]["difference"].iloc[row]):
+            without = f"without {full[place]}, where more than a fifth of the answers are empty"
+            parts[1].loc[parts[1].index[row], "note"] = without
+    return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
 
 
-def tally(frame: pd.DataFrame, family: str) -> dict[str, object]:
+def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     """Wins, ties and losses of beams in a family, how many of them significant, and the worst test."""
-    part = frame[(frame["family"] == family) & frame["difference"].notna()]
-    difference = part["difference"].to_numpy(dtype=np.float64)
-    wins, losses, significant = difference > TIE, difference < -TIE, part["significant"].to_numpy(dtype=bool)
-    worst = part.iloc[int(difference.argmin())] if len(part) else None
-    return {
-        "tests": int((frame["family"] == family).sum()),
-        "run": len(part),
-        "wins": int(wins.sum()),
-        "ties": int((~wins & ~losses).sum()),
-        "losses": int(losses.sum()),
-        "significant_wins": int((significant & wins).sum()),
-        "significant_losses": int((significant & losses).sum()),
-        "worst": "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}",
-        "worst_difference": None if worst is None else float(worst["difference"]),
-    }
+    every = frame[frame["family"] == family]
+    part = every[every["difference"].notna()]
+    wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
+    counted = {"run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum(), "losses": losses.sum()}
+    counted |= {"significant_wins": (clear & wins).sum(), "significant_losses": (clear & losses).sum()}
+    worst = part.loc[part["difference"].idxmin()] if len(part) else None
+    named = "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}"
+    found: dict[str, Any] = {"tests": len(every)} | {name: int(count) for name, count in counted.items()}
+    return found | {"worst": named, "worst_difference": None if worst is None else float(worst["difference"])}
 
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     """How many resamples the p values rest on, and how small they can therefore be."""
-    found = sorted({int(count) for count in frame["resamples"] if count})
-    if not found:
+    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families.resamples
+    if np.isnan(fewest):
         return "No test was run."
-    fewest = found[0]
-    smallest = f"the smallest p is {2 / (fewest + 1):.1e}"
-    if fewest >= rules.families.resamples:
-        return f"{fewest:,} resamples; {smallest}."
-    return (
-        f"{fewest:,} resamples, {rules.families.resamples:,} were declared: set evaluation.resamples to that; "
-        f"{smallest}."
-    )
+    few = f", {declared:,} were declared: set evaluation.resamples to that" if fewest < declared else ""
+    return f"{fewest:,} resamples{few}; the smallest p is {2 / (fewest + 1):.1e}."
+
+
+def figure(results: Results, frame: pd.DataFrame) -> Built:
+    """The forest plot of the differences, a panel a method; its data are the table."""
+    study, rules, means, each = results.study, results.rules, tally(frame, HEADLINE), tally(frame, CELLS)
+    run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
+    sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
+    facts = captions.study_facts(study) | {
+        **{f"means_{name}": value for name, value in means.items()},
+        **{f"cells_{name}": value for name, value in each.items()},
+        "level": f"{100 * rules.families.level:g} %",
+        "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
+        "worst": f"Worst cell: {each['worst']} ({each['worst_difference']:+.3f})." if each["run"] else "",
+        "resampled": resamples_sentence(frame, rules),
+    }
+    title, *sentences = captions.text(LABEL, facts)
+    caption = captions.caption(study, [f"{title}.", *sentences], scorers=[study.main.scorer], quality=True)
+    note = captions.footnote(study, [study.main.scorer], quality=True)
+    methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
+    titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
+    height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
+
+    def draw(heading: str, footnote: str) -> Any:
+        one, labels = partial(draw_forest, titles=titles), ("Difference", "")
+        options = {"height": height, "across": len(methods)}
+        return figure_style.panels(heading, footnote, frame, ["method"], methods, one, labels, **options)  # type: ignore[arg-type]
+
+    return Built(LABEL, captions.titled(study, title), caption, note, Figure(frame, draw))
+
+
+def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
+    """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
+
+    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN: none)
+    and ``significant``, which fills the marker. ``titles``: what models and datasets are called.
+    """
+    names = {MEAN: "Mean"} | dict(titles or {})
+    datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
+    rows = [(model, of) for model in dict.fromkeys(data["model"]) for of in ("", *datasets)]
+    ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
+    for name, (colour, marker, size) in LOOKS.items():
+        ax.plot([], [], marker, color=colour, markersize=size, label=name)
+    for row in data.itertuples():
+        y = -rows.index((row.model, row.dataset))
+        if np.isnan(row.difference):
+            ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
+            continue
+        look = "mean" if row.dataset == MEAN else "beams better" if row.difference >= 0 else "samples better"
+        colour, marker, size = LOOKS[look]
+        filled = colour if row.significant else "white"
+        ax.plot([row.low, row.high], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
+        ax.plot(row.difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
+    ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
+    for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
+        label.set_fontweight("normal" if of else "bold")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.locator_params(axis="x", nbins=3)
+    ax.set_ylim(-len(rows) + 0.2, 0.8)

@@ -1,25 +1,33 @@
-"""The comparison as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
+"""A run held against print, as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from beamuq.comparison import beam_minus_multinomial, number_statuses
-from beamuq.comparison.tolerances_and_families import ComparisonRules
+from beamuq import __version__
+from beamuq.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
+from beamuq.comparison.results import Results
 from beamuq.exhibits import captions
-from beamuq.exhibits.exhibit_types import csv_text
+from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.table_formats import csv_text
 from beamuq.html_pages import PageSection, sections_page
+from beamuq.parquet_tables import file_sha256
 from beamuq.study_config import Study
 
 OUTPUTS = ("csv", "formulations", "claims", "html")
-_OF_ASKED = (
-    "This study's models are asked instead of the claim's, on its datasets where the study runs them and on all that "
-    "are not the paper's. Yes: shown with this many questions; partly: of a part; no: the opposite is, or a value "
-    "outside the printed range; undecided: what was found may be chance. Settings need not be the paper's."
+MOST_REASONS = 10
+_CLAIMS = (
+    "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
+    "paper's, whatever the settings; the last column says whether these are the paper's. Yes: shown with this many "
+    "questions; partly: of a part; no: the opposite is shown, or a value outside the printed range; undecided: what was "
+    "found may be chance, or an interval lies across a margin. Another model: print gives a size of its own models, "
+    f"which no other can deny. Too few: under {claims.judging.LEAST_QUESTIONS} questions."
 )
 
 
@@ -27,55 +35,78 @@ _OF_ASKED = (
 class Comparison:
     """Everything that a comparison found."""
 
-    study: Study
-    rules: ComparisonRules
-    cells: pd.DataFrame
+    results: Results
+    numbers: pd.DataFrame
     formulations: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    asked: pd.DataFrame
-    errata: pd.DataFrame
+    ledger: declared_files.ErrataLedger
     provenance: dict[str, str]
+
+    @property
+    def study(self) -> Study:
+        """The study that was run."""
+        return self.results.study
+
+
+def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
+    """Every printed number, every claim, and beam minus multinomial paired.
+
+    ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
+
+    Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
+    """
+    versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
+    provenance = {"study": file_sha256(study_file), **declared_files.declared_hashes(), **versions}
+    wanted = claims.needed_files(study)
+    present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
+    inputs, ledger = Inputs.read(results_folder, present, study), declared_files.read_ledger()
+    printed, rules = declared_files.read_printed(), declared_files.read_rules()
+    results = Results(study, inputs, printed, rules, results_folder)
+    numbers, forms = number_statuses.compare(results, ledger)
+    differences, judged = beam_minus_multinomial.differences(results), claims.judge(results)
+    return Comparison(results, numbers, forms, differences, judged, ledger, provenance)
 
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
     """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
-    frames = {"csv": found.cells, "formulations": found.formulations, "claims": found.claims}
+    frames = {"csv": found.numbers, "formulations": found.formulations, "claims": found.claims}
     return {name: csv_text(frame) for name, frame in frames.items()} | {"html": html(found, forest)}
 
 
 def html(found: Comparison, forest: str) -> str:
-    """One page, nothing loaded. ``forest``: an SVG document. Every printed number is in it, folded by table."""
-    asked = _once(found.asked.drop(columns="id").rename(columns={"answer": "in this study"}), ["claim"])
+    """One page, nothing loaded: how many numbers agree and why others do not, which claims hold, then all the rest."""
+    numbers, judged, rules = found.numbers, found.claims, found.results.rules
+    parts = [*numbers.groupby("table", sort=False), ("total", numbers)]
+    counts = [{"table": table, "rows": len(part), **_statuses(part)} for table, part in parts]
+    outcomes = [(of, judged[judged["outcome"] == of]) for of in claims.OUTCOMES]
+    by_outcome = [{"outcome": of, "times": len(rows), "claims": _named(rows)} for of, rows in outcomes if len(rows)]
+    entropy = found.formulations.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
+    told = "Print defines the sampled form in one way, the official code in another; here is every value against all three."
     errata = "Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."
     sections = [
-        _counts(found),
-        _section("Claims", [_of_claims(found)], found.claims.drop(columns="in_this_study")),
-        _section("The same questions, asked of this study", [_OF_ASKED], asked),
+        _section("Printed numbers", [], pd.DataFrame(counts)),
+        _section("Why numbers are not compared", [], _reasons(numbers)),
+        _section("Which claims hold here", [_CLAIMS], pd.DataFrame(by_outcome)),
+        _section("", [], _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
         *_differences(found, forest),
-        _entropy(found),
-        _section("Print against itself", [errata], found.errata),
+        _section("Semantic Entropy in its three forms", [told], entropy),
+        _section("Print against itself", [errata], _errata(found)),
         PageSection("Every printed number"),
-        *(_table(str(table), part) for table, part in found.cells.groupby("table", sort=False)),
+        *(_table(str(table), part) for table, part in numbers.groupby("table", sort=False)),
         PageSection("Provenance", notes=[f"{name}: {value}" for name, value in found.provenance.items()]),
     ]
-    title = captions.titled(found.study, f"Compared with print: {found.study.title}")
-    return sections_page(title, _opening(found), sections)
-
-
-def _opening(found: Comparison) -> list[str]:
-    rules = found.rules.agreement
-    decided, chance = number_statuses.expected_to_differ(found.cells, found.rules)
-    if not decided:
-        why = "a demo shows that the machinery works" if found.study.demo else "see the reasons below"
-        return [f"None of the {len(found.cells):,} printed numbers can be compared with this study: {why}."]
-    return [
-        f"{decided:,} of {len(found.cells):,} printed numbers are compared; of these, chance alone would on average "
-        f"call at most {chance:.0f} different.",
-        f"A cell agrees if |z| < {rules.z:g}, z = difference / √(our s² + printed s²). A printed ± that is absent or "
-        "in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their difference "
-        "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
+    decided = int(numbers["status"].isin(["agrees", "differs"]).sum())
+    chance = decided * number_statuses.differing_by_chance(rules.agreement.z)
+    opening = [
+        f"{decided:,} of {len(numbers):,} printed numbers can be compared with this study: "
+        f"{(numbers['status'] == 'agrees').sum():,} agree, {(numbers['status'] == 'differs').sum():,} differ, where "
+        f"chance alone would on average call at most {chance:.0f} different.",
+        f"A number agrees if |z| < {rules.agreement.z:g}, z = difference / √(our s² + printed s²). A printed ± that is "
+        "absent or in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their "
+        "difference scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
     ]
+    return sections_page(captions.titled(found.study, f"Compared with print: {found.study.title}"), opening, sections)
 
 
 def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **options: Any) -> PageSection:
@@ -83,52 +114,56 @@ def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **opti
     return PageSection(heading, frame, sentences, decimals=3, column_decimals=decimals, **options)
 
 
-def _counts(found: Comparison) -> PageSection:
-    """How many numbers of each table have each status."""
-    parts = [*found.cells.groupby("table", sort=False), ("total", found.cells)]
-    rows = [{"table": table, "rows": len(part), **_statuses(part)} for table, part in parts]
-    return _section("", [], pd.DataFrame(rows))
+def _statuses(numbers: pd.DataFrame) -> dict[str, int]:
+    return {status: int((numbers["status"] == status).sum()) for status in number_statuses.STATUSES}
 
 
-def _statuses(cells: pd.DataFrame) -> dict[str, int]:
-    return {status: int((cells["status"] == status).sum()) for status in number_statuses.STATUSES}
+def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The most frequent reasons, and how many numbers have another."""
+    counted = numbers[numbers["reason"] != ""].groupby(["status", "reason"]).size().sort_values(ascending=False)
+    rows = [{"status": of, "reason": why, "rows": n} for (of, why), n in counted[:MOST_REASONS].items()]  # type: ignore[misc]
+    rest = int(counted[MOST_REASONS:].sum())
+    return pd.DataFrame([*rows, *([{"status": "", "reason": "others", "rows": rest}] if rest else [])])
 
 
-def _of_claims(found: Comparison) -> str:
-    return (
-        "Supported: what is claimed of sign and size holds; significance stands beside and counts only where print "
-        "claims it. The lead of a best one is tested as the best of many (max-T). Undecided: this run cannot tell, as "
-        "an interval lies across a margin or the resamples are too few for so many tests. Negligible is a difference "
-        f"whose interval lies within ±{found.rules.claims.negligible:g}. A cell or a file with under "
-        f"{found.rules.agreement.least_share_of_questions:.0%} of the paper's questions decides nothing."
-    )
+def _named(rows: pd.DataFrame) -> str:
+    return ", ".join(dict.fromkeys(rows["id"]))
+
+
+def _errata(found: Comparison) -> pd.DataFrame:
+    """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
+    entries = found.ledger.errata
+    facts = [
+        "; ".join(f"{name.replace('_', ' ')}: {_fact(fact)}" for name, fact in entry.facts.items()) for entry in entries
+    ]
+    rows = [entry.model_dump(include={"id", "erratum", "found", "touches"}) for entry in entries]
+    counts = [int(entry.selected(found.results.printed).sum()) for entry in entries]
+    return pd.DataFrame(rows).assign(rows=counts, facts=facts)
+
+
+def _fact(fact: float | int | str | list[str]) -> str:
+    if isinstance(fact, list):
+        return ", ".join(fact) or "none"
+    return f"{fact:g}" if isinstance(fact, float) else str(fact)
 
 
 def _differences(found: Comparison, forest: str) -> list[PageSection]:
     """Wins and losses with the forest plot, then the means."""
-    families = {"means": beam_minus_multinomial.HEADLINE, "cells": beam_minus_multinomial.CELLS}
-    tallies = [{"family": n} | beam_minus_multinomial.tally(found.differences, of) for n, of in families.items()]
+    frame, families = found.differences, (beam_minus_multinomial.HEADLINE, beam_minus_multinomial.CELLS)
+    tallies = [{"family": of} | beam_minus_multinomial.tally(frame, of) for of in families]
     told = [
         "Means over datasets are corrected by Holm, cells by Benjamini and Hochberg, over the families declared before "
         "any run (a demo's: its own models). A test that was not run counts as the least significant.",
-        beam_minus_multinomial.resamples_sentence(found.differences, found.rules),
+        beam_minus_multinomial.resamples_sentence(frame, found.results.rules),
     ]
-    means = found.differences[found.differences["family"] == beam_minus_multinomial.HEADLINE]
-    means = _with_interval(means).drop(columns=["family", "dataset", "std", "resamples"])
-    drawn = forest if len(found.differences) else ""
+    means = _with_interval(frame[frame["family"] == families[0]]).drop(
+        columns=["family", "dataset", "std", "resamples"]
+    )
+    drawn = forest if len(frame) else ""
     return [
         _section("Beam minus multinomial, paired", told, pd.DataFrame(tallies), svg=drawn),
         _section("Means over datasets, beam minus multinomial", [], _once(means, ["model"])),
     ]
-
-
-def _entropy(found: Comparison) -> PageSection:
-    counted = found.formulations.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
-    sentence = (
-        "Print defines the sampled form in one way, the official code in another; every printed value is compared with "
-        "all three."
-    )
-    return _section("Semantic Entropy in its three forms", [sentence], counted)
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:

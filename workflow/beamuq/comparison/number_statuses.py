@@ -2,203 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
-from beamuq.comparison import detectable_difference
-from beamuq.comparison.errata import ErrataLedger, errata_of
-from beamuq.comparison.measured_results import MeasuredResults
-from beamuq.comparison.paper_settings import Measurement, incomparable, other_template
-from beamuq.comparison.printed_numbers import MEAN, MeasuredPlace, PrintedNumber, RowKey, measured_place
-from beamuq.comparison.tolerances_and_families import ComparisonRules
-from beamuq.exhibits.read_evaluation import Key, Measured, mean_over_datasets
+from beamuq.comparison.declared_files import KEYS, ErrataLedger
+from beamuq.comparison.paper_settings import Kind
+from beamuq.comparison.results import STORED, Results, stored_keys, table_cell
+from beamuq.evaluation import intervals
+from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, Estimates, joined
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.exhibit import EVALUATION
 
-DEMO = "demo study"
+Floats = npt.NDArray[np.float64]
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
-NOT_COMPARABLE = "not comparable"
-COLUMNS = [
-    *RowKey._fields,
-    *("printed", "printed_std", "value", "low", "high", "std", "n", "paper_n", "difference", "z", "detectable"),
-    *("status", "reason", "errata"),
-]
+OURS = ["value", "low", "high", "std", "n"]
+COLUMNS = [*KEYS, "printed", "printed_std", *OURS, "paper_n", "difference", "z", "detectable", "status", "reason"]
+PLACE = ["model", "dataset", "recipe", "scorer", "answer_source", *STORED]
+OF_ACCURACY = ("quality", "questions")
+Cells = dict[Any, tuple[list[Cell], str]]
+Rows = dict[Any, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class OurMeasurement:
-    """Our measurement of a printed number, or why there is none; ``reason`` also where it is not comparable."""
+def compare(results: Results, ledger: ErrataLedger) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every printed number, in print's order, and those of sampled Semantic Entropy against the forms it may be of.
 
-    measured: Measured | None
-    reason: str
-    paper_n: int
-
-
-def compare(
-    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: ErrataLedger, rules: ComparisonRules
-) -> pd.DataFrame:
-    """One row a printed number, in print's order; the columns are ``COLUMNS``."""
-    wrong, spread = errata_of(ledger, values, "value"), errata_of(ledger, values, "std")
-    notes = [[*wrong.get(row.key, []), *spread.get(row.key, [])] for row in values]
-    frame = _held_against_print(results, values, set(spread), rules, wrong=wrong)
-    return frame.assign(errata=["; ".join(ids) for ids in notes])[COLUMNS]
-
-
-def formulations(
-    results: MeasuredResults, values: Sequence[PrintedNumber], ledger: ErrataLedger, rules: ComparisonRules
-) -> pd.DataFrame:
-    """Every printed number of sampled Semantic Entropy against the forms it may be of (D12, Semantic Entropy)."""
-    rows = [row for row in values if row.key.method == "SemanticEntropy" and row.key.variant != "beamsearch"]
-    spread = set(errata_of(ledger, values, "std"))
-    parts = [
-        _held_against_print(results, rows, spread, rules, formulation=name).assign(formulation=title)
+    A row a number: ``COLUMNS`` and ``errata``, or ``formulation`` (D12, Semantic Entropy).
+    """
+    printed = results.printed
+    places = printed.groupby(["table", "model", "dataset"], sort=False).groups
+    cells = {place: _cells(results, *place) for place in places}
+    measured = _measured(results, [cell for of, _ in cells.values() for cell in of])
+    wrong, doubted = (ledger.touching(printed, touches) for touches in ("value", "std"))
+    printed = printed.assign(wrong=list(map(", ".join, wrong)), doubted=list(map(bool, doubted)))
+    numbers = _held_against_print(results, printed, cells, measured)
+    numbers["errata"] = ["; ".join(both) for both in map(list.__add__, wrong, doubted)]
+    sampled = (printed["method"] == "SemanticEntropy") & (printed["variant"] != "beamsearch")
+    forms = [
+        _held_against_print(results, printed[sampled].assign(wrong=""), cells, measured, name).assign(formulation=title)
         for name, title in FORMULATIONS.items()
     ]
-    columns = [column for column in COLUMNS if column != "errata"]
-    return pd.concat(parts, ignore_index=True)[[*columns[:7], "formulation", *columns[7:]]]
-
-
-def expected_to_differ(frame: pd.DataFrame, rules: ComparisonRules) -> tuple[int, float]:
-    """How many cells were held against print, and how many of them chance alone would on average call different.
-
-    An upper bound: two runs that share questions differ less than z assumes.
-    """
-    decided = int(frame["status"].isin(["agrees", "differs"]).sum())
-    return decided, decided * detectable_difference.differing_by_chance(rules.agreement.z)
+    return numbers, pd.concat(forms, ignore_index=True)[[*KEYS, "formulation", *COLUMNS[len(KEYS) :]]]
 
 
 def _held_against_print(
-    results: MeasuredResults,
-    rows: Sequence[PrintedNumber],
-    spread: set[RowKey],
-    rules: ComparisonRules,
-    *,
-    formulation: str = "",
-    wrong: Mapping[RowKey, Sequence[str]] = MappingProxyType({}),
+    results: Results, printed: pd.DataFrame, cells: Cells, measured: Rows, setting: str = ""
 ) -> pd.DataFrame:
-    """Numbers side by side with their status; ``spread``: rows whose ± is doubted, ``wrong``: errata of a value."""
-    ours = [_ours(results, rules, row.key, formulation) for row in rows]
-    frame = _numbers(ours, rows, spread, rules)
-    demo = results.study.demo
-    statuses = [
-        (NOT_COMPARABLE, DEMO) if demo else _status(our, wrong.get(row.key, ()), z, rules)
-        for our, row, z in zip(ours, rows, frame["z"], strict=True)
+    """Numbers side by side; a ± that is absent or doubted is replaced by ours. ``setting``: a formulation's."""
+    rules, ours = results.rules.agreement, _ours(results, printed, cells, measured, setting)
+    frame = printed.join(ours.astype(dict.fromkeys(OURS[:-1], float) | {"n": "Int64"}))
+    std = frame["std"].to_numpy(np.float64)
+    other = np.where(frame["doubted"] | frame["printed_std"].isna(), std, frame["printed_std"])
+    frame["difference"] = frame["value"] - frame["printed"]
+    frame["z"] = z_score(frame["difference"], std, other)
+    frame["detectable"] = smallest_detectable(std, other, rules.z, rules.power)
+    undefined = np.where(frame["value"].isna(), "undefined", "no standard deviation of ours")
+    demo = np.full(len(frame), results.study.demo)
+    cases: list[tuple[Any, str, Any]] = [  # the first that matches
+        (demo, "not comparable", "demo study"),
+        (frame["absent"] != "", "not run", frame["absent"]),
+        (frame["wrong"] != "", "errata", frame["wrong"]),
+        (frame["why"] != "", "not comparable", frame["why"]),
+        (frame["z"].isna(), "not comparable", frame["note"].where(frame["note"] != "", undefined)),
+        (frame["z"].abs() < rules.z, "agrees", ""),
     ]
-    return frame.assign(
-        status=[status for status, _ in statuses],
-        reason=[reason for _, reason in statuses],
+    matches, statuses, reasons = zip(*cases, strict=True)
+    frame["status"], frame["reason"] = (
+        np.select(matches, of, other) for of, other in ((statuses, "differs"), (reasons, ""))
     )
+    return frame[COLUMNS]
 
 
-def _ours(results: MeasuredResults, rules: ComparisonRules, key: RowKey, formulation: str = "") -> OurMeasurement:
-    """Our measurement; its ``reason`` is set where it is absent, or present and not comparable."""
-    table = rules.tables[key.table]
-    datasets = list(rules.paper.datasets) if key.dataset == MEAN else [key.dataset]
-    sizes = [rules.questions(dataset, key.table) for dataset in datasets]
-    found = measured_place(results.study, key, rules)
-    if isinstance(found, str):
-        return OurMeasurement(None, found, sum(sizes))
-    parts = _measured(results, found, formulation)
-    if isinstance(parts, str):
-        return OurMeasurement(None, parts, sum(sizes))
-    measured, counts = parts
-    file = found.files[0]
-    of = Measurement(
-        key.model,
-        tuple(datasets),
-        file.recipe,
-        part="accuracy" if table.part == "accuracy" else "scores",
-        scorer=file.scorer,
-        role=table.scorer or "nli",
-        metric=key.metric,
-        method=key.method,
-        setting=key.setting,
-    )
-    reason = rules.arbitrary.get(key.setting) or incomparable(results.study, rules, of)
-    reason = reason or other_template(results.study, rules, of, results.templates(key.model, datasets))
-    return OurMeasurement(measured, reason or _too_few(counts, datasets, sizes, rules), sum(sizes))
+def _ours(results: Results, printed: pd.DataFrame, places: Cells, measured: Rows, setting: str) -> pd.DataFrame:
+    """Ours of printed numbers: ``OURS``, ``note``, ``paper_n``; ``absent``: why there is none; ``why`` it is no match."""
+    rules, keys, rows = results.rules, stored_keys(results.study, printed), []
+    for (name, model, dataset), part in printed.groupby(["table", "model", "dataset"], sort=False):
+        table, (cells, lacking) = rules.tables[name], places[name, model, dataset]
+        sizes = {of: rules.questions(of, name) for of in (rules.paper.datasets if dataset == MEAN else [dataset])}
+        differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
+        for row, key in zip(part.itertuples(), keys.loc[part.index].itertuples(index=False), strict=True):
+            of = (table.answer_source, *key[:-1], setting or key.setting)
+            each = {cell: measured.get((*vars(cell).values(), *of)) for cell in cells}
+            missing = [cell.file("evaluation").path for cell, ours in each.items() if ours is None and cell.scorer]
+            absent = lacking or (f"{missing[0]} has no row for {' '.join(filter(None, of))}" if missing else "")
+            full = [cell.dataset for cell, ours in each.items() if ours and ours["empty"] > MOST_EMPTY]
+            if dataset == MEAN and full and not absent:
+                absent = f"more than a fifth of the answers are empty on {', '.join(full)}"
+            kind = Kind("accuracy" if table.part == "accuracy" else "scores", row.metric, row.method, row.setting)
+            few = (rules.too_few(of["n"], cell.dataset, sizes[cell.dataset]) for cell, of in each.items() if of)
+            why = rules.arbitrary.get(row.setting) or kind.first(differing) or next(filter(None, few), "")
+            ours = {} if absent else measured[*vars(cells[0]).values(), *of]
+            if dataset == MEAN and not absent:
+                ours = measured[model, MEAN, *list(vars(cells[0]).values())[2:], *of]
+            rows.append(
+                {"note": "", **ours, "absent": absent, "why": why, "paper_n": sum(sizes.values()), "row": row.Index}
+            )
+    return pd.DataFrame(rows).set_index("row").reindex(columns=[*OURS, "note", "absent", "why", "paper_n"])
 
 
-def _measured(results: MeasuredResults, found: MeasuredPlace, formulation: str) -> tuple[Measured, list[int]] | str:
-    """The measurement and the questions of each dataset behind it, or what was not run."""
-    if found.files[0].kind == "quality":
-        accuracy = results.accuracy(found.files[0])
-        return (accuracy, [accuracy.n]) if accuracy else f"{found.files[0].path} was not run"
-    key = found.key._replace(setting=formulation) if formulation else found.key
-    cells = []
-    for artifact in found.files:
-        cell = results.cell(artifact)
-        if cell is None:
-            return f"{artifact.path} was not run"
-        if key not in cell:
-            return f"{artifact.path} has no row for {_named(key)}"
-        cells.append(cell)
-    counts = [cell[key].n for cell in cells]
-    if len(cells) == 1:
-        return cells[0][key], counts
-    if empty := [cell.path for cell in cells if cell.left_out(key.answer_source)]:
-        return f"more than a fifth of the answers are empty in {', '.join(empty)}"
-    titles = [artifact.dataset for artifact in found.files]
-    return mean_over_datasets(cells, titles, key, results.study.evaluation.confidence), counts
+def _cells(results: Results, name: str, model: str, dataset: str) -> tuple[list[Cell], str]:
+    """The cells that measure a printed number, or the mean of which does, or why there are none."""
+    study, table = results.study, results.rules.tables[name]
+    datasets = results.rules.paper.datasets if dataset == MEAN else [dataset]
+    if model not in study.models:
+        return [], f"the study has no model {model!r}"
+    cells = {of: table_cell(study, table, model, of) for of in datasets}
+    if missing := [of for of, cell in cells.items() if cell is None]:
+        return [], f"the grid has no {model}/{missing[0]} for {name}"
+    found = [cell for cell in cells.values() if cell]
+    lacking = results.lacking(found, *(OF_ACCURACY if table.part == "accuracy" else EVALUATION))
+    return ([], f"{lacking} was not run") if lacking else (found, "")
 
 
-def _named(key: Key) -> str:
-    return " ".join(filter(None, (key.metric, key.method, key.variant, key.setting, f"({key.answer_source} answers)")))
+def _measured(results: Results, cells: Sequence[Cell]) -> Rows:
+    """By ``PLACE``: ``OURS``, ``note`` and ``empty`` of cells, and of means over the datasets of the main recipe."""
+    study, rows, parts = results.study, Rows(), dict[Cell, Estimates]()
+    for cell in dict.fromkeys(cells):
+        if cell.scorer:
+            found = results.estimates([cell])
+            parts[cell] = found.rows(found.frame["metric"].isin(results.printed["metric"].unique()))
+        else:  # stories count as groups
+            quality, asked = (results.inputs.frame(cell.file(of, study.main_quality.metric)) for of in OF_ACCURACY)
+            of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+            place = (*vars(cell).values(), "greedy", "accuracy", "", "", "")
+            rows[place] = {name: getattr(of, name) for name in OURS} | {"note": "", "empty": np.nan}
+    main = [cell for cell in parts if cell.recipe == study.main.recipe]
+    means = [
+        joined([parts[cell] for cell in main if (cell.model, cell.scorer) == of]).mean_over_datasets()
+        for of in dict.fromkeys((cell.model, cell.scorer) for cell in main)
+    ]
+    for part in (*parts.values(), *means):
+        summary = part.summary(study.evaluation.confidence).set_index(PLACE)[[*OURS, "note", "empty"]]
+        rows |= dict(zip(summary.index, summary.to_dict("records"), strict=True))
+    return rows
 
 
-def _too_few(counts: Sequence[int], datasets: Sequence[str], sizes: Sequence[int], rules: ComparisonRules) -> str:
-    for count, dataset, size in zip(counts, datasets, sizes, strict=True):
-        if reason := too_few(count, dataset, size, rules):
-            return reason
-    return ""
+def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Floats:
+    """difference / √(std² + other_std²), as of independent numbers; NaN where both spreads are 0."""
+    spread = np.hypot(std, other_std)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(spread > 0, np.asarray(difference) / spread, np.nan))
 
 
-def too_few(count: int, dataset: str, size: int, rules: ComparisonRules) -> str:
-    """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
-    enough = count >= rules.agreement.least_share_of_questions * size
-    return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
+def smallest_detectable(std: npt.ArrayLike, other_std: npt.ArrayLike, z: float, power: float) -> Floats:
+    """The true difference that |z| exceeds its limit for with probability ``power`` (the far tail left out)."""
+    return np.asarray((z + ndtri(power)) * np.hypot(std, other_std))
 
 
-def _numbers(
-    ours: Sequence[OurMeasurement], values: Sequence[PrintedNumber], spread: set[RowKey], rules: ComparisonRules
-) -> pd.DataFrame:
-    """Values side by side; a printed ± that is absent or in the errata is replaced by ours."""
-    measured = [our.measured for our in ours]
-    frame = pd.DataFrame([row.key for row in values], columns=RowKey._fields).assign(
-        printed=[row.value for row in values],
-        printed_std=pd.array([row.std for row in values], dtype="float64"),
-        **{
-            name: pd.array([getattr(m, name) if m else None for m in measured], dtype="float64")
-            for name in ("value", "low", "high", "std")
-        },
-        n=pd.array([m.n if m else None for m in measured], dtype="Int64"),
-        paper_n=[our.paper_n for our in ours],
-    )
-    std = frame["std"].to_numpy(dtype=np.float64)
-    trusted = np.array([row.std is not None and row.key not in spread for row in values])
-    other = np.where(trusted, frame["printed_std"].to_numpy(dtype=np.float64), std)
-    difference = (frame["value"] - frame["printed"]).to_numpy(dtype=np.float64)
-    agreement = rules.agreement
-    return frame.assign(
-        difference=difference,
-        z=detectable_difference.z_score(difference, std, other),
-        detectable=detectable_difference.smallest_detectable(std, other, agreement.z, agreement.power),
-    )
+def differing_by_chance(z: float) -> float:
+    """The share of cells with |z| at or above the limit when both numbers come from one truth.
 
-
-def _status(ours: OurMeasurement, errata: Sequence[str], z: float, rules: ComparisonRules) -> tuple[str, str]:
-    """The first that matches, and why."""
-    if ours.measured is None:
-        return "not run", ours.reason
-    if errata:
-        return "errata", ", ".join(errata)
-    if ours.reason:
-        return NOT_COMPARABLE, ours.reason
-    if ours.measured.value is None:
-        return NOT_COMPARABLE, ours.measured.note or "undefined"
-    if np.isnan(z):
-        return NOT_COMPARABLE, ours.measured.note or "no standard deviation of ours"
-    return ("agrees", "") if abs(z) < rules.agreement.z else ("differs", "")
+    An upper bound for two runs that share questions: they differ less than z assumes.
+    """
+    return float(2 * ndtr(-z))

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from beamuq import plugins
-from beamuq.comparison.files_held_against_print import needed_files
-from beamuq.comparison.tolerances_and_families import DECLARED_FILES
+from beamuq.comparison.claims import needed_files
+from beamuq.comparison.declared_files import DECLARED_FILES
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.decisions_of_scores import DecisionSettings
 from beamuq.evaluation.metrics_of_scores import EvaluationSettings

@@ -1,0 +1,292 @@
+"""How a claim is judged: what it reads of a study, the verbs that its function is made of, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from beamuq.comparison.results import Results
+from beamuq.evaluation import intervals
+from beamuq.evaluation.bootstrap import MOST_UNDEFINED
+from beamuq.evaluation.candidate_sets import CandidateSets
+from beamuq.evaluation.estimates import TIE, Estimates
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.exhibit import EVALUATION
+
+Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+Part = Literal["yes", "partly", "no", "undecided", "-"]
+Judge = Callable[..., "Verdict"]
+LEAST_QUESTIONS = 50
+
+
+class NotAskedError(Exception):
+    """What a claim needs and the study lacks, in a few words."""
+
+
+class TooFewError(NotAskedError):
+    """So few questions that nothing is said."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval.
+
+    "-": not claimed, or no test; "undecided": this study cannot tell. ``opposite``: whether the opposite of something
+    claimed is shown. ``n``: the questions it rests on.
+    """
+
+    found: str
+    n: int
+    sign: Part = "-"
+    size: Part = "-"
+    significance: Part = "-"
+    opposite: bool = False
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+    @property
+    def outcome(self) -> Part:
+        """Any answer has to be shown, beyond what chance alone does.
+
+        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign is not, or nothing
+        is, and the opposite is shown; partly: only a part is. Undecided: anything else.
+        """
+        parts = {part for part in (self.sign, self.size) if part != "-"}
+        if parts == {"yes"}:
+            return "yes" if self.significance in ("-", "yes") else "undecided"
+        wrong = self.sign == "no" or parts == {"no"}
+        if not wrong and (self.sign == "undecided" or parts <= {"undecided", "yes"}):
+            return "undecided"
+        shown = self.opposite or self.significance == "-"
+        return "undecided" if not shown else "no" if wrong else "partly"
+
+
+def per_dataset(judge: Judge) -> Judge:
+    """Judges a claim about one cell on each of several: those with too few questions are left out."""
+
+    @wraps(judge)
+    def judged(results: Results, cells: Sequence[Cell], **options: Any) -> Verdict:
+        verdicts, texts, few = list[Verdict](), list[str](), TooFewError("no dataset")
+        for cell in cells:
+            try:
+                verdicts.append(judge(results, cell, **options))
+                texts.append(f"{cell.dataset}: {verdicts[-1].found}")
+            except TooFewError as error:
+                few, texts = error, [*texts, f"without {cell.dataset}: {error}"]
+        if not verdicts:
+            raise few
+        of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
+        half, mean = (
+            np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts)),
+            float(np.mean(of["value"])),
+        )
+        ends = {"low": mean - half, "high": mean + half} if len(verdicts) > 1 else {}
+        parts = {name: together(of[name]) for name in ("sign", "size", "significance")}
+        whole = {"found": "; ".join(texts), "n": sum(of["n"]), "opposite": any(of["opposite"]), "value": mean}
+        return replace(verdicts[0], **whole | parts | ends)
+
+    return judged
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def enough(count: int, where: str) -> None:
+    """Raises TooFewError below ``LEAST_QUESTIONS``."""
+    if count < LEAST_QUESTIONS:
+        raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
+
+
+def require(results: Results, cells: Sequence[Cell], *kinds: str) -> None:
+    """Raises NotAskedError if a file of these cells was not run."""
+    if lacking := results.lacking(cells, *kinds):
+        raise NotAskedError(f"{lacking} was not run")
+
+
+def estimates(results: Results, cells: Sequence[Cell], answer_source: str = "greedy") -> Estimates:
+    """The estimates of all questions of some cells, each of enough."""
+    require(results, cells, *EVALUATION)
+    found = results.estimates(cells).where(answer_source=answer_source)
+    for dataset, n in found.frame.groupby("dataset")["n"].min().items():
+        enough(int(n), f"of {dataset}")
+    return found
+
+
+def candidates(results: Results, cell: Cell) -> CandidateSets:
+    """A cell's candidates."""
+    require(results, [cell], "candidates", "questions")
+    found = results.inputs.candidates(cell)
+    enough(len(found.ids), f"of {cell.dataset}")
+    return found
+
+
+def answered(results: Results, cells: Sequence[Cell], answer_source: str = "greedy") -> tuple[list[Cell], str]:
+    """The cells whose answers are not empty too often, and the words for those that are left out."""
+    require(results, cells, *EVALUATION)
+    empty = {cell: results.inputs.empty(cell).get(answer_source) for cell in cells}
+    kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
+    names = ", ".join(cell.dataset for cell in cells if cell not in kept)
+    if not kept:
+        raise NotAskedError(f"more than a fifth of the answers of {cells[0].model} are empty on {names}")
+    return kept, f"without {names}, where more than a fifth of the answers are empty" if names else ""
+
+
+def at(found: Estimates, places: pd.DataFrame) -> Estimates:
+    """The estimates at some places. Raises NotAskedError if one was not measured, or is undefined."""
+    try:
+        chosen = found.at(places)
+    except KeyError as error:
+        raise NotAskedError(f"no value for {error.args[0]}") from error
+    for row in chosen.frame[chosen.frame["value"].isna()].itertuples():
+        raise NotAskedError(f"{row.metric} of {row.method} on {row.dataset}: {row.note}")
+    return chosen
+
+
+def gains(found: Estimates, cells: Sequence[Cell], methods: Sequence[str], metric: str = "PRR") -> Estimates:
+    """Beam minus multinomial of each method in each cell, paired."""
+    places = [(cell.model, cell.dataset, metric, method, "") for cell in cells for method in methods]
+    keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
+    beams, samples = (at(found, keys.assign(variant=variant)) for variant in (BEAMSEARCH, MULTINOMIAL))
+    return beams.minus(samples)
+
+
+def questions(found: Estimates) -> int:
+    """How many questions the estimates of several cells rest on."""
+    return int(found.frame.groupby(["model", "dataset"])["n"].max().sum())
+
+
+# -- how it is judged --------------------------------------------------------------------------------------------------
+
+
+def rise(results: Results, differences: Estimates, n: int, found: str = "", **options: Any) -> Verdict:
+    """A verdict on differences that are claimed to be above 0: :func:`tested`; the value is their mean."""
+    values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
+    mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
+    low, high = mean.summary(results.study.evaluation.confidence)[["low", "high"]].iloc[0]
+    verdict = tested(results, values, differences.p(), drawn.shape[1], n, found, **options)
+    return replace(verdict, low=low, high=high)
+
+
+def tested(
+    results: Results, values: Floats, p: Floats, resamples: int, n: int, found: str, *, most: float = 1.0, **parts: Any
+) -> Verdict:
+    """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
+
+    ``parts``: of the verdict; where the sign is not among them, it is whether all values are above 0, or more than
+    half. ``most``: the share that has to be significant.
+    """
+    level, above_zero = results.rules.claims.level, values > TIE
+    why, small = too_few_resamples(resamples, len(p), 2, level), holm(np.nan_to_num(p, nan=1.0), len(p)) < level
+    above, below = float(np.mean(small & above_zero)), float(np.mean(small & (values < -TIE)))
+    told = f"{above_zero.sum()} of {len(values)} above 0, {why or f'significantly {above:.0%}, below 0 {below:.0%}'}"
+    opposite = bool(parts.pop("opposite", False)) or (not why and below > 0)
+    sign = parts.pop("sign", share_as(float(above_zero.mean())))
+    significance = "undecided" if why else some_as(above, most)
+    told = "; ".join(filter(None, (told, found)))
+    return Verdict(told, n, sign, parts.pop("size", "-"), significance, opposite, float(values.mean()))
+
+
+def selected_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
+    """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
+
+    Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
+    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
+    the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
+    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
+    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
+    """
+    values, drawn = found.frame["value"].to_numpy(np.float64), found.replicates.astype(np.float64)
+    off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]
+    leads = values[ahead].max() - values[~ahead]
+    by_chance = [(off[ahead] - other).max(axis=0) for other in off[~ahead]]
+    if off.shape[1] < (1 - MOST_UNDEFINED) * drawn.shape[1] or any(np.ptp(of) == 0 for of in by_chance):
+        return float(leads.min()), 1.0
+    p = [(1 + int((of >= lead).sum())) / (off.shape[1] + 1) for of, lead in zip(by_chance, leads, strict=True)]
+    return float(leads.min()), max(p)
+
+
+def too_few_resamples(resamples: int, tests: int, sides: int, level: float) -> str:
+    """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
+    possible = sides * tests / (resamples + 1) < level
+    return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
+
+
+def negligible(summary: pd.DataFrame, margin: float) -> list[Part]:
+    """Whether differences are nothing: the interval lies within ± margin (yes), outside (no), or across its ends."""
+    low, high = summary["low"], summary["high"]
+    inside, outside = (-margin <= low) & (high <= margin), (low > margin) | (high < -margin)
+    return list(np.select([inside, outside], ["yes", "no"], "undecided"))
+
+
+def undecidable(summary: pd.DataFrame, margin: float, n: int) -> list[str]:
+    """Why no value could show any of these negligible with so many questions, if so: all intervals are too wide.
+
+    It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
+    """
+    least = ((summary["high"] - summary["low"]) / 2).min()
+    wanted = f"about {n * (least / margin) ** 2:,.0f} questions would do"
+    told = f"undecidable with n = {n:,} unless clearly off: half-width {least:.3f}, margin {margin:g}; {wanted}"
+    return [told] if least > margin else []
+
+
+def as_printed(
+    results: Results, values: Floats | Truths, groups: Sequence[str], printed: tuple[float, float], many: bool
+) -> tuple[Part, float, float]:
+    """Whether the mean of shares [N] is as near a printed range as two such measurements may lie, and its interval.
+
+    No: it is farther off, print's spread taken as ours. Yes: it is not, and there are as ``many`` questions as in
+    print; of fewer the interval has to lie inside the range. Undecided: anything else.
+    """
+    confidence, mean = results.study.evaluation.confidence, float(values.mean())
+    ends: tuple[float, float] | None
+    if values.dtype == bool:
+        ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
+    elif np.ptp(values) == 0:
+        ends = intervals.interval_of_equal_values(mean, groups, confidence)
+    else:
+        ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
+    low, high = ends or (np.nan, np.nan)
+    spread = np.sqrt(2) * (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+    far = max(printed[0] - mean, mean - printed[1], 0.0) >= results.rules.agreement.z * spread
+    near = ends is not None and (many or (printed[0] <= low and high <= printed[1]))
+    return "no" if far else "yes" if near else "undecided", low, high
+
+
+def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
+    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
+    variance, _ = intervals.cluster_robust_variance(values, groups)
+    return float(values.mean()), float(np.sqrt(variance))
+
+
+def together(parts: Sequence[Part]) -> Part:
+    """Parts of several cells as one: as :func:`share_as` of those that hold, undecided where the open ones matter."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    worst, best = (share_as(float(np.mean([p in yes for p in parts]))) for yes in (("yes",), ("yes", "undecided")))
+    return worst if worst == best else "undecided"
+
+
+def share_as(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; more than half: partly; else no."""
+    return "yes" if share >= most else "partly" if share > 0.5 else "no"
+
+
+def some_as(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; any: partly; none: no."""
+    return "yes" if share >= most else "partly" if share > 0 else "no"
+
+
+def above(value: float, std: float, z: float) -> Part:
+    """Whether a value is above 0 by its interval ± z · std; undecided where that holds 0."""
+    return "undecided" if not abs(value) > z * std else "yes" if value > 0 else "no"
