@@ -75,7 +75,8 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if TOP_BEAM in answers:
             columns.append(Column(keys | {"setting": CHANGE}, (title, "Δ top beam"), "signed", "interval"))
     layout = Layout(found, ("Method",), body, columns, further=(found,))
-    return table(study, layout, table_facts(study, each) | {"shown": name})
+    facts = {"shown": name, "top_beam": "" if TOP_BEAM in answers else None}
+    return table(study, layout, table_facts(study, each) | facts)
 
 
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
