@@ -30,7 +30,7 @@ def test_orders_agree_as_they_do_by_hand_in_the_data_and_in_each_resample() -> N
     first = scores(0.1, 0.2, 0.3, drawn=[[0.1, 0.0], [0.2, 0.1], [0.4, 0.2]])
     second = scores(0.1, 0.4, 0.2, drawn=[[0.1, 0.5], [0.4, 0.4], [0.2, 0.3]])
     found = order_agreement(first, second)
-    assert found.frame.loc[0, ["model", "dataset", "metric", "n"]].tolist() == ["m", "d", "Kendall tau", 24]
+    assert found.frame[["model", "dataset", "metric", "n"]].to_numpy().tolist() == [["m", "d", "Kendall tau", 24]]
     assert found.frame["value"].tolist() == pytest.approx([1 / 3])  # of three pairs, one is turned round
     assert found.replicates[0] == pytest.approx([1 / 3, -1])
 
@@ -44,5 +44,5 @@ def test_orders_agree_as_they_do_by_hand_in_the_data_and_in_each_resample() -> N
 )
 def test_an_order_that_is_undefined_says_why(second: Estimates, why: str) -> None:
     found = order_agreement(scores(0.1, 0.2, drawn=[[0.1], [0.2]]), second)
-    assert np.isnan(found.frame.loc[0, "value"])
-    assert found.frame.loc[0, "note"] == why
+    assert found.frame["value"].isna().all()
+    assert found.frame["note"].tolist() == [why]

@@ -218,7 +218,7 @@ class Exhibit:
         """Build it of the files that :meth:`artifacts` names, with its caption."""
         shown = self.build(study, self.cells(study), inputs)
         scorers = [] if not self.scored else [study.main.scorer] if shown.scorers is None else shown.scorers
-        facts = captions.study_facts(study) | shown.facts
+        facts = captions.study_facts(study) | dict(shown.facts)
         title, *sentences = captions.text(self.template or self.label, facts, self.caption)
         empty = empty_answers.sentence(study, inputs, self.artifacts(study), self.answer_source)
         caption = captions.caption(study, [f"{title}.", *sentences], scorers=scorers, quality=self.quality)

@@ -133,8 +133,9 @@ class Inputs:
 
     def scores(self, cell: Cell) -> QuestionScores:
         """The cell's scores of greedy answers with their main quality, in the order of its questions."""
-        files = [cell.file(kind, self.study.main_quality.metric) for kind in ("scores", "quality", "questions")]
-        return QuestionScores(*map(self.frame, files), files[0].path)
+        scores, questions = cell.file("scores"), self.frame(cell.file("questions"))
+        quality = self.frame(cell.file("quality", self.study.main_quality.metric))
+        return QuestionScores(self.frame(scores), quality, questions, scores.path)
 
     @property
     def resampling(self) -> dict[str, Any]:

@@ -140,9 +140,8 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     each = joined(parts)
     facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
     made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
-    values = [
-        row | {"setting": f"{main.metric} / {row['setting']}"} if row["metric"] == TAU else row for row in made.values
-    ]
+    both = {TAU: f"{main.metric} / {{}}"}  # an order has two qualities
+    values = [{**row, "setting": both.get(row["metric"], "{}").format(row["setting"])} for row in made.values]
     return replace(made, values=values)
 
 

@@ -17,7 +17,7 @@ from beamuq.exhibits import captions, cells, estimates_table, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, table, table_facts
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableRule
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableHeading, TableRule
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import GEMMA, main_methods, one_model
 from beamuq.parquet_tables import ALL
@@ -66,7 +66,7 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     found, dataset, name = with_mean(study, each)
     if TOP_BEAM in answers:
         found = joined([found, found.where(setting=TOP_BEAM).minus(found.where(setting=GREEDY))])
-    body = [Row(("Accuracy",), {"metric": "accuracy"}), TableRule()]
+    body: list[Row | TableHeading | TableRule] = [Row(("Accuracy",), {"metric": "accuracy"}), TableRule()]
     body += [replace(row, keys={"metric": "AUGRC", **row.keys}) if isinstance(row, Row) else row for row in rows]
     columns = []
     for model in cells.by_model(chosen):
@@ -164,10 +164,12 @@ def _gains(found: Estimates) -> Estimates:
 
 def _states(study: Study, thresholds: Estimates, risks: Mapping[str, str]) -> dict[Form, tuple[bool, str]]:
     """Of each form and α whether there is a threshold on any dataset, and why it is refused where it is."""
-    frame, found = thresholds.frame, {}
+    frame = thresholds.frame
+    found: dict[Form, tuple[bool, str]] = {}
     if frame["dataset"].nunique() > 1:
         frame = frame[~(frame["empty"] > MOST_EMPTY)]
-    for (method, variant, setting), part in frame.groupby(["method", "variant", "setting"], sort=False):
+    for form, part in frame.groupby(["method", "variant", "setting"], sort=False):
+        method, variant, setting = map(str, form)
         threshold, least = (part[part["metric"] == name].set_index("dataset") for name in ("threshold", "least"))
         few, why = least[least["n"] < least["value"]], ""
         if len(few):

@@ -42,7 +42,10 @@ FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "o
 
 def ruled(groups: Sequence[Sequence[TableRow]]) -> tuple[TableRow | TableRule, ...]:
     """The rows, with a rule between groups."""
-    return tuple(item for group in groups for item in (TableRule(), *group))[1:]
+    body: list[TableRow | TableRule] = []
+    for group in groups:
+        body += [TableRule(), *group]
+    return tuple(body[1:])
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
