@@ -207,7 +207,7 @@ def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
 def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> None:
     row = {"dataset": "a", "value": 0.0, "n": 9}
     own = Estimates.made([row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)])
-    found = own.summary()
+    found: Any = own.summary()
     assert found.loc[0, ["low", "high"]].tolist() == [0.0, 0.1]
     assert found["std"].isna().all()
     assert np.isnan(found.loc[1, "low"])

@@ -262,15 +262,16 @@ class Evaluated(exhibits_study.Results):
         name = draws_name(dataset, groups.items())
         counts = resample_counts(list(groups.values()), exhibits_study.RESAMPLES, self.study.seed, name)
         drawn = [np.arange(len(groups)), *(np.repeat(np.arange(len(groups)), of) for of in counts.T)]
-        found = []
+        found: list[np.ndarray[Any, Any]] = []
         for answer in ("top_beam", "greedy"):
             wanted = (answer, *METHOD)
             keys = ("answer_source", "method", "variant", "setting")
             u = {row["id"]: row["value"] for row in scores if tuple(map(row.get, keys)) == wanted}
             right = {row["id"]: float(row["value"] > 0.5) for row in quality if row["answer_source"] == answer}
             values, labels = (np.array([of[key] for key in groups]) for of in (u, right))
-            found.append([by_definition(values[of], labels[of]) for of in drawn])
-        return np.array(found[0]) - np.array(found[1])
+            found.append(np.array([by_definition(values[of], labels[of]) for of in drawn]))
+        difference: np.ndarray[Any, Any] = found[0] - found[1]
+        return difference
 
 
 @pytest.fixture(scope="module")
