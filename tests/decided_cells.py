@@ -40,7 +40,8 @@ def cell(n: int = 400, seed: int = 0, per_group: int = 1, errors: float = 0.5) -
 
 
 def settings(**changed: Any) -> DecisionSettings:
-    return DecisionSettings(**{"quality": "f1", "risks": (0.2, 0.4), "resamples": 50} | changed)
+    given: dict[str, Any] = {"quality": "f1", "risks": (0.2, 0.4), "resamples": 50}
+    return DecisionSettings(**given | changed)
 
 
 GRID = [
@@ -66,10 +67,11 @@ class Larger(exhibits_study.Results):
         )[0]
 
     def _quality(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(need)[1].to_pylist()
+        return list(self._cell(need)[1].to_pylist())
 
     def _scores(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(need)[0].to_pylist()
+        return list(self._cell(need)[0].to_pylist())
 
     def _questions(self, need: Artifact) -> list[dict[str, Any]]:
-        return self._cell(Artifact("decisions", need.dataset, exhibits_study.BASE, "main", "cosine"))[2].to_pylist()
+        of = Artifact("decisions", need.dataset, exhibits_study.BASE, "main", "cosine")
+        return list(self._cell(of)[2].to_pylist())

@@ -100,10 +100,14 @@ NO_PROB = exhibits_study.CONTENT["scoring"] | {"main": {"methods": ["Dissimilari
         ("sement_different_nsamples", MAIN_ONLY, "add one or drop it"),
         ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop it"),
         ("endings", MAIN_ONLY, r"with merge_stop_tokens: true and 'beam M=10'.* or drop it"),
-        ("endings", {"grid": [*MAIN_ONLY["grid"], MERGED | {"questions": 3}]}, "asks 3 questions .*, 24 in 'main'"),
-        ("endings", {"grid": [MERGED, MERGED | {"recipe": "main", "models": ["tiny-chat"]}]}, "lacks tiny-base/coqa"),
-        ("endings", {"recipes": MAIN_MERGED}, "needs recipes.main.merge_stop_tokens to be false; remove it or drop"),
-        ("endings", {"scoring": NO_PROB}, "scoring.main.methods lacks Prob; add it or drop the exhibit"),
+        ("endings", {"grid": [*MAIN_ONLY["grid"], MERGED | {"questions": 3}]}, "of tiny-base/coqa the same questions"),
+        (
+            "endings",
+            {"grid": [MERGED, MERGED | {"recipe": "main", "models": ["tiny-chat"]}]},
+            "of tiny-base/coqa the same questions",
+        ),
+        ("endings", {"recipes": MAIN_MERGED}, "needs recipe 'main' without merge_stop_tokens"),
+        ("endings", {"scoring": NO_PROB}, "scored with Prob, Diss"),
     ],
 )
 def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:

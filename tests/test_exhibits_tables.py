@@ -243,7 +243,8 @@ def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined
 
 
 def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Built]) -> None:
-    row = undefined["qa_mean_prr"].frame.set_index(["model", "method"]).loc[(exhibits_study.BASE, "Perplexity")]
+    values: Any = undefined["qa_mean_prr"].frame.set_index(["model", "method"])
+    row = values.loc[exhibits_study.BASE, "Perplexity"]
     assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
     assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
 
@@ -279,7 +280,13 @@ def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str
 
 def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:
     grid = TableGrid(("",), (titles,), (TableRow(("x",), cells),))
-    fields = {"label": "t", "title": "T", "caption": "C", "footnote": "", "shown": Table([{"value": 0.5}], grid)}
+    fields: dict[str, Any] = {
+        "label": "t",
+        "title": "T",
+        "caption": "C",
+        "footnote": "",
+        "shown": Table([{"value": 0.5}], grid),
+    }
     return Built(**(fields | changes))
 
 

@@ -64,6 +64,11 @@ def stored(
     return {(row["method"], row["variant"], row["setting"]): np.array(row[name]) for row in chosen}
 
 
+def gain(stored: dict[tuple[str, str, str], Any], method: str, setting: str = "") -> Any:
+    """Beam − multinomial."""
+    return stored[method, "beamsearch", setting] - stored[method, "multinomial", setting]
+
+
 # -- gains -------------------------------------------------------------------------------------------------------------
 
 
@@ -72,12 +77,8 @@ def test_every_method_with_both_forms_has_its_paired_difference_and_mean(noisy: 
     found = built.frame.set_index(["dataset", "method"])
     assert set(built.frame["method"]) == set(BOTH_FORMS)
     for method in BOTH_FORMS:
-        pairs = [[(method, form, "") for form in ("beamsearch", "multinomial")] for _ in DATASETS]
         of, drawn = (
-            [
-                np.subtract(*map(stored(noisy, "main", d, kind).get, pair))
-                for d, pair in zip(DATASETS, pairs, strict=True)
-            ]
+            [gain(stored(noisy, "main", dataset, kind), method) for dataset in DATASETS]
             for kind in ("evaluation", "replicates")
         )
         for place, dataset in enumerate([*DATASETS, "mean"]):
@@ -96,8 +97,7 @@ def test_each_number_of_candidates_compares_as_many_beams_as_samples(noisy: Nois
     of = stored(noisy, "widths", "triviaqa", "evaluation")
     for M in range(1, 16):
         row = found.loc[BASE, "triviaqa", "Dissimilarity", "beamsearch - multinomial", f"M={M}"]
-        pair = [of["Dissimilarity", form, f"M={M}"] for form in ("beamsearch", "multinomial")]
-        assert row["value"] == pytest.approx(pair[0] - pair[1], abs=1e-12)
+        assert row["value"] == pytest.approx(gain(of, "Dissimilarity", f"M={M}"), abs=1e-12)
 
 
 def test_each_other_way_is_the_papers_row_less_its_beams(noisy: Noisy) -> None:
@@ -243,11 +243,11 @@ class Evaluated(exhibits_study.Results):
 
     def evaluated(self, need: Artifact) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         kinds = zip(("scores", "quality", "questions"), self.rows(need), strict=True)
-        tables = [pa.Table.from_pylist(rows, schema=SCHEMAS[kind]) for kind, rows in kinds]
+        scores, quality, questions = (pa.Table.from_pylist(rows, schema=SCHEMAS[kind]) for kind, rows in kinds)
         of = EvaluationSettings(
             metrics=("ROC-AUC",), quality="answer_f1", resamples=exhibits_study.RESAMPLES, seed=self.study.seed
         )
-        return evaluate(*tables, of, need.dataset, {"greedy": set(), "top_beam": set()})
+        return evaluate(scores, quality, questions, of, need.dataset, {"greedy": set(), "top_beam": set()})
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
         return self.evaluated(need)[0]
@@ -262,15 +262,16 @@ class Evaluated(exhibits_study.Results):
         name = draws_name(dataset, groups.items())
         counts = resample_counts(list(groups.values()), exhibits_study.RESAMPLES, self.study.seed, name)
         drawn = [np.arange(len(groups)), *(np.repeat(np.arange(len(groups)), of) for of in counts.T)]
-        found = []
+        found: list[np.ndarray[Any, Any]] = []
         for answer in ("top_beam", "greedy"):
             wanted = (answer, *METHOD)
             keys = ("answer_source", "method", "variant", "setting")
             u = {row["id"]: row["value"] for row in scores if tuple(map(row.get, keys)) == wanted}
             right = {row["id"]: float(row["value"] > 0.5) for row in quality if row["answer_source"] == answer}
             values, labels = (np.array([of[key] for key in groups]) for of in (u, right))
-            found.append([by_definition(values[of], labels[of]) for of in drawn])
-        return np.asarray(np.subtract(*found))
+            found.append(np.array([by_definition(values[of], labels[of]) for of in drawn]))
+        difference: np.ndarray[Any, Any] = found[0] - found[1]
+        return difference
 
 
 @pytest.fixture(scope="module")
@@ -309,13 +310,12 @@ def test_each_quality_is_held_against_the_first_where_it_is_measured(noisy: Nois
     assert datasets == {"answer_f1 / exact_match": 6, "answer_f1 / gold_label": 2}
     assert tau["value"].between(-1, 1).all()
     gains = values[values["metric"] == "PRR"].set_index(["dataset", "setting", "method"])
-    pair = [("Dissimilarity", form, "") for form in ("beamsearch", "multinomial")]
     for quality in ("answer_f1", "exact_match"):
         row = gains.loc["coqa", quality, "Dissimilarity"]
-        assert row["value"] == pytest.approx(
-            np.subtract(*map(stored(noisy, "main", "coqa", "evaluation", quality).get, pair))
+        of, drawn = (
+            gain(stored(noisy, "main", "coqa", kind, quality), "Dissimilarity") for kind in ("evaluation", "replicates")
         )
-        drawn = np.subtract(*map(stored(noisy, "main", "coqa", "replicates", quality).get, pair))
+        assert row["value"] == pytest.approx(of)
         assert (row["low"], row["high"]) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=1e-6)
     wide = built.frame[built.frame["metric"] == "PRR"].pivot(
         index=["model", "dataset", "method"], columns="setting", values="value"
@@ -363,15 +363,15 @@ def test_endings_counts_texts_and_mass_and_prr_with_and_without(tmp_path: Path) 
             assert list(rows["value"]) == pytest.approx([masses[0].mean(), masses[1].mean(), difference.mean()])
             stories = pd.Series(difference).groupby(np.arange(24) // (3 if dataset == "coqa" else 1)).mean()
             assert rows["std"].iloc[2] == pytest.approx(stories.std() / len(stories) ** 0.5, rel=0.2)
-    apart, merged = (stored(own, recipe, "coqa", "evaluation") for recipe in ("main", "merged"))
+    of_apart, of_merged = (stored(own, recipe, "coqa", "evaluation") for recipe in ("main", "merged"))
     for method, variant in (("Prob", ""), ("Dissimilarity", "beamsearch"), ("CocoaMSP", "beamsearch")):
         found = values.loc[BASE, "coqa", "PRR", method, "merged − apart"]["value"]
-        assert found == pytest.approx(merged[method, variant, ""] - apart[method, variant, ""])
+        assert found == pytest.approx(of_merged[method, variant, ""] - of_apart[method, variant, ""])
 
 
 def test_accuracy_is_of_greedy_answers_strictly_above_the_threshold(noisy: Noisy) -> None:
-    values = noisy.built("base_accs").frame.set_index(["model", "dataset"])
-    for (model, dataset), row in values.iterrows():  # type: ignore[misc]
+    values: Any = noisy.built("base_accs").frame.set_index(["model", "dataset"])
+    for (model, dataset), row in values.iterrows():
         quality = exhibits_study.quality_values(model, dataset, 24)
         assert (quality == 0.5).any()
         assert row["value"] == pytest.approx(float((quality > 0.5).mean()))

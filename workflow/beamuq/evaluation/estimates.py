@@ -157,7 +157,8 @@ class Estimates:
         found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
         lost = found.isna().to_numpy()
         if missing and lost.any():
-            rest: list[Any] = places[lost].assign(value=np.nan, n=0, note=missing).to_dict("records")
+            undefined = {"value": np.nan, "n": 0, "note": missing}
+            rest = [dict(zip(places, place, strict=True)) | undefined for place in places[lost].itertuples(index=False)]
             return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, found.index[lost][0])))

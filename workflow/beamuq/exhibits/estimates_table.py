@@ -258,12 +258,12 @@ def prr_table(
             others = at_printed(study, found, [minus(place) for place in places])
             each = each.minus(others)
             body = [_difference_row(item, minus) for item in body]
+        style: Literal["ranked", "signed"] = "ranked" if minus is None else "signed"
         shown_columns = []
         for place, titles in _columns(study, chosen, each, columns, heads, minus is not None):
             for method in methods:
                 of_method = {"method": method} if method else {}
                 name = (captions.method_short(method),) if method else ()
-                style: Style = "ranked" if minus is None else "signed"
                 shown_columns.append(Column({**place, "metric": metric, **of_method}, (*titles, *name), style, beside))
         layout = Layout(
             each if columns == "cells" else joined([each, means(study, each)]),

@@ -133,9 +133,9 @@ class Inputs:
 
     def scores(self, cell: Cell) -> QuestionScores:
         """The cell's scores of greedy answers with their main quality, in the order of its questions."""
-        scores, quality = cell.file("scores"), cell.file("quality", self.study.main_quality.metric)
-        frames = self.frame(scores), self.frame(quality), self.frame(cell.file("questions"))
-        return QuestionScores(*frames, scores.path)
+        scores, questions = cell.file("scores"), self.frame(cell.file("questions"))
+        quality = self.frame(cell.file("quality", self.study.main_quality.metric))
+        return QuestionScores(self.frame(scores), quality, questions, scores.path)
 
     @property
     def resampling(self) -> dict[str, Any]:

@@ -100,11 +100,12 @@ def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs
 
 def _judged_twice(study: Study) -> Sequence[Cell]:
     """The main cells of datasets with a further quality."""
-    if len(study.quality) < 2:
-        raise BeamUQError("compares qualities, and the study has one; make quality a list and add another")
+    found = [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
+    if not found:
+        raise BeamUQError("compares qualities, and no main cell has two; make quality a list and add another")
     if "PRR" not in study.evaluation.metrics:
         raise BeamUQError("needs PRR; add it to evaluation.metrics")
-    return [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
+    return found
 
 
 def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
@@ -113,6 +114,8 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     parts, tallies = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)], []
     for further in study.quality[1:]:
         judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
+        if not judged:
+            continue
         first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
         gains = _gains(first), _gains(second)
         parts += [of.assign(setting=further.metric) for of in (gains[1], order_agreement(first, second))]
@@ -137,10 +140,8 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     each = joined(parts)
     facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
     made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
-    values = [
-        dict(row) | {"setting": f"{main.metric} / {row['setting']}"} if row["metric"] == TAU else row
-        for row in made.values
-    ]
+    both = {TAU: f"{main.metric} / {{}}"}  # an order has two qualities
+    values = [{**row, "setting": both.get(row["metric"], "{}").format(row["setting"])} for row in made.values]
     return replace(made, values=values)
 
 
@@ -170,33 +171,23 @@ APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
 def _both_endings(study: Study) -> Sequence[Cell]:
     """The cells of the first recipe that decodes main beams with merged endings, each behind its main cell."""
     main = study.main
-    if study.recipes[main.recipe].merge_stop_tokens:
-        raise BeamUQError(f"needs recipes.{main.recipe}.merge_stop_tokens to be false; remove it or drop the exhibit")
-    if lacking := set(METHODS) - set(study.scoring[main.recipe].methods):
-        raise BeamUQError(
-            f"scoring.{main.recipe}.methods lacks {', '.join(sorted(lacking))}; add it or drop the exhibit"
-        )
 
     def has(recipe: str) -> bool:
-        of = study.recipes[recipe]
-        scored = set(METHODS) <= set(study.scoring[recipe].methods)
-        return of.merge_stop_tokens and main.beam in of.strategies() and scored
+        of, scored = study.recipes[recipe], study.scoring[recipe].methods
+        return of.merge_stop_tokens and main.beam in of.strategies() and set(METHODS) <= set(scored)
 
+    apart = not study.recipes[main.recipe].merge_stop_tokens and set(METHODS) <= set(study.scoring[main.recipe].methods)
+    if not apart:
+        raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens, scored with {', '.join(METHODS)}")
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
-    merged = cells.recipe_cells(study, cells.first_recipe(study, has, needs))
-    return [cell for other in merged for cell in (_of_same_questions(study, other), other)]
-
-
-def _of_same_questions(study: Study, merged: Cell) -> Cell:
-    """The main cell of the same questions. Without one a difference would not be paired."""
-    cell = replace(merged, recipe=study.main.recipe)
-    if not cells.covers(study, **vars(cell)):
-        raise BeamUQError(f"the grid lacks {cell.model}/{cell.dataset} in recipe {cell.recipe!r}; add it to grid")
-    asked = [cells.asked(study, of) for of in (merged, cell)]
-    if asked[0] != asked[1]:
-        told = f"{asked[0]} questions of {cell.model}/{cell.dataset} in recipe {merged.recipe!r}, {asked[1]} in"
-        raise BeamUQError(f"the grid asks {told} {cell.recipe!r}; make them the same")
-    return cell
+    found: list[Cell] = []
+    for merged in cells.recipe_cells(study, cells.first_recipe(study, has, needs)):
+        cell = replace(merged, recipe=main.recipe)
+        if not cells.covers(study, **vars(cell)) or cells.asked(study, cell) != cells.asked(study, merged):
+            where = f"{cell.model}/{cell.dataset} the same questions in recipes {cell.recipe!r} and {merged.recipe!r}"
+            raise BeamUQError(f"needs of {where}; make their entries of the grid alike")
+        found += [cell, merged]
+    return found
 
 
 def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:

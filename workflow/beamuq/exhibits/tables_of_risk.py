@@ -75,7 +75,8 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if TOP_BEAM in answers:
             columns.append(Column(keys | {"setting": CHANGE}, (title, "Δ top beam"), "signed", "interval"))
     layout = Layout(found, ("Method",), body, columns, further=(found,))
-    return table(study, layout, table_facts(study, each) | {"shown": name})
+    facts = {"shown": name, "top_beam": "" if TOP_BEAM in answers else None}
+    return table(study, layout, table_facts(study, each) | facts)
 
 
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
@@ -163,7 +164,8 @@ def _gains(found: Estimates) -> Estimates:
 
 def _states(study: Study, thresholds: Estimates, risks: Mapping[str, str]) -> dict[Form, tuple[bool, str]]:
     """Of each form and α whether there is a threshold on any dataset, and why it is refused where it is."""
-    frame, found = thresholds.frame, dict[tuple[str, str, str], tuple[bool, str]]()
+    frame = thresholds.frame
+    found: dict[Form, tuple[bool, str]] = {}
     if frame["dataset"].nunique() > 1:
         frame = frame[~(frame["empty"] > MOST_EMPTY)]
     for form, part in frame.groupby(["method", "variant", "setting"], sort=False):

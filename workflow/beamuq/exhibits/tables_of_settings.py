@@ -42,10 +42,10 @@ FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "o
 
 def ruled(groups: Sequence[Sequence[TableRow]]) -> tuple[TableRow | TableRule, ...]:
     """The rows, with a rule between groups."""
-    items: list[TableRow | TableRule] = []
+    body: list[TableRow | TableRule] = []
     for group in groups:
-        items += [TableRule(), *group]
-    return tuple(items[1:])
+        body += [TableRule(), *group]
+    return tuple(body[1:])
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
@@ -144,16 +144,11 @@ def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
     return found
 
 
-def _no_cells(study: Study) -> Sequence[Cell]:
-    del study
-    return []
-
-
 described = partial(Exhibit, kind="table", quality=False, scored=False)
 TABLES = (
     described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
-    described("lmpoly_methods", cells=_no_cells, reads=(), build=_methods),
-    described("prompts", cells=_no_cells, reads=(), build=_prompts, files=_templates),
+    described("lmpoly_methods", cells=lambda _: [], reads=(), build=_methods),
+    described("prompts", cells=lambda _: [], reads=(), build=_prompts, files=_templates),
 )
 
 
