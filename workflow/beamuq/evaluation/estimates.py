@@ -157,8 +157,9 @@ class Estimates:
         found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
         lost = found.isna().to_numpy()
         if missing and lost.any():
-            undefined = {"value": np.nan, "n": 0, "note": missing}
-            rest = [dict(zip(places, place, strict=True)) | undefined for place in places[lost].itertuples(index=False)]
+            undefined: dict[str, Any] = {"value": np.nan, "n": 0, "note": missing}
+            names = [str(name) for name in places]
+            rest = [dict(zip(names, place, strict=True)) | undefined for place in places[lost].itertuples(index=False)]
             return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, found.index[lost][0])))
@@ -270,7 +271,8 @@ class Estimates:
         """Which values lead among the rows of equal keys ``within``; the larger, the better.
 
         Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best over this row,
-        two-sided and paired, after Holm over all other rows: NaN for the best, 1 where no interval of the lead exists.
+        two-sided and paired, after Holm over all other rows: NaN for the best and for an undefined value, 1 where no interval
+        of the lead exists.
         """
         frame = self._without_intervals().reset_index(drop=True)
         found = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
@@ -283,7 +285,7 @@ class Estimates:
             others = [row for row in part.index if row != best]
             rest = frame.loc[others].assign(value=frame.loc[best, "value"] - frame.loc[others, "value"])
             lead = Estimates(rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64))
-            found.loc[others, "p_best"] = np.nan_to_num(lead.holm(tests=len(others)), nan=1.0)
+            found.loc[others, "p_best"] = lead.holm()
         return found.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
