@@ -271,8 +271,8 @@ class Estimates:
         """Which values lead among the rows of equal keys ``within``; the larger, the better.
 
         Returns ``mark`` ("best", "second" or "", ties alike) and ``p_best`` of the lead of the best over this row,
-        two-sided and paired, after Holm over all other rows: NaN for the best and for an undefined value, 1 where no interval
-        of the lead exists.
+        two-sided and paired, after Holm over all other rows: NaN for the best and for an undefined value, 1 where no
+        interval of the lead exists.
         """
         frame = self._without_intervals().reset_index(drop=True)
         found = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
