@@ -20,6 +20,7 @@ from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.estimates_table import records
 from beamuq.exhibits.exhibit import EVALUATION, Built, Figure
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ def differences(results: Results) -> pd.DataFrame:
         datasets = declared[model] if dataset == MEAN else [dataset]
         lacking = [of for of in datasets if (model, of, method) not in there]
         alone = f"of {', '.join(datasets)} alone" if dataset == MEAN and len(datasets) < most else ""
-        note = f"not run: {', '.join(lacking)}" if lacking else frame.loc[row, "note"]
+        note = f"not run: {', '.join(lacking)}" if lacking else frame["note"][row]
         frame.loc[row, "note"] = "; ".join(filter(None, (alone, note)))
-        if lacking or np.isnan(frame.loc[row, "difference"]):
+        if lacking or np.isnan(frame["difference"][row]):
             frame.loc[row, [*NUMBERS, "n", "resamples"]] = [*[np.nan] * len(NUMBERS), 0, 0]
     frame["family"] = np.where(frame["dataset"] == MEAN, HEADLINE, CELLS)
     sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
@@ -99,7 +100,7 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
     counted = {"run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum(), "losses": losses.sum()}
     counted |= {"significant_wins": (clear & wins).sum(), "significant_losses": (clear & losses).sum()}
-    worst = part.loc[part["difference"].idxmin()] if len(part) else None
+    worst = part.iloc[int(part["difference"].argmin())] if len(part) else None
     named = "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}"
     found: dict[str, Any] = {"tests": len(every)} | {name: int(count) for name, count in counted.items()}
     return found | {"worst": named, "worst_difference": None if worst is None else float(worst["difference"])}
@@ -145,8 +146,8 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
 def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
     """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
 
-    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN: none)
-    and ``significant``, which fills the marker. ``titles``: what models and datasets are called.
+    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:
+    none) and ``significant``, which fills the marker. ``titles``: what models and datasets are called.
     """
     names = {MEAN: "Mean"} | dict(titles or {})
     datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
@@ -154,16 +155,16 @@ def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[st
     ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
     for name, (colour, marker, size) in LOOKS.items():
         ax.plot([], [], marker, color=colour, markersize=size, label=name)
-    for row in data.itertuples():
-        y = -rows.index((row.model, row.dataset))
-        if np.isnan(row.difference):
+    for row in records(data):
+        y, difference = -rows.index((row["model"], row["dataset"])), row["difference"]
+        if np.isnan(difference):
             ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
             continue
-        look = "mean" if row.dataset == MEAN else "beams better" if row.difference >= 0 else "samples better"
+        look = "mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"
         colour, marker, size = LOOKS[look]
-        filled = colour if row.significant else "white"
-        ax.plot([row.low, row.high], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
-        ax.plot(row.difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
+        filled = colour if row["significant"] else "white"
+        ax.plot([row["low"], row["high"]], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
+        ax.plot(difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
     ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
     for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
         label.set_fontweight("normal" if of else "bold")

@@ -37,6 +37,7 @@ OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few", "not
 NEEDS = "needs a recipe of the grid with what it is about, under the main scorer, as studies/paper.yaml has one"
 Lengths = tuple[int, float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant
+ANY_SCORE = Kind()
 Versus = tuple[str, str, float]  # an estimator, another, and by how much it may be behind
 
 # -- candidates --------------------------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ def _of_length(found: CandidateSets, lengths: Lengths) -> Truths:
 def printed_share(
     results: Results, cell: Cell, of: str, printed: tuple[float, float], lengths: Lengths = (1, np.inf)
 ) -> Verdict:
-    """Whether a share is as print has it: of questions that meet the "condition", or of samples that "repeat" another."""
+    """Whether a share is as printed: of questions that meet the "condition", or of samples that "repeat" another."""
     found, main, paper = judging.candidates(results, cell), results.study.main, results.rules.paper.datasets
     threshold = beam_mass_theorem.printed_threshold(main.num_candidates)
     every = _repeats(results, found) if of == "repeat" else found.mass(main.beam, main.num_candidates) > threshold
@@ -122,7 +123,8 @@ def beams_change_nothing(results: Results, cells: Sequence[Cell], method: str) -
     each, margin = judging.gains(judging.estimates(results, cells), cells, [method]), results.rules.claims.negligible
     summary, n = each.mean_over_datasets().summary(results.study.evaluation.confidence), judging.questions(each)
     told = "; ".join(filter(None, (without, *judging.undecidable(summary, margin, n))))
-    return Verdict(told, n, *judging.negligible(summary, margin), **summary.iloc[0][["value", "low", "high"]])
+    value, low, high = summary[["value", "low", "high"]].iloc[0]
+    return Verdict(told, n, judging.negligible(summary, margin)[0], value=value, low=low, high=high)
 
 
 def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "") -> Verdict:
@@ -143,7 +145,7 @@ def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "
     if not ahead.any() or not others.any():
         raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
     order = frame["value"].rank(ascending=False, method="min")
-    best = order[ahead].idxmin()
+    best = int(np.flatnonzero(ahead)[order[ahead].argmin()])
     told = f"{frame['method'][best]} over beams is {order[best]:.0f} of {len(frame)}"
     if place != "best":
         two = f"{beams[order <= 2].sum()} of the best two are beam forms; {told}; no test of ranks; {without}"
@@ -151,7 +153,7 @@ def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "
     (value, p), (_, p_behind) = (judging.selected_lead(found, of) for of in (ahead, others))
     p_of = min(1.0, 2 * (p if value > 0 else p_behind))
     told = "; ".join(filter(None, (told, without)))
-    return judging.tested(results, np.array([value]), np.array([p_of]), found.replicates.shape[1], n, told)
+    return judging.above_zero(results, np.array([value]), np.array([p_of]), found.replicates.shape[1], n, told)
 
 
 # -- numbers of candidates ---------------------------------------------------------------------------------------------
@@ -223,12 +225,10 @@ def gain_on_short_answers(results: Results, cells: Sequence[Cell], below: int) -
             texts.append(f"{cell.dataset} {where} {gains[where][-1].frame['value'].iloc[0]:+.3f}, n = {members.sum()}")
     shorter, rest = (joined(gains[where]) for where in ("below", "rest"))
     summary = rest.summary(results.study.evaluation.confidence)
-    texts += [told for n, row in summary.groupby("n") for told in judging.undecidable(row, margin, int(n))]  # type: ignore[call-overload]
-    size, n = (
-        judging.together(judging.negligible(summary, margin)),
-        judging.questions(shorter) + judging.questions(rest),
-    )
-    return judging.rise(results, shorter, n, "; ".join(texts), size=size, opposite=size == "no")
+    for size, rows in summary.groupby(summary["n"].astype(str)):
+        texts += judging.undecidable(rows, margin, int(str(size)))
+    part, n = judging.together(judging.negligible(summary, margin)), sum(map(judging.questions, (shorter, rest)))
+    return judging.rise(results, shorter, n, "; ".join(texts), size=part, opposite=part == "no")
 
 
 @per_dataset
@@ -305,7 +305,7 @@ def settings_robust(
         f"{np.mean(close):.0%} within",
     )
     told = f"{told} {margin:g} of the best; {default} against {worse.rstrip('=')}"
-    return judging.tested(results, values, np.minimum(1, 2 * p), columns[0].replicates.shape[1], n, told, size=size)
+    return judging.above_zero(results, values, np.minimum(1, 2 * p), columns[0].replicates.shape[1], n, told, size=size)
 
 
 # -- several draws of samples beside the main beams --------------------------------------------------------------------
@@ -481,7 +481,7 @@ class Decision:
     cells: Callable[[Study], list[Cell]] = _main
     reads: tuple[str, ...] = ()
     sized: bool = False
-    kind: Kind = Kind()
+    kind: Kind = ANY_SCORE
     questions: int | None = None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
+from beamuq.comparison import beam_minus_multinomial, claims, declared_files, judging, number_statuses
 from beamuq.comparison.results import Results
 from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import Inputs
@@ -25,9 +25,9 @@ MOST_REASONS = 10
 _CLAIMS = (
     "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
     "paper's, whatever the settings; the last column says whether these are the paper's. Yes: shown with this many "
-    "questions; partly: of a part; no: the opposite is shown, or a value outside the printed range; undecided: what was "
-    "found may be chance, or an interval lies across a margin. Another model: print gives a size of its own models, "
-    f"which no other can deny. Too few: under {claims.judging.LEAST_QUESTIONS} questions."
+    "questions; partly: of a part; no: the opposite is shown, or a value outside the printed range; undecided: what "
+    "was found may be chance, or an interval lies across a margin. Another model: print gives a size of its own "
+    f"models, which no other can deny. Too few: under {judging.LEAST_QUESTIONS} questions."
 )
 
 
@@ -82,7 +82,9 @@ def html(found: Comparison, forest: str) -> str:
     outcomes = [(of, judged[judged["outcome"] == of]) for of in claims.OUTCOMES]
     by_outcome = [{"outcome": of, "times": len(rows), "claims": _named(rows)} for of, rows in outcomes if len(rows)]
     entropy = found.formulations.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
-    told = "Print defines the sampled form in one way, the official code in another; here is every value against all three."
+    told = (
+        "Print defines the sampled form in one way, the official code in another; here each value stands by all three."
+    )
     errata = "Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."
     sections = [
         _section("Printed numbers", [], pd.DataFrame(counts)),
@@ -120,10 +122,9 @@ def _statuses(numbers: pd.DataFrame) -> dict[str, int]:
 
 def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
     """The most frequent reasons, and how many numbers have another."""
-    counted = numbers[numbers["reason"] != ""].groupby(["status", "reason"]).size().sort_values(ascending=False)
-    rows = [{"status": of, "reason": why, "rows": n} for (of, why), n in counted[:MOST_REASONS].items()]  # type: ignore[misc]
-    rest = int(counted[MOST_REASONS:].sum())
-    return pd.DataFrame([*rows, *([{"status": "", "reason": "others", "rows": rest}] if rest else [])])
+    counted = numbers[numbers["reason"] != ""].value_counts(["status", "reason"]).rename("rows").reset_index()
+    others = {"status": "", "reason": "others", "rows": int(counted["rows"][MOST_REASONS:].sum())}
+    return pd.concat([counted[:MOST_REASONS], pd.DataFrame([others] if others["rows"] else [])])
 
 
 def _named(rows: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""What was declared before any run, in ``workflow/paper_numbers``: printed numbers, errata, claims, rules of comparison.
+"""What was declared before any run, in ``workflow/paper_numbers``: printed numbers, errata, claims, rules.
 
 What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say which of its settings may differ.
 """

@@ -170,28 +170,36 @@ def questions(found: Estimates) -> int:
 
 
 def rise(results: Results, differences: Estimates, n: int, found: str = "", **options: Any) -> Verdict:
-    """A verdict on differences that are claimed to be above 0: :func:`tested`; the value is their mean."""
+    """A verdict on differences that are claimed to be above 0: :func:`above_zero`; the value is their mean."""
     values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
     mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
     low, high = mean.summary(results.study.evaluation.confidence)[["low", "high"]].iloc[0]
-    verdict = tested(results, values, differences.p(), drawn.shape[1], n, found, **options)
+    verdict = above_zero(results, values, differences.p(), drawn.shape[1], n, found, **options)
     return replace(verdict, low=low, high=high)
 
 
-def tested(
-    results: Results, values: Floats, p: Floats, resamples: int, n: int, found: str, *, most: float = 1.0, **parts: Any
+def above_zero(
+    results: Results,
+    values: Floats,
+    p: Floats,
+    resamples: int,
+    n: int,
+    found: str,
+    *,
+    most: float = 1.0,
+    **parts: Any,
 ) -> Verdict:
     """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
 
     ``parts``: of the verdict; where the sign is not among them, it is whether all values are above 0, or more than
     half. ``most``: the share that has to be significant.
     """
-    level, above_zero = results.rules.claims.level, values > TIE
+    level, positive = results.rules.claims.level, values > TIE
     why, small = too_few_resamples(resamples, len(p), 2, level), holm(np.nan_to_num(p, nan=1.0), len(p)) < level
-    above, below = float(np.mean(small & above_zero)), float(np.mean(small & (values < -TIE)))
-    told = f"{above_zero.sum()} of {len(values)} above 0, {why or f'significantly {above:.0%}, below 0 {below:.0%}'}"
+    above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
+    told = f"{positive.sum()} of {len(values)} above 0, {why or f'significantly {above:.0%}, below 0 {below:.0%}'}"
     opposite = bool(parts.pop("opposite", False)) or (not why and below > 0)
-    sign = parts.pop("sign", share_as(float(above_zero.mean())))
+    sign = parts.pop("sign", share_as(float(positive.mean())))
     significance = "undecided" if why else some_as(above, most)
     told = "; ".join(filter(None, (told, found)))
     return Verdict(told, n, sign, parts.pop("size", "-"), significance, opposite, float(values.mean()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from beamuq.comparison.results import STORED, Results, stored_keys, table_cell
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, Estimates, joined
 from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.estimates_table import records
 from beamuq.exhibits.exhibit import EVALUATION
 
 Floats = npt.NDArray[np.float64]
@@ -35,8 +36,8 @@ def compare(results: Results, ledger: ErrataLedger) -> tuple[pd.DataFrame, pd.Da
     A row a number: ``COLUMNS`` and ``errata``, or ``formulation`` (D12, Semantic Entropy).
     """
     printed = results.printed
-    places = printed.groupby(["table", "model", "dataset"], sort=False).groups
-    cells = {place: _cells(results, *place) for place in places}
+    places = printed[["table", "model", "dataset"]].drop_duplicates()
+    cells = {tuple(place): _cells(results, *place) for place in places.to_numpy().tolist()}
     measured = _measured(results, [cell for of, _ in cells.values() for cell in of])
     wrong, doubted = (ledger.touching(printed, touches) for touches in ("value", "std"))
     printed = printed.assign(wrong=list(map(", ".join, wrong)), doubted=list(map(bool, doubted)))
@@ -79,28 +80,33 @@ def _held_against_print(
 
 
 def _ours(results: Results, printed: pd.DataFrame, places: Cells, measured: Rows, setting: str) -> pd.DataFrame:
-    """Ours of printed numbers: ``OURS``, ``note``, ``paper_n``; ``absent``: why there is none; ``why`` it is no match."""
+    """Ours of printed numbers: ``OURS``, ``note``, ``paper_n``; ``absent``: why there is none; ``why``: no match."""
     rules, keys, rows = results.rules, stored_keys(results.study, printed), []
-    for (name, model, dataset), part in printed.groupby(["table", "model", "dataset"], sort=False):
-        table, (cells, lacking) = rules.tables[name], places[name, model, dataset]
+    for place, rows_of_place in printed.groupby(["table", "model", "dataset"], sort=False):
+        (name, model, dataset), (cells, lacking) = map(str, cast(tuple[Any, ...], place)), places[place]
+        table = rules.tables[name]
         sizes = {of: rules.questions(of, name) for of in (rules.paper.datasets if dataset == MEAN else [dataset])}
         differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
-        for row, key in zip(part.itertuples(), keys.loc[part.index].itertuples(index=False), strict=True):
-            of = (table.answer_source, *key[:-1], setting or key.setting)
+        for row, (index, *key, stored) in zip(
+            records(rows_of_place), keys.loc[rows_of_place.index].itertuples(), strict=True
+        ):
+            of = (table.answer_source, *key, setting or stored)
             each = {cell: measured.get((*vars(cell).values(), *of)) for cell in cells}
             missing = [cell.file("evaluation").path for cell, ours in each.items() if ours is None and cell.scorer]
             absent = lacking or (f"{missing[0]} has no row for {' '.join(filter(None, of))}" if missing else "")
             full = [cell.dataset for cell, ours in each.items() if ours and ours["empty"] > MOST_EMPTY]
             if dataset == MEAN and full and not absent:
                 absent = f"more than a fifth of the answers are empty on {', '.join(full)}"
-            kind = Kind("accuracy" if table.part == "accuracy" else "scores", row.metric, row.method, row.setting)
+            kind = Kind(
+                "accuracy" if table.part == "accuracy" else "scores", row["metric"], row["method"], row["setting"]
+            )
             few = (rules.too_few(of["n"], cell.dataset, sizes[cell.dataset]) for cell, of in each.items() if of)
-            why = rules.arbitrary.get(row.setting) or kind.first(differing) or next(filter(None, few), "")
+            why = rules.arbitrary.get(row["setting"]) or kind.first(differing) or next(filter(None, few), "")
             ours = {} if absent else measured[*vars(cells[0]).values(), *of]
             if dataset == MEAN and not absent:
                 ours = measured[model, MEAN, *list(vars(cells[0]).values())[2:], *of]
             rows.append(
-                {"note": "", **ours, "absent": absent, "why": why, "paper_n": sum(sizes.values()), "row": row.Index}
+                {"note": "", **ours, "absent": absent, "why": why, "paper_n": sum(sizes.values()), "row": index}
             )
     return pd.DataFrame(rows).set_index("row").reindex(columns=[*OURS, "note", "absent", "why", "paper_n"])
 
