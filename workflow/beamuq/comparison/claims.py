@@ -448,6 +448,10 @@ def _main(study: Study) -> list[Cell]:
     return grid.recipe_cells(study, study.main.recipe)
 
 
+def _scoring(methods: Sequence[str], study: Study) -> list[Cell]:
+    return grid.with_methods(study, methods)
+
+
 def _budgets(study: Study, methods: Sequence[str] = ("Dissimilarity",)) -> list[Cell]:
     return grid.with_budgets(study, methods)
 
@@ -560,8 +564,12 @@ DECISIONS: dict[str, Decision] = {
         partial(ahead_at_budgets, better=(SAMPLES[0], BEAMS[0]), worse=(ENTROPY, ENTROPY)),
         cells=partial(_budgets, methods=("Dissimilarity", "SemanticEntropy")),
     ),
-    "short-answers": Decision(partial(gain_on_short_answers, below=7), (GEMMA,), BOTH, reads=(*SCORES, *CANDIDATES)),
-    "rejection-curves": Decision(partial(curves_ahead, methods=GRAPH), (LLAMA,), (TRIVIA,), reads=SCORES),
+    "short-answers": Decision(
+        partial(gain_on_short_answers, below=7), (GEMMA,), BOTH, partial(_scoring, GRAPH[:1]), (*SCORES, *CANDIDATES)
+    ),
+    "rejection-curves": Decision(
+        partial(curves_ahead, methods=GRAPH), (LLAMA,), (TRIVIA,), partial(_scoring, GRAPH), SCORES
+    ),
     "strategies-yield": _varied(beams_ahead_of_others, "tab:abl_sampling", worse=(*TEMPERED, "diverse")),
     "no-strategy-dominates": _varied(none_dominates, "tab:abl_sampling"),
     "no-best-floor": _varied(none_dominates, "tab:abl_normalization"),
