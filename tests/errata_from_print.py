@@ -10,16 +10,38 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from beamuq import beam_mass_theorem
-from beamuq.comparison.errata import StatedInPrint
-from beamuq.comparison.printed_numbers import MEAN, PrintedNumber, RowKey
-from beamuq.comparison.tolerances_and_families import FOLDER
+from beamuq.comparison.declared_files import FOLDER, KEYS, StatedInPrint
+from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
+
+
+class RowKey(NamedTuple):
+    """The columns that name a printed number."""
+
+    table: str
+    model: str
+    dataset: str
+    metric: str
+    method: str
+    variant: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class PrintedNumber:
+    """A printed number; ``std`` is what stands behind its ±."""
+
+    key: RowKey
+    value: float
+    std: float | None
+
 
 Rows = Mapping[RowKey, PrintedNumber]
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"
@@ -50,13 +72,20 @@ def read_arrows() -> set[RowKey]:
         }
 
 
-def regenerate(values: Iterable[PrintedNumber], arrows: set[RowKey], stated: StatedInPrint) -> dict[str, Regenerated]:
-    """Every erratum by id, in the ledger's order."""
-    rows = {row.key: row for row in values}
+def regenerate(printed: pd.DataFrame, arrows: set[RowKey], stated: StatedInPrint) -> dict[str, Regenerated]:
+    """Every erratum by id, in the ledger's order; ``printed`` as ``declared_files.read_printed`` gives it."""
+    columns = keys_of(printed), printed["printed"], printed["printed_std"]
+    numbers = (PrintedNumber(*row) for row in zip(*columns, strict=True))
+    rows = {row.key: row if row.std == row.std else PrintedNumber(row.key, row.value, None) for row in numbers}
     found = [*_condition(stated), *_other_methods(rows, stated), *_means(rows), *_spreads(rows)]
     found += [*_arrows(rows, arrows), *_mean_columns(rows, stated), *_gains(rows), *_runs(rows)]
     found += [*_eigenvalues(stated), *_entropy(), *_perplexity(), *_beam_texts(stated)]
     return {item.id: item for item in found}
+
+
+def keys_of(printed: pd.DataFrame) -> list[RowKey]:
+    """The key of each printed number."""
+    return [RowKey(*row) for row in printed[KEYS].itertuples(index=False)]
 
 
 def _found(name: str, touches: str, rows: Iterable[RowKey], /, **facts: Any) -> Regenerated:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,20 @@ import pyarrow as pa
 import yaml
 
 from beamuq import parquet_tables
-from beamuq.comparison.errata import errata_of, read_ledger
-from beamuq.comparison.files_held_against_print import needed_files
-from beamuq.comparison.measured_results import MeasuredResults
-from beamuq.comparison.printed_numbers import RowKey, measured_place, read_printed_numbers
-from beamuq.comparison.tolerances_and_families import read_rules
-from beamuq.exhibits.read_evaluation import Key, stored
+from beamuq.comparison.claims import needed_files
+from beamuq.comparison.declared_files import read_ledger, read_printed, read_rules
+from beamuq.comparison.results import Results, stored_keys, table_cell
+from beamuq.evaluation.estimates import MEAN
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import METHODS
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import STUDIES, Study
 
-RULES = read_rules()
-PRINTED = read_printed_numbers()
+RULES, PRINTED = read_rules(), read_printed()
 RESAMPLES, SPREAD = 200, 0.03
-MAIN, NLI = "main", "nli"
+FORMS = ("multinomial", "beamsearch")
+Key = tuple[str, ...]  # answer source, metric, method, variant, setting
 
 
 @cache
@@ -52,141 +53,129 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
-def results(of: Study, folder: Path, *, shift: float = 0.0) -> MeasuredResults:
-    """Simulated results of a study, read back from files."""
-    write(of, folder, needed_files(of), shift)
-    return read(of, folder)
-
-
-def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> MeasuredResults:
+def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> Results:
     """Results of a study from a folder that may hold more; ``without``: files whose path holds one of these lack."""
-    wanted = [need for need in needed_files(of) if not any(part in need.path for part in without)]
-    return MeasuredResults.read(of, folder, wanted)
+    wanted = [need for need in measured_files(of) if not any(part in need.path for part in without)]
+    return Results(of, Inputs.read(folder, wanted, of), PRINTED, RULES, folder)
 
 
-def write(of: Study, folder: Path, needs: list[Artifact], shift: float = 0.0) -> None:
+def measured_files(of: Study) -> list[Artifact]:
+    """What the comparison reads and the simulation has: estimators that only claims of ours are about are not."""
+    return [need for need in needed_files(of) if need.recipe not in ("truth", "pool") or need.kind not in EVALUATED]
+
+
+EVALUATED = ("evaluation", "replicates")
+
+
+def write(of: Study, folder: Path, shift: float = 0.0) -> None:
+    """Simulated results of a study: our value of every printed number is printed + √2 · spread · noise + shift."""
     simulated = Simulated(of, shift)
-    for need in needs:
-        rows = getattr(simulated, need.kind)(need)
-        parquet_tables.write(folder / need.path, need.kind, rows, cell=need.cell)
+    for need in measured_files(of):
+        parquet_tables.write(folder / need.path, need.kind, getattr(simulated, need.kind)(need), cell=need.cell)
 
 
 class Simulated:
-    """Our value of every printed number: printed + √2 · spread · noise + shift, as of two draws from one truth."""
+    """Tables of two draws from one truth: print's, and ours."""
 
     def __init__(self, of: Study, shift: float) -> None:
         self.study, self.shift = of, shift
-        self.rows: dict[Artifact, dict[Key, tuple[float, float]]] = defaultdict(dict)
-        for table_of_means in (False, True):
-            for row in PRINTED:
-                at = measured_place(of, row.key, RULES)
-                if isinstance(at, str) or at.files[0].kind != "evaluation":
-                    continue
-                for need in at.files if (row.key.dataset == "mean") == table_of_means else ():
-                    self.rows[need].setdefault(stored(at.key), (row.value, _spreads().get(row.key) or SPREAD))
-        for need, rows in self.rows.items():
-            for key in [key for key in rows if key.method == "SemanticEntropy" and key.variant == "multinomial"]:
-                for reading in ("printed", "likelihood-summed"):
-                    rows[key._replace(setting=reading)] = (rows[key][0] - 0.3, rows[key][1])
-            self.rows[need] = rows
+        self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
+        doubtful = np.array(list(map(bool, read_ledger().touching(PRINTED, "std"))))
+        spreads = PRINTED["printed_std"].mask(doubtful).fillna(SPREAD)
+        numbers = zip(PRINTED.itertuples(), stored_keys(of, PRINTED).itertuples(index=False), spreads, strict=True)
+        means = []
+        for row, stored, spread in numbers:
+            table = RULES.tables[row.table]  # type: ignore[index]
+            place = (table, row.model, (table.answer_source, *stored), (row.printed, spread))
+            if row.dataset == MEAN:
+                means.append(place)
+            elif table.part != "accuracy":
+                self._add(*place, [str(row.dataset)])
+        for of_mean in means:  # of cells that print has in the mean alone
+            self._add(*of_mean, list(RULES.paper.datasets))
+        for rows in self.rows.values():
+            for key in [key for key in rows if key[2:4] == ("SemanticEntropy", "multinomial")]:
+                for form in ("printed", "likelihood-summed"):
+                    rows[*key[:4], form] = (rows[key][0] - 0.3, rows[key][1])
+
+    def _add(self, table: Any, model: Any, key: Key, value: tuple[float, float], datasets: Sequence[str]) -> None:
+        for dataset in datasets:
+            if cell := model in self.study.models and table_cell(self.study, table, model, dataset):
+                self.rows[cell].setdefault(key, value)
 
     def _n(self, need: Artifact) -> int:
         entry = next(e for e in self.study.grid if e.recipe == need.recipe and need.dataset in e.datasets)
         return entry.questions or self.study.datasets[need.dataset].questions
 
-    def _measured(self, need: Artifact) -> dict[Key, tuple[float, float]]:
-        if need.recipe == "widths":
-            return {
-                Key("PRR", method, variant, f"M={M}"): (curve(method, variant, M), SPREAD)
-                for method in self.study.scoring["widths"].methods
-                for variant in ("multinomial", "beamsearch")
-                for M in range(1, 16)
-            }
-        return self.rows.get(need) or self.rows[Artifact("evaluation", *_names(need))]
-
-    def _draws(self, need: Artifact) -> list[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
-        found = []
-        for key, (truth, spread) in self._measured(need).items():
-            row = {"answer_source": key.answer_source, "quality": "alignscore", "subset": "all", "metric": key.metric}
-            row |= {"method": key.method, "variant": key.variant, "setting": key.setting}
-            noise = _random(0, need.model, need.dataset, need.recipe, need.scorer, tuple(key))
-            value = truth + np.sqrt(2) * spread * noise.normal() + self.shift
-            value = truth if need.recipe == "widths" else value
-            # half of what spreads a method's replicates is shared by all methods of the cell: they are paired
-            shared = _random(need.model, need.dataset, need.recipe).normal(size=RESAMPLES)
-            own = noise.normal(size=RESAMPLES) * (0.1 if need.recipe == "widths" else 1.0)  # neighbouring M are alike
-            found.append((row, value, spread, value + spread * np.sqrt(0.5) * (shared + own)))
-        return found
+    def _draws(self, need: Artifact) -> Iterator[tuple[dict[str, Any], float, float, np.ndarray[Any, Any]]]:
+        widths, measured = need.recipe == "widths", self.rows[_cell(need)]
+        if widths:
+            forms = [(method, variant) for method in self.study.scoring["widths"].methods for variant in FORMS]
+            points = [(form, M) for form in forms for M in range(1, 16)]
+            measured = {("greedy", "PRR", *form, f"M={M}"): (curve(*form, M), SPREAD) for form, M in points}
+        # half of what spreads a method's replicates is shared by all methods of the cell: they are paired
+        shared = _random(need.model, need.dataset, need.recipe).normal(size=RESAMPLES)
+        for key, (truth, spread) in measured.items():
+            row = dict(zip(("answer_source", "metric", "method", "variant", "setting"), key, strict=True))
+            noise = _random(*_cell(need).place.values(), need.recipe, need.scorer, key)
+            value = truth if widths else truth + np.sqrt(2) * spread * noise.normal() + self.shift
+            own = noise.normal(size=RESAMPLES) * (0.1 if widths else 1.0)  # neighbouring M are alike
+            drawn = value + spread * np.sqrt(0.5) * (shared + own)
+            yield row | {"quality": "alignscore", "subset": "all"}, value, spread, drawn
 
     def evaluation(self, need: Artifact) -> list[dict[str, Any]]:
+        n = self._n(need)
         return [
-            row | {"value": v, "low": v - 2 * s, "high": v + 2 * s, "std": s, "n": self._n(need), "note": ""}
+            row | {"value": v, "low": v - 2 * s, "high": v + 2 * s, "std": s, "n": n, "note": ""}
             for row, v, s, _ in self._draws(need)
         ]
 
     def replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        return [row | {"values": replicates.astype(np.float32)} for row, _, _, replicates in self._draws(need)]
+        return [row | {"values": drawn.astype(np.float32)} for row, _, _, drawn in self._draws(need)]
 
-    def questions(self, need: Artifact) -> pa.Table:
-        n = self.study.datasets[need.dataset].questions
-        ids = [f"{need.dataset}-{i}" for i in range(n)]
-        empty: dict[str, Any] = {"context": [[]] * n, "history": [[]] * n, "options": [[]] * n, "references": [[]] * n}
-        content = {"id": ids, "question": ids, **empty, "group": ids}
-        return pa.table(
-            {name: content[name] for name in parquet_tables.SCHEMAS["questions"].names},
-            parquet_tables.SCHEMAS["questions"],
-        )
+    def questions(self, need: Artifact) -> list[dict[str, Any]]:
+        ids = [f"{need.dataset}-{i}" for i in range(self.study.datasets[need.dataset].questions)]
+        empty: dict[str, Any] = {"context": [], "history": [], "options": [], "references": []}
+        return [{"id": key, "question": key, "group": key, **empty} for key in ids]
 
     def quality(self, need: Artifact) -> pa.Table:
-        n = self._n(need)
-        truth = next(
-            r.value
-            for r in PRINTED
-            if r.key.table == "tab:base_accs" and (r.key.model, r.key.dataset) == (need.model, need.dataset)
-        )
+        n, accuracies = self._n(need), PRINTED[PRINTED["table"] == "tab:base_accs"]
+        here = (accuracies["model"] == need.model) & (accuracies["dataset"] == need.dataset)
         correct = np.zeros(n)
-        correct[_random(need.model, need.dataset, "which").permutation(n)[: round(truth * n)]] = 1.0
-        return pa.table(
-            {"id": [f"{need.dataset}-{i}" for i in range(n)], "answer_source": ["greedy"] * n, "value": correct}
-        )
+        right = round(accuracies.loc[here, "printed"].iloc[0] * n)
+        correct[_random(need.model, need.dataset, "which").permutation(n)[:right]] = 1.0
+        ids = [f"{need.dataset}-{i}" for i in range(n)]
+        return pa.table({"id": ids, "answer_source": ["greedy"] * n, "value": correct})
 
     def scores(self, need: Artifact) -> pa.Table:
         """Beams follow the quality more closely than samples."""
-        quality = self.quality(Artifact("quality", need.dataset, need.model, need.recipe, metric="alignscore"))
-        right, ids = quality.column("value").to_numpy(), quality.column("id").to_pylist()
-        parts = []
+        quality = self.quality(need)
+        right, ids, parts = quality.column("value").to_numpy(), quality.column("id").to_pylist(), []
         for method in RULES.families.methods:
-            for variant, noise in (("multinomial", 1.5), ("beamsearch", 0.5)):
+            for variant, noise in zip(FORMS, (1.5, 0.5), strict=True):
                 value = -right + noise * _random(need.model, need.dataset, method, variant).normal(size=len(right))
-                names = [{"answer_source": "greedy", "method": method, "variant": variant, "setting": ""}] * len(right)
-                parts.append(pa.table({"id": ids, **pa.Table.from_pylist(names).to_pydict(), "value": value}))
+                names = {"answer_source": "greedy", "method": method, "variant": variant, "setting": ""}
+                columns = {name: [text] * len(right) for name, text in names.items()}
+                parts.append(pa.table({"id": ids, **columns, "value": value}))
         return pa.concat_tables(parts)
 
     def candidates(self, need: Artifact) -> list[dict[str, Any]]:
-        size = self.study.recipes[need.recipe].sample
+        size, rows = self.study.recipes[need.recipe].sample, []
         assert size is not None
-        rows = []
         for i in range(self._n(need)):
-            random, length = _random(need.model, need.dataset, i), 2 + i % 10
-            rows.append(candidate(need, i, "greedy", 0, "answer 0", length, -0.5))
+            random, length, key = _random(need.model, need.dataset, i), 2 + i % 10, f"{need.dataset}-{i}"
+            rows.append(candidate(key, "greedy", 0, 0, length, -0.5))
             for rank in range(size.size):
                 drawn = int(random.integers(0, 3 if length <= 4 else 40))
-                rows.append(candidate(need, i, "sample T=1.0", rank, f"answer {drawn}", length, -1.0 - drawn))
-            for rank in range(10):
-                rows.append(candidate(need, i, "beam M=10", rank, f"answer {rank}", length, -0.5 - rank))
+                rows.append(candidate(key, "sample T=1.0", rank, drawn, length, -1.0 - drawn))
+            rows += [candidate(key, "beam M=10", rank, rank, length, -0.5 - rank) for rank in range(10)]
         return rows
 
     def similarity(self, need: Artifact) -> list[dict[str, Any]]:
+        ids, nothing = [f"{need.dataset}-{i}" for i in range(self._n(need))], {"neutral": None, "contradict": None}
         return [
-            {
-                "id": f"{need.dataset}-{i}",
-                "premise": "answer 0",
-                "hypothesis": f"answer {other}",
-                "entail": 1 / (1 + other),
-                "neutral": None,
-                "contradict": None,
-            }
-            for i in range(self._n(need))
+            {"id": key, "premise": "answer 0", "hypothesis": f"answer {other}", "entail": 1 / (1 + other), **nothing}
+            for key in ids
             for other in range(40)
         ]
 
@@ -198,30 +187,22 @@ def curve(method: str, variant: str, M: int) -> float:
     return 0.7 - 0.35 * (5 - min(M, 5)) / 4 if variant == "beamsearch" else 0.6 - 0.2 * (15 - M) / 14
 
 
-def _names(need: Artifact) -> tuple[str, str, str, str]:
-    return need.dataset, need.model, need.recipe, need.scorer
+def _cell(need: Artifact) -> Cell:
+    return Cell(need.model, need.dataset, need.recipe, need.scorer)
 
 
 def _random(*key: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-@cache
-def _spreads() -> dict[RowKey, float | None]:
-    doubtful = errata_of(read_ledger(), PRINTED, "std")
-    return {row.key: None if row.key in doubtful else row.std for row in PRINTED}
-
-
-def candidate(
-    need: Artifact, i: int, strategy: str, rank: int, text: str, length: int, logprob: float
-) -> dict[str, Any]:
-    code = int(text.split()[-1])
+def candidate(key: str, strategy: str, rank: int, code: int, length: int, logprob: float) -> dict[str, Any]:
+    """A candidate whose text is ``answer CODE``."""
     nothing = dict.fromkeys(("policy_logprob", "entropies", "top_ids", "top_texts", "top_logprobs"))
     return nothing | {
-        "id": f"{need.dataset}-{i}",
+        "id": key,
         "strategy": strategy,
         "rank": rank,
-        "text": text,
+        "text": f"answer {code}",
         "token_ids": [code] * (length - 1) + [99],
         "token_texts": ["x"] * length,
         "token_logprobs": [logprob / length] * length,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from beamuq.beam_mass_theorem import Outcomes
-from beamuq.comparison.errata import Erratum, errata_of, ledger_table, read_ledger
-from beamuq.comparison.printed_numbers import RowKey
+from beamuq.comparison.declared_files import Erratum, read_ledger, read_printed
 from beamuq.errors import BeamUQError
 from errata_from_print import (
     Regenerated,
+    RowKey,
     directed_beam_sets,
     drawn_beam_sets,
     failures,
+    keys_of,
     read_arrows,
     regenerate,
 )
-from simulated_paper_run import PRINTED
 
+PRINTED = read_printed()
+ROWS = keys_of(PRINTED)
+VALUES = dict(zip(ROWS, PRINTED["printed"], strict=True))
 LEDGER = read_ledger()
 ARROWS = read_arrows()
 FOUND = regenerate(PRINTED, ARROWS, LEDGER.stated)
@@ -28,8 +30,7 @@ FOUND = regenerate(PRINTED, ARROWS, LEDGER.stated)
 
 def again(change: dict[RowKey, float]) -> dict[str, Regenerated]:
     """The errata of print with some values changed."""
-    rows = [dataclasses.replace(row, value=change.get(row.key, row.value)) for row in PRINTED]
-    return regenerate(rows, ARROWS, LEDGER.stated)
+    return regenerate(PRINTED.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, LEDGER.stated)
 
 
 def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
@@ -39,21 +40,24 @@ def test_the_ledger_holds_exactly_what_is_regenerated() -> None:
 @pytest.mark.parametrize("entry", LEDGER.errata, ids=lambda entry: entry.id)
 def test_an_erratum_is_regenerated_from_the_numbers(entry: Erratum) -> None:
     found = FOUND[entry.id]
-    assert (found.touches, found.rows) == (entry.touches, entry.selected(PRINTED))
+    selected = (
+        {key for key, chosen in zip(ROWS, entry.selected(PRINTED), strict=True) if chosen} if entry.rows else set()
+    )
+    assert (found.touches, found.rows) == (entry.touches, selected)
     assert dict(found.facts) == entry.facts
 
 
 def test_arrows_are_of_printed_cells() -> None:
     assert len(ARROWS) == 348
-    assert {row.key for row in PRINTED} >= ARROWS
+    assert set(ROWS) >= ARROWS
 
 
 def test_mended_means_are_no_erratum_and_one_off_by_more_than_rounding_is() -> None:
     mended = dict(zip(sorted(FOUND["means"].rows), [0.389, 0.637, 0.734], strict=True))
     assert "means" not in again(mended)
-    row = next(r for r in PRINTED if r.key.table == "tab:qa_mean_prr" and r.key.method == "Prob")
-    assert row.key in again({row.key: row.value + 0.002})["means"].rows
-    assert row.key not in again({row.key: row.value + 0.0002})["means"].rows
+    row = next(key for key in ROWS if key.table == "tab:qa_mean_prr" and key.method == "Prob")
+    assert row in again({row: VALUES[row] + 0.002})["means"].rows
+    assert row not in again({row: VALUES[row] + 0.0002})["means"].rows
 
 
 def test_what_print_states_rightly_is_no_erratum() -> None:
@@ -74,8 +78,8 @@ def test_an_arrow_at_an_equal_value_is_neither_a_rise_nor_a_fall() -> None:
 def test_no_conclusion_rests_on_one_meaning_of_the_spread() -> None:
     """Were every ± of the Gemma tables tiny, nothing that other models' ± deny would be touched."""
     doubted = FOUND["copied-spread"].rows
-    rows = [dataclasses.replace(row, std=0.001 if row.key in doubted else row.std) for row in PRINTED]
-    found = regenerate(rows, ARROWS, LEDGER.stated)["consistently-improves"]
+    tiny = PRINTED.assign(printed_std=PRINTED["printed_std"].mask([key in doubted for key in ROWS], 0.001))
+    found = regenerate(tiny, ARROWS, LEDGER.stated)["consistently-improves"]
     assert found.rows == FOUND["consistently-improves"].rows
 
 
@@ -97,11 +101,8 @@ def test_the_corrected_condition_holds_where_the_printed_one_fails() -> None:
 
 
 def test_errata_say_what_they_touch() -> None:
-    assert len(errata_of(LEDGER, PRINTED, "value")) == 3
-    assert len(errata_of(LEDGER, PRINTED, "std")) == 360
-    table = ledger_table(LEDGER, PRINTED).set_index("id")
-    assert table.loc["means", "rows"] == 3
-    assert table.loc["copied-spread", "facts"] == "identical: 120; identical to another table at most: 6"
+    for touches, count in (("value", 3), ("std", 360)):
+        assert sum(map(bool, LEDGER.touching(PRINTED, touches))) == count
 
 
 def test_a_selector_of_nothing_is_refused() -> None:

@@ -150,10 +150,9 @@ def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "
     if place != "best":
         two = f"{beams[order <= 2].sum()} of the best two are beam forms; {told}; no test of ranks; {without}"
         return Verdict(two.removesuffix("; "), n, "undecided")
-    (value, p), (_, p_behind) = (judging.selected_lead(found, of) for of in (ahead, others))
-    p_of = min(1.0, 2 * (p if value > 0 else p_behind))
+    lead, p = judging.tested_lead(found.rows(ahead | others), ahead[ahead | others])
     told = "; ".join(filter(None, (told, without)))
-    return judging.above_zero(results, np.array([value]), np.array([p_of]), found.replicates.shape[1], n, told)
+    return judging.above_zero(results, np.array([lead]), np.array([p]), found.replicates.shape[1], n, told)
 
 
 # -- numbers of candidates ---------------------------------------------------------------------------------------------
@@ -298,14 +297,14 @@ def settings_robust(
         values = column.frame.set_index("setting")["value"]
         close += list(values[list(strong)] >= values.max() - margin)
         rivals = column.rows(column.frame["setting"].str.startswith(worse) | (column.frame["setting"] == default))
-        leads.append(judging.selected_lead(rivals, (rivals.frame["setting"] == default).to_numpy()))
+        leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == default).to_numpy()))
     (values, p), n = np.array(leads).T, judging.questions(joined(columns))
     size, told = (
         judging.share_as(float(np.mean(close)), results.rules.claims.nearly_all),
         f"{np.mean(close):.0%} within",
     )
     told = f"{told} {margin:g} of the best; {default} against {worse.rstrip('=')}"
-    return judging.above_zero(results, values, np.minimum(1, 2 * p), columns[0].replicates.shape[1], n, told, size=size)
+    return judging.above_zero(results, values, p, columns[0].replicates.shape[1], n, told, size=size)
 
 
 # -- several draws of samples beside the main beams --------------------------------------------------------------------

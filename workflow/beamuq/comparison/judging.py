@@ -224,6 +224,12 @@ def selected_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
     return float(leads.min()), max(p)
 
 
+def tested_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
+    """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
+    (lead, p), (_, p_behind) = (selected_lead(found, chosen) for chosen in (ahead, ~ahead))
+    return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
+
+
 def too_few_resamples(resamples: int, tests: int, sides: int, level: float) -> str:
     """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
     possible = sides * tests / (resamples + 1) < level
