@@ -153,13 +153,6 @@ def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(
     assert values(frame, "multinomial")["Dissimilarity"] == pytest.approx(0.5)
 
 
-def test_everything_but_what_a_study_makes_is_scored_when_all_is_given() -> None:
-    frame = score([FULL], similarity="lexical")
-    assert set(frame[frame.value.isna()].method) == NEVER
-    assert "only a study's statistics step" in reason(frame, "CCP")
-    assert "only a study's statistics step" in reason(frame, "SAR", "beamsearch")
-
-
 def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest() -> None:
     frame = score([BARE], similarity="lexical")
     assert set(values(frame)) == {
@@ -179,12 +172,6 @@ def test_a_log_probability_without_a_length_is_enough_for_prob_and_not_for_perpl
     assert values(frame)["CocoaMSP"] == pytest.approx(0.35)
     assert "answer.tokens" in reason(frame, "Perplexity")
     assert "answer.tokens" in reason(frame, "CocoaPPL", "multinomial")
-
-
-def test_beams_without_log_probabilities_have_no_weights_and_are_not_taken_for_equal() -> None:
-    frame = score([{"answer": "Rome", "beams": ["Rome", "Milan"]}], similarity="lexical")
-    assert not values(frame, "beamsearch")
-    assert "for its weight" in reason(frame, "Dissimilarity", "beamsearch")
 
 
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
@@ -219,15 +206,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], str]:
     return add
 
 
-def test_a_declared_input_that_nobody_gave_is_the_reason(plug_in: Callable[[Method], str]) -> None:
-    name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates", ("logprob",)))
-    alone = plug_in(Method("Alone", lambda e: (e.logprob > -1).mean(axis=1), "answer", ("logprob",)))
-    frame = score([BARE], similarity="lexical", methods=[name, alone])
-    assert "logprob or token_logprobs with it" in reason(frame, "Likely", "multinomial")
-    assert "logprob or token_logprobs with it" in reason(frame, "Alone")
-    assert values(score([FULL], similarity="lexical", methods=[name]), "beamsearch") == {"Likely": 0.5}
-
-
 def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Callable[[Method], str]) -> None:
     uses = plug_in(Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",)))
     ignores = plug_in(Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates"))
@@ -235,12 +213,6 @@ def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Call
     assert "answer.logprob" in reason(frame, "Uses")
     assert values(frame, "multinomial") == {"Ignores": 2.0}
     assert set(frame["range"]) == {"not stated"}
-
-
-def test_every_method_states_its_range_and_limits() -> None:
-    for method in METHODS.values():
-        assert method.limits
-        assert all(method.formulation(name).range[0] in "[(" for name in ("", *method.formulations))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -354,18 +326,6 @@ def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatc
     monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
     pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
     assert len(asked) == len(rows)
-
-
-def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="row 2: id 'q2' stands twice"):
-        score([BARE, BARE], similarity="lexical")
-    with pytest.raises(BeamUQError, match="no question"):
-        score([], similarity="lexical")
-    with pytest.raises(BeamUQError, match=r"rows\.csv: must end in"):
-        score(tmp_path / "rows.csv", similarity="lexical")
-    (tmp_path / "rows.jsonl").write_text('{"answer": "a"}\n{"answer"\n')
-    with pytest.raises(BeamUQError, match=r"rows\.jsonl: line 2: not valid JSON"):
-        score(tmp_path / "rows.jsonl", similarity="lexical")
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,6 @@ def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> No
     assert everything["redundancy"] == pytest.approx(redundant.mean())
 
 
-def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(place: Workplace) -> None:
-    shutil.rmtree(place.folder / "results/micro/benchmarks")
-    assert re.findall(r"\(Rule: (\w+)\)", place.run()) == ["ledger", "all"]
-    assert (pd.read_csv(place.folder / "results/micro/ledger.csv")["jobs"] == 0).all()
-
-
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]

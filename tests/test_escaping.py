@@ -18,13 +18,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq import html_pages, parquet_tables
+from beamuq import html_pages
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import latex_escape
 from beamuq.exhibits.table_formats import csv_text, markdown_text
 from beamuq.study_config import PROMPTS, STUDIES, load_study
-from beamuq.text_normalization import clean
 
 TEXTS = [
     *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),
@@ -113,21 +112,6 @@ def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
     for question, shot in zip(TEXTS, reversed(TEXTS), strict=True):
         rendered = prompt_template.render(page, row(question), [row(shot)], where="here")
         assert rendered == before.replace("\1", shot) + question + after
-
-
-@of_each_text
-def test_cleaning_is_idempotent_and_leaves_one_line(text: str) -> None:
-    answer = clean(text)
-    assert clean(answer) == answer
-    assert "\n" not in answer
-
-
-def test_a_parquet_table_gives_back_what_was_written(tmp_path: Path) -> None:
-    rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(TEXTS)]
-    parquet_tables.write(tmp_path / "x.parquet", "prompts", rows, provenance={"settings": TEXTS})
-    loaded = parquet_tables.read(tmp_path / "x.parquet", "prompts")
-    assert loaded.table.to_pylist() == rows
-    assert loaded.provenance == {"settings": TEXTS}
 
 
 FORMULAS = ["=HYPERLINK(1)", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1+1", "-E5"]

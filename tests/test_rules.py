@@ -95,15 +95,6 @@ def test_a_bad_study_stops_snakemake_with_one_line_and_no_traceback() -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_every_rule_has_a_log_and_an_environment_that_exists() -> None:
-    for path in sorted((ROOT / "workflow/rules").glob("*.smk")):
-        for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(), re.MULTILINE):
-            assert "    log:" in body, name
-            environment = re.search(r'conda:\s+"(.+)"', body)
-            assert environment is not None, name
-            assert (path.parent / environment[1]).is_file(), name
-
-
 def test_no_job_names_a_path_of_this_machine(planned: dict[str, str]) -> None:
     jobs = planned["demo"][planned["demo"].index("rule ") :]
     assert str(ROOT) not in jobs

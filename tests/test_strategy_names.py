@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import AnswerSource, strategy_of
+from beamuq.judged_answer import strategy_of
 from beamuq.steps.candidates import policies_of
 from beamuq.strategy_names import number, parse
 from beamuq.study_config import Recipe
@@ -68,12 +68,6 @@ def test_what_is_printed_is_parsed_again(text: str, kind: str, parameters: dict[
     assert parse(text) == (kind, parameters)
 
 
-def test_a_strategy_is_called_otherwise_in_print_and_found_again() -> None:
-    for name, text in [("sample T=0.7", "multinomial T=0.7"), ("hybrid B=3", "hybrid B=3")]:
-        assert strategy_names.printed(name) == text
-        assert strategy_names.from_print(text) == name
-
-
 def test_names_of_a_recipe_by_kind() -> None:
     own = {"strategy": "wide M=4 W=8", "policy": "mine:Wide"}
     recipe: dict[str, Any] = {
@@ -114,11 +108,6 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
     assert drawn == [*("above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
     assert recipe.searches() == ["exact M=5", "exact M=10"]
     assert strategy_names.searches(["above p=0.002"]) == ["above p=0.002"]
-
-
-def test_every_produced_answer_of_a_study_has_its_strategy() -> None:
-    found = {name: strategy_of(name, "beam M=3") for name in get_args(AnswerSource)}
-    assert found == {"greedy": "greedy", "top_beam": "beam M=3", "shipped": "shipped"}
 
 
 @pytest.mark.parametrize("answer_source", ["top_beam", "first"])

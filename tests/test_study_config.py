@@ -12,7 +12,7 @@ import yaml
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import STUDIES, Study, load_study, study_path
+from beamuq.study_config import STUDIES, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 
@@ -123,15 +123,6 @@ def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], 
     assert [words for words in told if words not in message] == [], message
 
 
-def test_a_hybrid_which_draws_too_is_no_main_search(tmp_path: Path) -> None:
-    content = changed(changed(DEMO, "recipes.main.hybrid", {"size": 10, "beams": [5]}), "main.beam", "hybrid B=5")
-    assert "main.beam: 'hybrid B=5' is no search" in refused(tmp_path, content)
-
-
-def test_a_misspelt_key_is_told_before_the_one_missing_for_it(tmp_path: Path) -> None:
-    assert "did you mean 'seed'" in refused(tmp_path, changed(changed(DEMO, "seed", DROP), "sed", 1))
-
-
 @pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth", "small"])
 def test_shipped_studies_are_valid(name: str) -> None:
     assert load_study(study_path(name)).models
@@ -142,12 +133,6 @@ def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     # `released` explains differences from print, and a demo is held against nothing
     assert demo.recipes == {name: recipe for name, recipe in paper.recipes.items() if name != "released"}
     assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
-
-
-@pytest.mark.parametrize(("written", "read"), [(0.4, [0.4]), (1, [1.0]), ([0.5, 1], [0.5, 1.0])])
-def test_a_rejection_is_one_number_or_several(written: Any, read: list[float]) -> None:
-    study = Study.model_validate(changed(DEMO, "evaluation", {"max_rejection": written}))
-    assert study.evaluation.max_rejection == read
 
 
 @pytest.mark.parametrize(
@@ -176,21 +161,6 @@ def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place
     with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path with") as error:
         load_machine({key: place})
     assert "\n" not in str(error.value)
-
-
-def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    keys = ("data_root", "models_root", "datasets_root", "cache_root")
-    machine = load_machine({key: f"~/{key}" for key in keys})
-    assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
-    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "cache_root")})
-    assert (as_written.data_root, as_written.cache_root) == ("./a//~/data_root", "./a//~/cache_root")
-
-
-def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "mine.yaml").write_text("title: x")
-    assert study_path("~/mine.yaml") == tmp_path / "mine.yaml"
 
 
 @pytest.mark.parametrize("name", ["my study", "study;id", "{model}", "-n", "über"])
