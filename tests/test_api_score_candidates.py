@@ -215,7 +215,7 @@ def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Call
     assert set(frame["range"]) == {"not stated"}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = []
@@ -293,14 +293,11 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"samples": ["a"]}, "answer: .*missing"),
         ({"answer": None}, "answer: null: give a text, or an object with 'text'"),
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
-        ({"answer": "a", "samples": [3]}, r"samples\[0\]: 3: give a text"),
         ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
-        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*at most 0"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
-        ({"answer": "a", "sample": ["b"]}, "sample: unknown column; did you mean 'samples'?"),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
     ],
 )
@@ -332,13 +329,9 @@ def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatc
     ("options", "told"),
     [
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
-        ({"similarity": "no_such:thing"}, "No module named 'no_such'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
-        ({"similarity": "nli:no-such"}, "no such folder"),
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"methods": []}, "methods: none named"),
         ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
-        ({"equivalence_threshold": 1.5}, "equivalence_threshold: 1.5"),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

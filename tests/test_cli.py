@@ -90,12 +90,7 @@ def test_score_calibrate_and_decide_take_each_others_files(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["ask", "?", "--model", "https://me:PASSWORD@host/x"],
-        ["ask", "?", "--modle", "https://me:PASSWORD@host/x"],
-        ["score", "https://me:PASSWORD@host/x.jsonl"],
-    ],
+    "arguments", [["ask", "?", "--modle", "https://me:PASSWORD@host/x"], ["score", "https://me:PASSWORD@host/x.jsonl"]]
 )
 def test_a_wrong_value_is_told_in_one_line_without_its_password(arguments: list[str]) -> None:
     done = run("-m", "beamuq", *arguments)

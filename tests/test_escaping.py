@@ -31,16 +31,7 @@ TEXTS = [
     *("^^5cinput", "%% $$ \\\\ \\%", "<script>alert(1)</script>", "<img src=x onerror=y>", "&amp; &#60; <!-- ]]>"),
     *("</td></table>", "`|` ](javascript:x) # h", "*b* _i_ ~s~ [l](u)", "{question} {shots} {0} {{ }} %s"),
     *("$(id) `id` ; rm -rf", "== prompt ==", "../..", "\u200b\u200d\u202e\u2066\u2028\u2029\ufeff\u00ad"),
-    *(
-        "e\u0301 \ufffd \ufffe \U0010ffff",
-        "שלום مرحبا 日本",
-        "éẞİﬁ½−…",
-        "😀 👩‍👩‍👧 🇫🇷",
-        "NaN",
-        "null",
-        "-1",
-        "x" * 3000,
-    ),
+    *("e\u0301 \ufffd \ufffe \U0010ffff", "שלום مرحبا 日本", "éẞİﬁ½−…", "😀 👩‍👩‍👧 🇫🇷", "NaN", "x" * 3000),
 ]
 # What the escaped LaTeX may be made of: plain characters, a space, or one of these.
 LATEX = re.compile(
@@ -125,9 +116,9 @@ def test_no_text_is_a_formula_in_csv(text: str) -> None:
 
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-NAMES = ["../up", "/etc", "a/b", "..", ".hidden", "a b", "$(id)", "a;b", "a\nb", "A", "-n", "é", "", "x" * 65]
-SOURCES = ["hub:../x", "hub:x/..", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "packaged:A", "http://x"]
-SPLITS = ["../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"]
+NAMES = ["../up", "/etc", "..", "$(id)", "a;b", "a\nb", "-n", ""]
+SOURCES = ["hub:../x", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "http://x"]
+SPLITS = ["../../etc/passwd", "/etc/passwd", "x;id"]
 BAD = [
     *((where, name, {}) for where in ("models", "datasets", "recipes", "scorers") for name in NAMES),
     *(("models", "", {"source": source}) for source in SOURCES),

@@ -43,10 +43,7 @@ def fails(*_: Any, **__: Any) -> Any:
 
 NO_NUMBERS: list[Any] = [
     pytest.param(lambda _: None, "gave numbers of shape", id="nothing"),
-    pytest.param(lambda n: ["much"] * n, "gave a list, no numbers", id="words"),
-    pytest.param(lambda _: [[0.5], [0.5, 0.5]], "gave a list, no numbers", id="ragged"),
     pytest.param(lambda n: np.full(n + 1, 0.5), r"gave numbers of shape \(\d+,\), not", id="longer"),
-    pytest.param(lambda n: np.full((n, 1), 0.5), r"gave numbers of shape \(\d+, 1\), not", id="a column"),
     pytest.param(lambda n: np.full(n, np.nan), "gave nan, not finite", id="nan"),
     pytest.param(lambda n: np.full(n, -np.inf), "gave -inf, not finite", id="infinite"),
 ]
@@ -111,7 +108,7 @@ def test_what_is_not_one_finite_number_a_question_is_refused(
         scored_by(theirs, lambda e: numbers(len(e.mask)))
 
 
-@pytest.mark.parametrize(("numbers", "told"), [NO_NUMBERS[3], NO_NUMBERS[5], *OUT_OF_RANGE])
+@pytest.mark.parametrize(("numbers", "told"), [*NO_NUMBERS[1:3], *OUT_OF_RANGE])
 def test_a_similarity_or_quality_outside_0_to_1_is_refused(
     numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
 ) -> None:
@@ -177,16 +174,11 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
         ({"start": fails}, "KeyError"),
         ({"query": lambda: None}, "gave a NoneType"),
         ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
-        ({"said": fails}, "KeyError"),
         ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
-        ({"said": lambda tokens, logprobs: (tokens + 1, logprobs)}, "adds token 4 .*which the model did not say"),
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
         ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
-        ({"steps": 2}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
         (queries(top=-1), r"query\(\)\.top is not what"),
-        (queries(top=2, top_k=-1), r"query\(\)\.temperature, top_k and top_p is not what"),
-        (queries(top=2, masses=np.zeros(3)), r"query\(\)\.masses is not what"),
         (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )

@@ -50,14 +50,10 @@ def refused(tmp_path: Path, content: dict[str, Any]) -> str:
 CHAT = "models.smollm2-135m-chat"
 WIDE = {"strategy": "wide M=4", "policy": "a:B"}
 CASES: list[tuple[str, Any, list[str]]] = [
-    # keys
     (f"{CHAT}.stile", "x", ["stile", "did you mean 'title'"]),
-    (f"{CHAT}.trust_remote_code", True, ["trust_remote_code"]),
     ("exibits", [], ["exibits", "did you mean 'exhibits'"]),
     ("seed", DROP, ["seed", "missing"]),
-    # names
     ("grid.0.models.+", "smollm2-135m-plan", ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"]),
-    ("grid.0.datasets.+", "squad", ["grid[0].datasets", "'squad'"]),
     ("grid.0.recipe", "mian", ["grid[0].recipe", "did you mean 'main'"]),
     ("grid.0.scorers", ["nli"], ["grid[0].scorers", "'nli'", "embedding"]),
     ("grid.0.datasets.triviaqa", DROP, ["exhibits[", "grid"]),
@@ -66,53 +62,32 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("exhibits.+", "qa_mean_pr", [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"]),
     ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
     ("scoring.main.estimators", ["unnormalised beams"], ["main.estimators[0]", "'beams'", "mean 'beam'"]),
-    ("scoring.main.estimators", ["unormalised beam"], ["main.estimators[0]", "did you mean 'unnormalised'"]),
     ("scoring.main.estimators", ["unnormalised exact"], ["main.estimators[0]", "'exact'", "recipes.main", "add it"]),
-    ("scoring.main.estimators", ["uniform sample"] * 2, ["main.estimators", '"uniform sample" stands twice']),
-    ("scoring.strategies.estimators", ["stratified"], ["strategies.estimators[0]", "stratified ''", "hybrid"]),
-    ("datasets.coqa.adapter", "coca", ["coqa.adapter", "mean 'coqa'"]),
     ("scorers.embedding.kind", "embeding", ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"]),
     ("quality.0.metric", "f1", ["quality[0].metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
-    ("quality.+", {"metric": "exact_match", "title": "again"}, ["quality: ", '"exact_match" stands twice; drop one']),
     ("quality.0.datasets", ["coqa"], ["quality: ", "the first is that of every exhibit", "remove the key"]),
-    ("quality.1.datasets", ["cqa"], ["quality[1].datasets", "'cqa'", "did you mean 'coqa'"]),
     ("quality.2.datasets", DROP, ['quality[2].metric: "gold_label"', "triviaqa have no options", "[2].datasets"]),
-    ("quality", [], ["quality: "]),
     ("models.UP", DEMO["models"]["smollm2-135m-chat"], ["UP"]),
     (f"{CHAT}.label", "smollm2", ["label", "change one"]),
     (f"{CHAT}.source", "packaged:smollm3-135m-instruct", ["did you mean 'packaged:smollm2-135m-instruct'"]),
     (f"{CHAT}.source", "folder:/nowhere", ["folder:/nowhere", "config.json"]),
-    # strategies
     ("recipes.main.custom", [WIDE | {"policy": "Wide"}], ["recipes.main.custom[0].policy", '"Wide"']),
     ("recipes.main.custom", [WIDE | {"strategy": "Wide-4"}], ["recipes.main.custom[0].strategy", '"Wide-4"']),
-    ("recipes.main.custom", [WIDE | {"strategy": "wide M=1.2.3"}], ["main.custom[0].strategy", "wide M=1.2.3"]),
     ("recipes.main.custom", [WIDE, WIDE], ["recipes.main", '"wide M=4" stands twice']),
     ("recipes.main.above", {"p": 0.1, "draws": 10, "lattices": 3}, ["main.above", "lattices 3", "draws 10", "divisor"]),
-    ("recipes.main.above", {"p": 1.0}, ["recipes.main.above.p", "1.0"]),
     ("recipes.main.exact", {"sizes": [5, 5]}, ["recipes.main.exact.sizes: 5 stands twice"]),
-    ("recipes.main.never_worse", {"sizes": []}, ["recipes.main.never_worse.sizes"]),
     ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
-    ("main.sample", "beam M=10", ["main.sample", "'beam M=10' is no sample strategy", "sample T=1.0"]),
     ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
-    # numbers
     ("main.num_candidates", 11, ["main.num_candidates", "11", "recipes.main.sample.size (10)"]),
     ("recipes.strategies.sample.size", 9, ["num_candidates", "10", "recipes.strategies.sample.size (9)"]),
-    ("recipes.strategies.sample", {"size": 9, "temperatures": [0.7]}, ["10", "recipes.strategies.sample.size (9)"]),
     ("recipes.main.sample.temperatures", [0.0], ["temperatures[0]"]),
     ("datasets.coqa.questions", -3, ["questions", "-3"]),
-    ("datasets.coqa.questions", "many", ["questions", '"many"']),
     ("datasets.coqa.few_shot", 3, ["few_shot", "write few_shot: 0"]),
     ("grid.0.questions", 99, ["grid[0].questions", "99", str(DEMO["datasets"]["triviaqa"]["questions"])]),
     ("scoring.widths.budgets.+", 16, ["scoring.widths.budgets", "16", "sample.size 15"]),
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
-    ("evaluation.max_rejection", [0.5, 1.5], ["max_rejection[1]", "1.5"]),
-    # what stands twice
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
-    ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
-    ("grid.0.scorers.+", "lexical", ["grid[0].scorers", '"lexical" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),
-    ("scoring.strategies.epsilon.+", 0.1, ["scoring.strategies.epsilon: 0.1 stands twice"]),
-    # numbers that no memory bears
     ("recipes.pool.sample.size", 10**12, ["recipes.pool.sample.size", "equal to 1000000"]),
 ]
 
