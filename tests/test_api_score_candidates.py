@@ -166,14 +166,6 @@ def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest(
     assert "logprob or token_logprobs with it" in reason(frame, "SemanticEntropy", "multinomial", "likelihood-summed")
 
 
-def test_a_log_probability_without_a_length_is_enough_for_prob_and_not_for_perplexity() -> None:
-    frame = score([BARE | {"answer": {"text": "Rome", "logprob": -0.7}}], similarity="lexical")
-    assert values(frame)["Prob"] == pytest.approx(0.7)
-    assert values(frame)["CocoaMSP"] == pytest.approx(0.35)
-    assert "answer.tokens" in reason(frame, "Perplexity")
-    assert "answer.tokens" in reason(frame, "CocoaPPL", "multinomial")
-
-
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
     frame = score([BARE], similarity="lexical", temperature=0.5)
     assert "for its weight" in reason(frame, "Dissimilarity", "multinomial")

@@ -51,17 +51,6 @@ def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None
     assert analysis.items() <= gpu.items()
 
 
-def test_what_the_container_copies_is_there() -> None:
-    lines = (ROOT / "Containerfile").read_text().splitlines()
-    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
-    assert {"workflow/", "studies/", "Snakefile", "config.yaml", "envs/constraints.txt"} <= set(copied)
-    assert [name for name in copied if not (ROOT / name).exists()] == []
-    python = next(re.search(r"python:(\d\.\d+)-", line) for line in lines if line.startswith("FROM "))
-    conda = yaml.safe_load((ROOT / "envs/gpu.yaml").read_text())["dependencies"]
-    assert python is not None
-    assert f"python={python[1]}" in conda
-
-
 @pytest.mark.parametrize("profile", ["workstation", "slurm"])
 def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
     if profile == "slurm":

@@ -114,8 +114,6 @@ def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:
     [
         ({"templat": "t"}, "templat", '"t"'),
         ({"settings": {"style": "chat", "dataset": "web"}}, "settings.style", '"chat"'),
-        ({"format": "one"}, "format", '"one"'),
-        ({"questions": None}, "questions", "null"),
     ],
 )
 def test_what_is_no_job_is_told_by_key_and_value(change: dict[str, Any], key: str, value: str) -> None:

@@ -28,12 +28,8 @@ def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> 
         ("greedy", "greedy", {}),
         ("sample T=0.7", "sample", {"T": 0.7}),
         ("diverse G=2 lambda=0.5", "diverse", {"G": 2, "lambda": 0.5}),
-        ("epsilon=0.00001", "epsilon", {"epsilon": 0.00001}),
-        ("M=5", "M", {"M": 5}),
-        ("beam M=10 length_penalty=1.0", "beam", {"M": 10, "length_penalty": 1.0}),
         ("beam M=10 length_penalty=-0.5", "beam", {"M": 10, "length_penalty": -0.5}),
         ("beam M=10 length_penalty=1e-05", "beam", {"M": 10, "length_penalty": 0.00001}),
-        ("beam M=10 early_stopping=True", "beam", {"M": 10, "early_stopping": True}),
         (
             "beam M=3 length_penalty=1.0 early_stopping=False",
             "beam",
@@ -55,12 +51,9 @@ def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     ("text", "kind", "parameters"),
     [
         (strategy_names.sample(0.7), "sample", {"T": 0.7}),
-        (strategy_names.sample(1), "sample", {"T": 1.0}),
         (strategy_names.beam(3, 1, True), "beam", {"M": 3, "length_penalty": 1.0, "early_stopping": True}),
-        (strategy_names.diverse(2, 0), "diverse", {"G": 2, "lambda": 0.0}),
         (strategy_names.hybrid(3), "hybrid", {"B": 3}),
         (strategy_names.above(1e-5, 100, 10), "above", {"p": 1e-5, "draws": 100, "lattices": 10}),
-        (strategy_names.neverworse(10), "neverworse", {"M": 10}),
         (strategy_names.ablation("epsilon", 1e-5), "epsilon", {"epsilon": 1e-5}),
     ],
 )
