@@ -111,16 +111,6 @@ def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workpla
         assert row["value"].item() == pytest.approx(share)
 
 
-def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> None:
-    drawn = pd.read_csv(workplace.folder / "figures/micro/redundancy.csv")
-    candidates = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/main.parquet")
-    samples = candidates[candidates.strategy == "sample T=1.0"]
-    redundant = 1 - samples.groupby("id")["text"].nunique() / 10
-    everything = drawn[drawn["variant"] == "multinomial"].set_index("length").loc["All"]
-    assert everything["n"] == 6
-    assert everything["redundancy"] == pytest.approx(redundant.mean())
-
-
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]

@@ -151,10 +151,6 @@ def test_what_is_not_known_is_null_and_never_a_number() -> None:
     assert packed["sets"][0][1] == [[0], [-1], [None], [0], []]
 
 
-def test_the_same_tables_give_the_same_bytes() -> None:
-    assert page("t", [], [synthetic(5)]) == page("t", [], [synthetic(5)])
-
-
 # -- from tables and files ------------------------------------------------------------------------------------------
 
 
