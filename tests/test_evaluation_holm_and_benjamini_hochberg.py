@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from beamuq.comparison.detectable_difference import differing_by_chance, smallest_detectable, z_score
+from beamuq.comparison.number_statuses import differing_by_chance, smallest_detectable, z_score
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 
 
