@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from beamuq.errors import BeamUQError
+from beamuq.plan.code_inputs import step_sources
 from beamuq.plan.job_types import Job, MachineOptions, PromptsJob, job_type, read_job
 from beamuq.plan.make_jobs import Jobs
 from beamuq.plan.study_on_machine import Plan
@@ -182,3 +183,8 @@ def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
     assert jobs.candidates(cell).dtype == "bfloat16"
     assert (jobs.similarity(cell).dtype, jobs.quality(cell).dtype) == ("float32", "float32")
     assert (jobs.statistics(cell).dtype, jobs.statistics(cell).scorer_dtype) == ("bfloat16", "float32")
+
+
+def test_code_that_a_step_imports_itself_or_through_others_makes_its_rule_run_again() -> None:
+    assert {"scores.py", "registry.py", "parquet_tables.py", "errors.py"} <= {p.name for p in step_sources("scores")}
+    assert not {path.parent.name for path in step_sources("scores")} & {"decoding", "exhibits"}
