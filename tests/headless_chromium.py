@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -82,10 +81,6 @@ class Page:
     def type(self, words: str) -> None:
         """Write where the focus is."""
         self.call("Input.insertText", text=words)
-
-    def screenshot(self, path: Path) -> None:
-        """What is seen, as a PNG."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def requests(self) -> list[str]:
         """Every address that the page asked for, and was not opened at."""

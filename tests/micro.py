@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from beamuq.study_config import ROOT, STUDIES
-from run_snakemake import ENVIRONMENT, snakemake
+from run_snakemake import snakemake
 
 CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"
 SIMILARITY = "results/micro/similarity/nli/tiny/triviaqa/main.parquet"
@@ -78,18 +77,6 @@ class Workplace:
         output = done.stdout + done.stderr + self.logs()
         assert (done.returncode != 0) == fails, output
         return output
-
-    def start(self, *arguments: str, settings: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        """Snakemake, in a process group of its own."""
-        return subprocess.Popen(
-            ["snakemake", "--snakefile", str(ROOT / "Snakefile"), *self._words(arguments, settings)],
-            cwd=self.folder,
-            env=ENVIRONMENT,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
 
     def _words(self, arguments: tuple[str, ...], settings: tuple[str, ...]) -> list[str]:
         profiled = any("profile" in argument for argument in arguments)

@@ -1,4 +1,4 @@
-"""The census of models behind docs/models.md: which path decodes a class, how exactly, and what was set to find out."""
+"""The census of models behind docs/models.md: which path decodes a class, and how exactly."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, checked, decode, stop_tokens
 from beamuq.decoding.output_layer import text_decoder
 from beamuq.decoding.tree_attention import attention
 from beamuq.errors import BeamUQError
-from model_classes import CLASSES, SHAPE, model_type, random_model
+from model_classes import random_model
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "models.md"
@@ -27,36 +27,6 @@ PROMPTS = [Prompt(str(n), (*_DRAWS[:16], *_DRAWS[first:last])) for n, (first, la
 LONGEST = PROMPTS[1].token_ids
 STOPS = frozenset(range(1, 9))
 PATHS, REFUSED = {"tree": "over a tree", "cached": "over its own cache"}, "**refused**"
-
-SETTINGS = re.compile("scal|multipl|cap|clip|window|chunk|limit|factor|_alpha|_beta")
-"""What a config calls a scale, a cap, a window and the like."""
-NO_EFFECT = {
-    "chunk_size_feed_forward": "cuts a computation, not its result",
-    "chunk_size": "cuts a scan, not its result",
-    "mamba_chunk_size": "cuts a scan, not its result",
-    "max_window_layers": "layer_types says which layers have a window",
-    "use_sliding_window": "layer_types says which layers have a window",
-    "sliding_window_pattern": "layer_types says which layers have a window",
-    "scale_attention_softmax_in_fp32": "precision",
-    "block_ffn_dim_multiplier": "a width",
-    "block_multiple_of": "a width",
-    "rescale_prenorm_residual": "of the first weights",
-    "time_step_scale": "of the first weights",
-    "w_init_variance_scale": "of the first weights",
-    "final_w_init_variance_scale": "of the first weights",
-    "gemma3_text.attn_logit_softcapping": "transformers does not read it",
-    "rescale_every": "keeps half precision within its range",
-    "gemma3n_text.altup_coef_clip": "while it is trained",
-    "llama4_text.attn_scale": "without attn_temperature_tuning",
-    "llama4_text.floor_scale": "without attn_temperature_tuning",
-    "minimax.sliding_window": "transformers' own steps over its cache leave it out",
-    "mpt.logit_scale": "transformers does not read it",
-    "granitemoehybrid.time_step_limit": "see mamba2",
-    "bamba.time_step_limit": "see mamba2",
-    "falcon_h1.time_step_limit": "see mamba2",
-    "mamba2.time_step_limit": "see mamba2, time_step_limit",
-}
-"""Names that match `SETTINGS` and need not be set, or of one class, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -102,35 +72,14 @@ def _told(reason: str) -> str:
     )
 
 
-def settings_of(kind: str) -> list[str]:
-    """The scales, caps, windows and the like that the config of ``kind`` has."""
-    config = CONFIG_MAPPING[model_type(kind)](**SHAPE | CLASSES[kind])
-    names = {name for name in vars(config) if SETTINGS.search(name) and name[0] != "_"} | {"rope_parameters"} & set(
-        CLASSES[kind]
-    )
-    return sorted(name for name in names if not {name, f"{kind}.{name}"} & set(NO_EFFECT))
-
-
-def effect_of(kind: str, name: str) -> float:
-    """By how many nats, on average, the default of a setting would change the plain forward pass."""
-    default = getattr(CONFIG_MAPPING[model_type(kind)](), name)
-    if name == "sliding_window":
-        default = 4096  # where it is none, not every class makes its masks
-    here, there = (random_model(kind, **options) for options in ({}, {name: default}))
-    return float((plain_logprobs(here, LONGEST) - plain_logprobs(there, LONGEST)).abs().mean())
-
-
 def row(kind: str) -> tuple[str, float]:
     """The page's line of a class, and the largest difference."""
-    model = random_model(kind)
-    found = found_of(model, PROMPTS, STOPS)
-    sinks = ["sinks"] if any(name.endswith("sinks") for name, _ in model.named_parameters()) else []
-    away = ", ".join(f"`{name}`" for name in [*settings_of(kind), *sinks])
-    return _line(f"`{kind}`", found, away), found.difference
+    found = found_of(random_model(kind), PROMPTS, STOPS)
+    return _line(f"`{kind}`", found), found.difference
 
 
-def _line(name: str, found: Found, away: str) -> str:
-    cells = (name, PATHS.get(found.path, REFUSED), _bound(found), away, found.reason)
+def _line(name: str, found: Found) -> str:
+    cells = (name, PATHS.get(found.path, REFUSED), _bound(found), found.reason)
     return re.sub(" +", " ", f"| {' | '.join(cells)} |")
 
 
@@ -157,7 +106,7 @@ def real_row(name: str) -> tuple[str, float]:
     tokenizer = makers[1].from_pretrained(REAL[name])
     prompts = [Prompt(text, tuple(tokenizer(SHOTS + text)["input_ids"])) for text in TEXTS]
     found = found_of(model, prompts, stop_tokens(tokenizer, model))
-    return _line(name, found, ""), found.difference
+    return _line(name, found), found.difference
 
 
 def is_there(name: str) -> bool:

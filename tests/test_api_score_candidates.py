@@ -153,13 +153,6 @@ def test_there_is_no_interval_without_every_probability_or_with_impossible_ones(
     assert values(frame, "multinomial")["Dissimilarity"] == pytest.approx(0.5)
 
 
-def test_everything_but_what_a_study_makes_is_scored_when_all_is_given() -> None:
-    frame = score([FULL], similarity="lexical")
-    assert set(frame[frame.value.isna()].method) == NEVER
-    assert "only a study's statistics step" in reason(frame, "CCP")
-    assert "only a study's statistics step" in reason(frame, "SAR", "beamsearch")
-
-
 def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest() -> None:
     frame = score([BARE], similarity="lexical")
     assert set(values(frame)) == {
@@ -171,20 +164,6 @@ def test_texts_alone_get_what_needs_no_log_probability_and_reasons_for_the_rest(
     assert "answer.token_entropies" in reason(frame, "MTE")
     assert "give them under 'beams'" in reason(frame, "Dissimilarity", "beamsearch")
     assert "logprob or token_logprobs with it" in reason(frame, "SemanticEntropy", "multinomial", "likelihood-summed")
-
-
-def test_a_log_probability_without_a_length_is_enough_for_prob_and_not_for_perplexity() -> None:
-    frame = score([BARE | {"answer": {"text": "Rome", "logprob": -0.7}}], similarity="lexical")
-    assert values(frame)["Prob"] == pytest.approx(0.7)
-    assert values(frame)["CocoaMSP"] == pytest.approx(0.35)
-    assert "answer.tokens" in reason(frame, "Perplexity")
-    assert "answer.tokens" in reason(frame, "CocoaPPL", "multinomial")
-
-
-def test_beams_without_log_probabilities_have_no_weights_and_are_not_taken_for_equal() -> None:
-    frame = score([{"answer": "Rome", "beams": ["Rome", "Milan"]}], similarity="lexical")
-    assert not values(frame, "beamsearch")
-    assert "for its weight" in reason(frame, "Dissimilarity", "beamsearch")
 
 
 def test_samples_at_another_temperature_need_log_probabilities_for_their_weights() -> None:
@@ -219,15 +198,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], str]:
     return add
 
 
-def test_a_declared_input_that_nobody_gave_is_the_reason(plug_in: Callable[[Method], str]) -> None:
-    name = plug_in(Method("Likely", lambda e: (e.logprob > -1).mean(axis=1), "candidates", ("logprob",)))
-    alone = plug_in(Method("Alone", lambda e: (e.logprob > -1).mean(axis=1), "answer", ("logprob",)))
-    frame = score([BARE], similarity="lexical", methods=[name, alone])
-    assert "logprob or token_logprobs with it" in reason(frame, "Likely", "multinomial")
-    assert "logprob or token_logprobs with it" in reason(frame, "Alone")
-    assert values(score([FULL], similarity="lexical", methods=[name]), "beamsearch") == {"Likely": 0.5}
-
-
 def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Callable[[Method], str]) -> None:
     uses = plug_in(Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",)))
     ignores = plug_in(Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates"))
@@ -237,13 +207,7 @@ def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Call
     assert set(frame["range"]) == {"not stated"}
 
 
-def test_every_method_states_its_range_and_limits() -> None:
-    for method in METHODS.values():
-        assert method.limits
-        assert all(method.formulation(name).range[0] in "[(" for name in ("", *method.formulations))
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = []
@@ -321,14 +285,11 @@ LIKELY = {"text": "a", "logprob": -0.1}
         ({"samples": ["a"]}, "answer: .*missing"),
         ({"answer": None}, "answer: null: give a text, or an object with 'text'"),
         ({"answer": "a", "samples": "b"}, 'samples: "b": .*list'),
-        ({"answer": "a", "samples": [3]}, r"samples\[0\]: 3: give a text"),
         ({"answer": {"text": "a", "logprob": 0.7}}, "answer.logprob: 0.7: .*at most 0"),
         ({"answer": {"text": "a", "logprob": math.nan}}, "answer.logprob: NaN: must be a finite"),
-        ({"answer": {"text": "a", "token_logprobs": [-0.1, 0.2]}}, r"answer\.token_logprobs\[1\]: 0\.2: .*at most 0"),
         ({"answer": LIKELY | {"token_logprobs": [-0.2, -0.2]}}, "answer: .*is not the sum of token_logprobs"),
         ({"answer": {"text": "a", "token_logprobs": [-0.2], "tokens": 3}}, "answer: lengths disagree"),
         ({"answer": {"text": "a", "log_prob": -0.2}}, "answer.log_prob: .*unknown key; did you mean 'logprob'"),
-        ({"answer": "a", "sample": ["b"]}, "sample: unknown column; did you mean 'samples'?"),
         ({"answer": "a", "beams": [LIKELY, LIKELY | {"logprob": -0.2}]}, "beams: .*sum to 1.72"),
     ],
 )
@@ -356,29 +317,13 @@ def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatc
     assert len(asked) == len(rows)
 
 
-def test_a_repeated_id_an_empty_file_and_a_foreign_ending_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="row 2: id 'q2' stands twice"):
-        score([BARE, BARE], similarity="lexical")
-    with pytest.raises(BeamUQError, match="no question"):
-        score([], similarity="lexical")
-    with pytest.raises(BeamUQError, match=r"rows\.csv: must end in"):
-        score(tmp_path / "rows.csv", similarity="lexical")
-    (tmp_path / "rows.jsonl").write_text('{"answer": "a"}\n{"answer"\n')
-    with pytest.raises(BeamUQError, match=r"rows\.jsonl: line 2: not valid JSON"):
-        score(tmp_path / "rows.jsonl", similarity="lexical")
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"similarity": "lexicon"}, "similarity: unknown name 'lexicon'; did you mean 'lexical'"),
-        ({"similarity": "no_such:thing"}, "No module named 'no_such'"),
         ({"similarity": "nli"}, "needs a model; write nli:FOLDER"),
-        ({"similarity": "nli:no-such"}, "no such folder"),
         ({"methods": ["Disimilarity"]}, "methods: unknown name 'Disimilarity'; did you mean 'Dissimilarity'"),
-        ({"methods": []}, "methods: none named"),
         ({"temperature": 0.0}, "temperature: 0.0: must be from 1e-06"),
-        ({"equivalence_threshold": 1.5}, "equivalence_threshold: 1.5"),
     ],
 )
 def test_a_bad_option_is_told_in_one_line(options: dict[str, Any], told: str) -> None:

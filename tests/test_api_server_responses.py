@@ -53,7 +53,6 @@ WHOLE = {
     "chat, one token is empty, as llama.cpp writes an ending": response(chat(" Paris", [*PARIS, ("", -0.125)])),
     "text, a stop string beyond the text": response(completed(" Paris", [*PARIS, ("\n", -0.125)])),
     "text, an ending that holds some of the text": response(completed(" Paris.", [*PARIS, (".\n", -0.125)])),
-    "text, cut": response(completed(" Paris in", [*PARIS, (" in", -0.125)], "length")),
     "text, llama.cpp's with content": response(
         {"text": " Paris", **{k: v for k, v in chat("", ENDED).items() if k != "message"}}
     ),
@@ -76,7 +75,6 @@ LEFT_OUT = {
     "chat, OpenAI's has the text's tokens only": (response(chat(" Paris", PARIS)), NO_ENDING),
     "text, llama-cpp-python drops the end of text": (response(completed(" Paris", PARIS)), NO_ENDING),
     "text ends in a line break of its own": (response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])), NO_ENDING),
-    "ended at once": (response(chat("", [])), NO_ENDING),
     "not asked for": (response(chat("Paris", None)), NO_LOGPROBS),
     "the server's floor": (response(chat("Paris", [("Paris", -9999.0), ("</s>", -0.1)])), NO_TOKEN),
     "an echoed prompt": (response(completed("Q: Paris", [("Q:", None), (" Paris", -0.1)])), NO_TOKEN),
@@ -114,10 +112,7 @@ def test_samples_may_be_several_responses_among_other_candidates_and_objects_of_
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "two answers": ({"answer": response(chat("a", None), chat("b", None))}, "answer: 2 choices"),
-    "no choice": ({"answer": response()}, "choices"),
     "a call of a tool": ({"answer": response(chat(None, None, "tool_calls"))}, "finish_reason: 'tool_calls'"),
-    "a filtered answer": ({"answer": response(chat("P", None, "content_filter"))}, "finish_reason: 'content_filter'"),
-    "a streamed chunk": ({"answer": {"choices": [{"delta": {"content": "P"}}]}}, "finish_reason: None"),
     "a text for a logprob": ({"answer": response(completed("P", [("P", "x")]))}, "token_logprobs[0]"),
     "a positive logprob": ({"answer": response(chat("P", [("P", 0.5), ("</s>", -0.1)]))}, "token_logprobs[0]: 0.5"),
 }

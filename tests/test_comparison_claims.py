@@ -314,7 +314,7 @@ def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, out
 MANY = 120
 RIGHT = [float(i % 2) for i in range(MANY)]
 PERFECT, WORST, NOTHING = [-right for right in RIGHT], RIGHT, [0.0] * MANY
-GUESS, GOOD = ([-right if i % wrong else right for i, right in enumerate(RIGHT)] for wrong in (7, 13))
+GUESS, OTHER, GOOD = ([-right if i % wrong else right for i, right in enumerate(RIGHT)] for wrong in (7, 9, 13))
 
 
 def scored(beams: Sequence[float], samples: Sequence[float]) -> QuestionScores:
@@ -336,7 +336,7 @@ def scored(beams: Sequence[float], samples: Sequence[float]) -> QuestionScores:
         (GOOD, NOTHING, "partly"),  # long answers gain as well
         (WORST[:60] + GOOD[60:], NOTHING, "no"),
         # an interval that holds 0 and is wide does not show that there is no gain
-        (GOOD[:60] + GUESS[60:], NOTHING[:60] + GUESS[:59:-1], "undecided"),
+        (GOOD[:60] + GUESS[60:], NOTHING[:60] + OTHER[60:], "undecided"),
     ],
 )
 def test_the_gain_on_short_answers(beams: list[float], samples: list[float], outcome: str) -> None:

@@ -15,7 +15,6 @@ import pytest
 import synthetic
 from beamuq import parquet_tables
 from beamuq.api.calibrate_and_decide import calibrate, decide
-from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import decisions_of_scores
 from beamuq.evaluation.bootstrap import one_half
@@ -24,7 +23,7 @@ from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
 from beamuq.parquet_tables import SCHEMAS
-from decided_cells import FORMS, STUDY, Larger, cell, settings
+from decided_cells import FORMS, cell, settings
 from run_job import run_job
 
 
@@ -203,15 +202,6 @@ def written(
     return outputs["decisions"], outputs["scored"]
 
 
-def test_calibrate_reads_the_file_of_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, scored = written(tmp_path / "cell", cell(400, per_group=2), similarity="minilm", model="m")
-    out = tmp_path / "c.json"
-    asked = ["--method", "Dissimilarity", "--form", "beamsearch", "--risk", "0.4", "--output", str(out)]
-    main(["calibrate", str(scored), *asked])
-    assert json.loads(out.read_text())["groups"] == 200
-    assert "Dissimilarity + beamsearch: 400 answers in 200 groups" in capsys.readouterr().out
-
-
 SHOT = {"id": "s", "question": "Who?", "group": "s"} | synthetic.EMPTY
 
 
@@ -235,11 +225,6 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
         decide(other, made)
 
 
-def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (written(tmp_path / name, cell(60)) for name in "ab")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
 def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
     scores, quality, questions = cell(20)
     written(tmp_path, (scores, quality, questions))
@@ -253,19 +238,3 @@ def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
 
 
 # -- exhibits ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def larger(tmp_path_factory: pytest.TempPathFactory) -> Larger:
-    return Larger(tmp_path_factory.mktemp("larger"), STUDY)
-
-
-def test_guaranteed_points_lie_on_their_curves(larger: Larger) -> None:
-    data = larger.built("risk_coverage").frame
-    points = data[data["part"] == "guaranteed"]
-    assert len(points) > 2
-    for point in points.to_dict("records"):
-        curve = data[(data["part"] == "curve") & (data["method"] == point["method"])]
-        curve = curve[(curve["variant"] == point["variant"]) & (curve["score"] <= point["score"])]
-        last = curve.iloc[-1]
-        assert (last["shown"], last["wrong"]) == pytest.approx((point["shown"], point["wrong"]))

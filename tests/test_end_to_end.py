@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ import yaml
 
 from beamuq.study_config import STUDIES
 from conftest import Once
-from micro import Workplace
+from headless_chromium import Page, chromium
+from micro import Workplace, wait_for
 from tiny import build_tiny_model
 from tiny_scorers import build_nli
 
@@ -111,22 +111,6 @@ def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workpla
         assert row["value"].item() == pytest.approx(share)
 
 
-def test_the_redundancy_drawn_is_that_of_the_samples(workplace: Workplace) -> None:
-    drawn = pd.read_csv(workplace.folder / "figures/micro/redundancy.csv")
-    candidates = workplace.frame("results/micro/candidates/tiny-qwen3/triviaqa/main.parquet")
-    samples = candidates[candidates.strategy == "sample T=1.0"]
-    redundant = 1 - samples.groupby("id")["text"].nunique() / 10
-    everything = drawn[drawn["variant"] == "multinomial"].set_index("length").loc["All"]
-    assert everything["n"] == 6
-    assert everything["redundancy"] == pytest.approx(redundant.mean())
-
-
-def test_results_without_benchmarks_are_summed_as_such_and_run_nothing_else(place: Workplace) -> None:
-    shutil.rmtree(place.folder / "results/micro/benchmarks")
-    assert re.findall(r"\(Rule: (\w+)\)", place.run()) == ["ledger", "all"]
-    assert (pd.read_csv(place.folder / "results/micro/ledger.csv")["jobs"] == 0).all()
-
-
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]
@@ -137,67 +121,28 @@ def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place
     assert [(place.folder / path).read_bytes() for path in lost] == first
 
 
-# What Chromium asks for whatever page it opens. Hosts by name: fonts.googleapis.com would be the page's own.
-OF_THE_BROWSER = {"update.googleapis.com", "clients2.google.com", "accounts.google.com"}
-OF_THE_BROWSER |= {"optimizationguide-pa.googleapis.com"}
-
-
-def opened(browser: str, page: Path, folder: Path) -> tuple[str, set[str]]:
-    """A page as headless Chromium renders it, and the hosts that it asked for something."""
-    log = folder / f"{page.stem}.netlog.json"
-    rendered = subprocess.run(
-        [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--no-first-run",
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={folder / 'profile'}",
-            f"--log-net-log={log}",
-            "--virtual-time-budget=8000",
-            "--dump-dom",
-            page.as_uri(),
-        ],
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    hosts = set(re.findall(r'"url":"(?:https?|wss?|ftp)://([^/":]+)', log.read_text()))
-    return rendered, hosts - OF_THE_BROWSER
+def check_shown(browser: Page, page: Path, *words: str) -> None:
+    """A page shows these words in the browser, and asks for nothing but files beside it."""
+    browser.events.clear()
+    browser.call("Page.navigate", url=page.as_uri())
+    wait_for(lambda: all(word in browser.evaluate("document.documentElement?.outerHTML ?? ''") for word in words), 30)
+    assert [address for address in browser.requests() if not address.startswith(("file:", "data:", "blob:"))] == []
 
 
 @pytest.mark.browser
-def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no headless Chromium")
+def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace, tmp_path: Path) -> None:
     place.run("--report", "report.zip")
-    shutil.unpack_archive(place.folder / "report.zip", place.folder / "unpacked")
-    asking = place.folder / "asking.html"
-    asking.write_text('<!DOCTYPE html><title>x</title><img src="https://example.org/x.png">')
-    assert opened(browser, asking, place.folder)[1] == {"example.org"}
-    page = next((place.folder / "unpacked").rglob("report.html"))
-    rendered, asked = opened(browser, page, place.folder)
-    assert asked == set()
-    for category in ("0 Study", "1 Tables", "2 Figures"):
-        assert category in rendered
-    kept = [path.name for path in (place.folder / "unpacked").rglob("*") if path.is_file()]
+    shutil.unpack_archive(place.folder / "report.zip", tmp_path / "unpacked")
+    page = next((tmp_path / "unpacked").rglob("report.html"))
+    (overview,) = (tmp_path / "unpacked").rglob("overview.html")
+    assert str(overview.relative_to(page.parent)) in page.read_text()  # what the report's link leads to
+    with chromium(tmp_path / "profile") as browser:
+        check_shown(browser, page, "0 Study", "1 Tables", "2 Figures")
+        headings = ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy")
+        check_shown(browser, overview, *(f"<h2>{heading}</h2>" for heading in headings))
+    kept = [path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     assert [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")] == [1, 1]
-    source = page.read_text()
-    for name, headings in {
-        "overview.html": ("Models", "Datasets", "Versions", "Dropped, empty and cut answers", "Candidates by strategy"),
-    }.items():
-        (file,) = (place.folder / "unpacked").rglob(name)
-        assert str(file.relative_to(page.parent)) in source  # what the report's link leads to
-        rendered, asked = opened(browser, file, place.folder)
-        assert asked == set()
-        assert [heading for heading in headings if f"<h2>{heading}</h2>" not in rendered] == []
 
 
 def test_the_ledger_sums_every_rule_and_cell(workplace: Workplace) -> None:

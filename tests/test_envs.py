@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import ROOT
 from run_snakemake import snakemake
 
@@ -53,17 +51,6 @@ def test_the_analysis_environment_has_no_torch_and_the_other_all_of_it() -> None
     assert analysis.items() <= gpu.items()
 
 
-def test_what_the_container_copies_is_there() -> None:
-    lines = (ROOT / "Containerfile").read_text().splitlines()
-    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
-    assert {"workflow/", "studies/", "Snakefile", "config.yaml", "envs/constraints.txt"} <= set(copied)
-    assert [name for name in copied if not (ROOT / name).exists()] == []
-    python = next(re.search(r"python:(\d\.\d+)-", line) for line in lines if line.startswith("FROM "))
-    conda = yaml.safe_load((ROOT / "envs/gpu.yaml").read_text())["dependencies"]
-    assert python is not None
-    assert f"python={python[1]}" in conda
-
-
 @pytest.mark.parametrize("profile", ["workstation", "slurm"])
 def test_each_profile_plans_the_paper_for_cards(profile: str) -> None:
     if profile == "slurm":
@@ -91,20 +78,3 @@ def test_the_cluster_profile_names_rules_that_exist() -> None:
     assert set(profile["groups"].values()) == set(profile["group-components"])
     for rule in profile["set-resources"]:
         assert re.search(rf"^rule {rule}:.*?gpu=plan", text, re.MULTILINE | re.DOTALL)
-
-
-def test_a_job_that_is_tried_again_asks_for_more_memory() -> None:
-    plan = Plan.load({"study": "demo", "memory_gb": 6})
-    assert [plan.memory_mb(SimpleNamespace(), attempt) for attempt in (1, 2, 3)] == [6000, 12000, 18000]
-
-
-def test_the_pod_starts_snakemake_with_a_profile_that_exists() -> None:
-    job = yaml.safe_load((ROOT / "profiles/kubernetes/job.yaml").read_text())
-    container = job["spec"]["template"]["spec"]["containers"][0]
-    profile = re.search(r"--workflow-profile (\S+)", container["args"][0])
-    assert profile is not None
-    assert (ROOT / profile[1] / "profile.yaml").is_file()
-    cards = yaml.safe_load((ROOT / profile[1] / "profile.yaml").read_text())["resources"]["gpu"]
-    assert container["resources"]["limits"]["nvidia.com/gpu"] == cards
-    volumes = {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} <= volumes

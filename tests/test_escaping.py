@@ -18,13 +18,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq import html_pages, parquet_tables
+from beamuq import html_pages
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import latex_escape
 from beamuq.exhibits.table_formats import csv_text, markdown_text
 from beamuq.study_config import PROMPTS, STUDIES, load_study
-from beamuq.text_normalization import clean
 
 TEXTS = [
     *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),
@@ -32,16 +31,7 @@ TEXTS = [
     *("^^5cinput", "%% $$ \\\\ \\%", "<script>alert(1)</script>", "<img src=x onerror=y>", "&amp; &#60; <!-- ]]>"),
     *("</td></table>", "`|` ](javascript:x) # h", "*b* _i_ ~s~ [l](u)", "{question} {shots} {0} {{ }} %s"),
     *("$(id) `id` ; rm -rf", "== prompt ==", "../..", "\u200b\u200d\u202e\u2066\u2028\u2029\ufeff\u00ad"),
-    *(
-        "e\u0301 \ufffd \ufffe \U0010ffff",
-        "שלום مرحبا 日本",
-        "éẞİﬁ½−…",
-        "😀 👩‍👩‍👧 🇫🇷",
-        "NaN",
-        "null",
-        "-1",
-        "x" * 3000,
-    ),
+    *("e\u0301 \ufffd \ufffe \U0010ffff", "שלום مرحبا 日本", "éẞİﬁ½−…", "😀 👩‍👩‍👧 🇫🇷", "NaN", "x" * 3000),
 ]
 # What the escaped LaTeX may be made of: plain characters, a space, or one of these.
 LATEX = re.compile(
@@ -115,21 +105,6 @@ def test_a_prompt_holds_the_question_as_it_is(style: str) -> None:
         assert rendered == before.replace("\1", shot) + question + after
 
 
-@of_each_text
-def test_cleaning_is_idempotent_and_leaves_one_line(text: str) -> None:
-    answer = clean(text)
-    assert clean(answer) == answer
-    assert "\n" not in answer
-
-
-def test_a_parquet_table_gives_back_what_was_written(tmp_path: Path) -> None:
-    rows = [{"id": f"q{number}", "prompt": text} for number, text in enumerate(TEXTS)]
-    parquet_tables.write(tmp_path / "x.parquet", "prompts", rows, provenance={"settings": TEXTS})
-    loaded = parquet_tables.read(tmp_path / "x.parquet", "prompts")
-    assert loaded.table.to_pylist() == rows
-    assert loaded.provenance == {"settings": TEXTS}
-
-
 FORMULAS = ["=HYPERLINK(1)", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1+1", "-E5"]
 
 
@@ -141,9 +116,9 @@ def test_no_text_is_a_formula_in_csv(text: str) -> None:
 
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
-NAMES = ["../up", "/etc", "a/b", "..", ".hidden", "a b", "$(id)", "a;b", "a\nb", "A", "-n", "é", "", "x" * 65]
-SOURCES = ["hub:../x", "hub:x/..", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "packaged:A", "http://x"]
-SPLITS = ["../../etc/passwd", "/etc/passwd", "a b", "x;id", "x\n"]
+NAMES = ["../up", "/etc", "..", "$(id)", "a;b", "a\nb", "-n", ""]
+SOURCES = ["hub:../x", "hub:a/b/../../c", "hub:a/b;id", "packaged:../x", "http://x"]
+SPLITS = ["../../etc/passwd", "/etc/passwd", "x;id"]
 BAD = [
     *((where, name, {}) for where in ("models", "datasets", "recipes", "scorers") for name in NAMES),
     *(("models", "", {"source": source}) for source in SOURCES),

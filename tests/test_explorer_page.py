@@ -151,15 +151,6 @@ def test_what_is_not_known_is_null_and_never_a_number() -> None:
     assert packed["sets"][0][1] == [[0], [-1], [None], [0], []]
 
 
-def test_the_same_tables_give_the_same_bytes() -> None:
-    assert page("t", [], [synthetic(5)]) == page("t", [], [synthetic(5)])
-
-
-def test_a_page_without_questions_is_refused() -> None:
-    with pytest.raises(BeamUQError, match="no question"):
-        page("t", [], [replace(synthetic(1), questions=[])])
-
-
 # -- from tables and files ------------------------------------------------------------------------------------------
 
 
@@ -213,25 +204,6 @@ def test_values_and_quality_are_those_of_the_produced_answer(results: Path) -> N
         assert values == pytest.approx(own.tolist(), rel=1e-5)
     quality = pd.read_parquet(results / f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet")
     assert first["rated"] == quality[quality["answer_source"] == "greedy"]["value"].tolist()
-
-
-def test_a_cell_is_given_by_any_of_its_tables(results: Path, tmp_path: Path) -> None:
-    for file in (
-        f"candidates/{BASE}/triviaqa/main.parquet",
-        f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet",
-        f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet",
-    ):
-        written = explore(results / file, output=tmp_path / "cell.html")
-        (cell,) = unpacked(written.read_text())["cells"]
-        assert cell["name"] == f"{BASE}/triviaqa/main"
-    with pytest.raises(BeamUQError, match="a table of 'questions', which is of no cell"):
-        explore(results / "questions/triviaqa.parquet")
-
-
-def test_no_more_questions_than_asked_for_and_the_page_says_so(results: Path, tmp_path: Path) -> None:
-    data = unpacked(explore(results, questions=10, output=tmp_path / "few.html").read_text())
-    assert [len(cell["ids"]) for cell in data["cells"]] == [5, 5]
-    assert "first 5 of 24 questions" in " ".join(data["cells"][0]["notes"])
 
 
 ROW = {
@@ -315,11 +287,6 @@ def heading(of: Page) -> str:
     return str(of.evaluate("document.querySelector('#question h2')?.textContent"))
 
 
-def choose(of: Page, tool: str, value: str) -> None:
-    of.evaluate(f"{{const t = document.getElementById('{tool}'); t.value = {json.dumps(value)};"
-                " t.dispatchEvent(new Event('change')); }")  # fmt: skip
-
-
 @pytest.mark.browser
 def test_it_loads_every_question_and_opens_the_first(opened: Page) -> None:
     cell = synthetic(12)
@@ -351,42 +318,6 @@ def test_keys_go_through_the_questions_search_and_come_back(opened: Page) -> Non
 
 
 @pytest.mark.browser
-def test_slices_leave_what_they_say(opened: Page) -> None:
-    cell = synthetic(12)
-    right = [q.text for q in cell.questions if q.quality is not None and q.quality > cell.threshold]
-    choose(opened, "right", "1")
-    assert rows(opened) == right
-    choose(opened, "right", "0")
-    assert sorted(rows(opened)) == sorted({q.text for q in cell.questions} - set(right))
-    choose(opened, "right", "")
-    for tool in ("mass", "length"):
-        counts = []
-        for value in opened.evaluate(f"[...document.getElementById('{tool}').options].map(o => o.value)")[1:]:
-            choose(opened, tool, value)
-            counts.append(len(rows(opened)))
-        assert sum(counts) == 12
-        assert len(counts) > 1
-        choose(opened, tool, "")
-
-
-@pytest.mark.browser
-def test_orders_are_those_of_the_numbers(opened: Page) -> None:
-    cell = synthetic(12)
-    table = cell.scores.pivot(index="id", columns=["method", "variant"], values="value").loc[
-        [q.id for q in cell.questions]
-    ]
-    beams, samples = (table["Dissimilarity", form].rank() for form in ("beamsearch", "multinomial"))
-    quality = pd.Series([-(q.quality or 0.0) for q in cell.questions], table.index).rank()
-    expected = {"1": -beams, "3": beams - quality, "5": -(beams - samples).abs()}
-    asked = {question.id: question.text for question in cell.questions}
-    for order, keys in expected.items():
-        choose(opened, "order", order)
-        found = rows(opened)
-        values = [keys[next(key for key, words in asked.items() if words == each)] for each in found]
-        assert values == sorted(values)
-
-
-@pytest.mark.browser
 def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
     cell = synthetic(12)
     told = opened.evaluate("document.querySelector('#question svg').getAttribute('aria-label')")
@@ -406,16 +337,6 @@ def test_a_link_opens_its_question(browser: Page, tmp_path: Path) -> None:
         assert heading(browser) == cell.questions[5].text
         browser.press("ArrowDown")
         assert browser.evaluate("location.hash") == f"#{cell.name}/q-6"
-
-
-@pytest.mark.browser
-def test_the_tree_is_enlarged_by_a_click_and_comes_back(opened: Page) -> None:
-    widths = "[...document.querySelectorAll('.icicle button')].map(b => parseFloat(b.style.width))"
-    before = opened.evaluate(widths)
-    opened.evaluate("document.querySelectorAll('.icicle button')[1].click()")
-    assert opened.evaluate(widths) != before
-    opened.evaluate("document.querySelector('.icicle button').click()")
-    assert opened.evaluate(widths) == before
 
 
 @pytest.mark.browser
@@ -446,13 +367,3 @@ def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
     assert browser.evaluate("document.body.dataset.broken ?? 'whole'") == "whole"
     assert browser.requests() == []
     assert browser.complaints() == []
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [1400, 400])
-def test_nothing_is_wider_than_the_window(browser: Page, tmp_path: Path, width: int) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(page("Toy", [], [synthetic(3)]))
-    browser.open(file.as_uri(), width)
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate("document.getElementById('question').scrollWidth - document.getElementById('question').clientWidth") <= 0  # fmt: skip  # noqa: E501

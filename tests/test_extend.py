@@ -17,8 +17,6 @@ import yaml
 
 import exhibits_study
 from beamuq import decoding
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.decoding.greedy_and_samples import Sample, SamplesState
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, SearchState
@@ -30,7 +28,7 @@ from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.candidates import policies_of
 from beamuq.study_config import Recipe
 from conftest import Once
-from docs_blocks import DOCS, blocks, follow
+from docs_blocks import DOCS, follow
 from run_snakemake import snakemake
 from tiny import build_tiny_model
 
@@ -125,9 +123,9 @@ def test_a_table_is_one_specification(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "| TriviaQA, Tiny 1B base |" in table_formats.markdown(built)
 
 
-def rules(folder: Path, *arguments: str, config: tuple[str, ...] = ("study=study.yaml",)) -> set[str]:
+def rules(folder: Path, *arguments: str) -> set[str]:
     """The rules of which jobs run."""
-    done = snakemake(folder, "--cores", "1", *arguments, "--config", *config, seconds=120)
+    done = snakemake(folder, "--cores", "1", *arguments, "--config", "study=study.yaml", seconds=120)
     logs = "\n".join(path.read_text() for path in folder.glob("logs/**/*.log")) if done.returncode else ""
     assert done.returncode == 0, done.stderr + logs
     return set(re.findall(r"^(\w+) +\d+$", done.stdout + done.stderr, re.MULTILINE))
@@ -140,10 +138,6 @@ def test_a_changed_method_reruns_the_scores_and_what_follows_only(extended: Exte
     counted = rules(folder, "--dry-run")
     assert {"scores", "evaluation", "table"} <= counted
     assert not counted & {"questions", "prompts", "candidates", "statistics", "similarity", "quality"}
-
-
-def test_another_place_for_the_cache_reruns_nothing(extended: Extended, tmp_path: Path) -> None:
-    assert not rules(extended.folder, "--dry-run", config=("study=study.yaml", f"cache_root={tmp_path}"))
 
 
 def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judges_again(extended: Extended) -> None:
@@ -215,9 +209,6 @@ def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extende
     [
         ("beamuq.decoding:Sample", {"size": 4}, "a Sample draws; a strategy of your own must be a search"),
         ("beamuq.decoding.beam_search:Beam", {"with": 4}, "unexpected keyword argument 'with'"),
-        ("beamuq.decoding.beam_search:Beam", {"width": 0}, "width must be positive"),
-        ("pathlib:Path", {}, r"a \w*Path has no strategy and start\(context\)"),
-        ("beamuq.decoding.beam_search:Bean", {}, "has no 'Bean'; did you mean 'Beam'"),
     ],
 )
 def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: dict[str, int], told: str) -> None:
@@ -230,7 +221,6 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("quality", {"metric": "my_qality:starts_alike", "title": "t"}, "did you mean 'my_quality'"),
         (
             "quality",
             {"metric": "my_quality:start_alike", "title": "t"},
@@ -258,13 +248,3 @@ def test_a_name_that_is_nowhere_is_told_before_anything_runs(
     bad.write_text(yaml.safe_dump(study))
     with pytest.raises(BeamUQError, match=told):
         Plan.load({"study": bad.name})
-
-
-def test_a_row_of_ones_own_questions_is_read_and_a_bad_one_told(tmp_path: Path) -> None:
-    file = tmp_path / "test.jsonl"
-    file.write_text(next(block.text for block in blocks("extend.md") if block.path == "questions/test.jsonl"))
-    found = read_questions(load_adapter("jsonl"), file)
-    assert found[0]["references"] == ["Earth", "the Earth"]
-    file.write_text('{"id": "a1", "question": "Who?", "answer": "Ann"}\n')
-    with pytest.raises(BeamUQError, match=r"test\.jsonl: line 1: answers is missing"):
-        read_questions(load_adapter("jsonl"), file)

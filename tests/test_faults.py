@@ -1,4 +1,4 @@
-"""A job that is killed or ended goes on from what it has, and ends with the bytes of a clean run."""
+"""A job that is killed goes on from what it has, one in shards is joined: the bytes are those of a clean run."""
 
 from __future__ import annotations
 
@@ -65,3 +65,19 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
 def cell() -> Any:
     """The wildcards of the study's one cell."""
     return SimpleNamespace(model="tiny", dataset="triviaqa", recipe="main", style="base")
+
+
+@pytest.mark.parametrize(("count", "cards"), [(1, 1), (3, 0)])
+def test_joining_shards_asks_for_no_card(count: int, cards: int) -> None:
+    plan = Plan.load({"study": "demo", "device": "cuda", "shards": count})
+    wildcards: Any = SimpleNamespace(model=next(iter(plan.study.models)))
+    assert (plan.candidates_gpus(wildcards), plan.gpus) == (cards, 1)
+
+
+def test_a_sharded_cell_is_the_whole_one_byte_for_byte(decoded: Workplace, prompted: Workplace) -> None:
+    told = prompted.run(CANDIDATES, settings=("shards=2",))
+    assert told.count("(Rule: candidates_shard)") == 2
+    path = prompted.folder / CANDIDATES
+    assert path.read_bytes() == (decoded.folder / CANDIDATES).read_bytes()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]  # neither markers nor batches
+    assert "Nothing to be done" in prompted.run(CANDIDATES, "--dry-run", settings=("shards=2",))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 from beamuq import parquet_tables
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.study_on_machine import Plan
 from beamuq.steps.ledger import ledger, measured_jobs
-from run_job import run_job
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 DECODED = Artifact("candidates", "coqa", "smollm2-135m-plain", "main")
@@ -46,16 +44,6 @@ def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(re
     assert rows.loc[("", "main"), columns].tolist() == [2, 2, 33, 32, 3, 200]
     assert rows.loc[("", "widths"), columns].tolist() == [0, 1, 0, 0, 0, 0]
     assert rows.loc[("total", ""), columns].tolist() == [2, 3, 33, 32, 3, 200]
-
-
-def test_the_step_writes_the_ledger_of_the_study(results: Path) -> None:
-    study = Plan.load({"study": "demo", "device": "cpu"}).study
-    (results / "study.json").write_text(study.model_dump_json())
-    files = {name: results / f"ledger.{name}" for name in ("csv", "markdown", "html")}
-    run_job("ledger", {"study": results / "study.json"} | files)
-    assert pd.read_csv(files["csv"]).set_index("rule").loc["candidates", "seconds"] == 32
-    assert "| candidates |  |  |  | 1 |" in files["markdown"].read_text()
-    assert "<td>candidates</td>" in files["html"].read_text()
 
 
 def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(

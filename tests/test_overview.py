@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,72 +78,12 @@ def test_every_question_with_such_an_answer_is_listed(study: Study) -> None:
     ]
 
 
-def test_the_page_shows_the_first_ids(study: Study) -> None:
-    counts, listed = answers.counts(study, ASKED, [SOME]), answers.listed(study, ASKED, [SOME])
-    shown = answers.shown(study, counts, listed).set_index("answer_source")
-    assert shown.loc["greedy", "ids"] == "dropped: q4; empty: q2, q3; cut: q3, q5"
-    assert shown.loc["top_beam", "ids"] == "dropped: q1, q2, q3, …"
-    assert (shown.loc["greedy", "empty %"], shown.loc["greedy", "cut %"]) == (50.0, 50.0)
-
-
-def test_a_model_that_ran_in_two_ways_has_two_rows(study: Study) -> None:
-    on_card = replace(SOME, provenance=SOME.provenance | {"device": "cuda", "dtype": "bfloat16"})
-    found = tables.models(study, [SOME, on_card, SOME], {})
-    assert found[["device", "dtype", "cells"]].values.tolist() == [["cpu", "float32", 2], ["cuda", "bfloat16", 1]]
-    assert found["licence"].tolist() == ["not known here"] * 2
-
-
-def test_licences_come_from_the_manifest_and_hashes_from_the_tables(study: Study) -> None:
-    (row,) = tables.models(study, [SOME], {MODEL["source"]: {"licence": "Apache-2.0"}}).to_dict("records")
-    assert (row["licence"], row["revision"], row["sha256"], row["tokenizer sha256"]) == (
-        "Apache-2.0",
-        "r" * 12,
-        "c" * 12,
-        "t" * 12,
-    )
-
-
-def test_a_scorer_tells_what_it_is_a_proxy_for(study: Study) -> None:
-    made = [
-        Footer(Path(), "similarity", CELL | {"scorer": "embedding"}, {"models": {"model": MODEL}, "device": "cpu"}),
-        Footer(Path(), "quality", CELL | {"metric": "answer_f1"}, {"models": {}}),
-        Footer(Path(), "scores", CELL, {}),
-    ]
-    found = tables.scorers(study, made, {})
-    assert found["proxy for"].tolist() == ["DeBERTa-large-MNLI entailment", "AlignScore"]
-    assert found["source"].tolist() == ["packaged:all-minilm-l6-v2", "no model"]
-
-
 def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     told = {"options_named": {"greedy": {"answers": 8, "none": 2, "several": 1}}}
     made = [Footer(Path(), "quality", CELL | {"metric": "gold_label"}, told), SOME]
     (row,) = tables.options_named(study, made).to_dict("records")
     assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
     assert tables.options_named(study, [SOME]).empty
-
-
-def test_the_wave_is_that_of_the_tables(study: Study) -> None:
-    found = tables.settings(study.model_copy(update={"batch_questions": 1}), [SOME]).set_index("setting")["value"]
-    assert found["questions decoded together"] == "12"
-
-
-def test_two_versions_of_a_package_are_two_rows() -> None:
-    made = [
-        Footer(Path(), "candidates", CELL, {"versions": {"torch": version}}) for version in ("2.12", "2.13", "2.13")
-    ]
-    rows = tables.versions(made).values.tolist()
-    assert rows == [["torch", "2.12", 1, "candidates"], ["torch", "2.13", 2, "candidates"]]
-
-
-def questions(read: dict[str, int]) -> Loaded:
-    provenance = {"files": {"split": {"name": "x.jsonl", "sha256": "d" * 64, "fetched": None}}}
-    table = pa.table({"id": ["q1", "q2"], "group": ["s", "s"]})
-    return Loaded(Path(), "questions", {"dataset": "coqa"}, provenance | {"read": read}, table)
-
-
-def test_what_was_left_out_at_reading_is_told(study: Study) -> None:
-    told = tables.reading(study, [questions({"questions": 7983, "repeated_rows": 4})])
-    assert told.values.tolist() == [["CoQA", 7983, 4, 7981, 2]]
 
 
 def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
-from beamuq.plan.check_study import _check_methods
 from beamuq.plan.paths import Paths
 from beamuq.study_config import STUDIES, Dataset, load_study
 
@@ -30,17 +28,6 @@ def test_a_recipe_asks_for_what_its_methods_need(grid: Grid) -> None:
     assert grid.judges_of("widths") == {}
 
 
-def test_the_judge_of_sar_is_scored_beside_a_cells_own_scorers(grid: Grid) -> None:
-    cell = next(
-        cell for cell in grid.cells.values() if cell.recipe == "main" and DEMO.main.relevance not in cell.scorers
-    )
-    assert grid.scorers_of(cell) == sorted([*cell.scorers, str(DEMO.main.relevance)])
-    kinds = [
-        artifact.kind for artifact in grid.measured if (artifact.model, artifact.dataset) == (cell.model, cell.dataset)
-    ]
-    assert kinds.count("similarity") > kinds.count("scores")
-
-
 def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid) -> None:
     assert grid.estimators_of("strategies", ["uniform sample", "unnormalised beam"]) == [
         "uniform sample T=1.0",
@@ -50,29 +37,6 @@ def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid
         "stratified hybrid B=1",
         "stratified hybrid B=2",
     ]
-
-
-def test_estimators_without_dissimilarity_are_refused() -> None:
-    scoring = DEMO.scoring["main"].model_copy(update={"methods": ["Prob"], "estimators": ["normalised beam"]})
-    study = DEMO.model_copy(update={"scoring": DEMO.scoring | {"main": scoring}})
-    with pytest.raises(BeamUQError, match=r"scoring\.main\.estimators: .*; add it to scoring\.main\.methods"):
-        _check_methods(Grid(study))
-
-
-def test_only_what_a_recipe_decodes_is_produced(grid: Grid) -> None:
-    assert grid.decoded("beam M=7", "main") is None
-    assert grid.produced_answers("main") == tuple(DEMO.answer_source)
-
-
-def test_a_cell_that_is_not_there_is_told(grid: Grid) -> None:
-    with pytest.raises(BeamUQError, match="grid: holds no x/y/main; add it there"):
-        grid.cell("x", "y", "main")
-
-
-def test_every_source_is_named_with_all_its_uses(grid: Grid) -> None:
-    sources = {model.source for model in DEMO.models.values()}
-    assert sources <= set(grid.model_uses)
-    assert all(use.split(" ")[0] in ("model", "scorer", "quality") for use in grid.model_uses.values())
 
 
 def paths(**machine: object) -> Paths:
@@ -88,15 +52,6 @@ def test_tables_logs_and_benchmarks_of_a_rule_are_named_alike() -> None:
     (written,) = paths().outputs("scores", SimpleNamespace(**artifact.cell)).values()
     assert written == paths().table(artifact)
     assert str(paths().benchmark(artifact)) == paths().benchmarks("scores").format(**artifact.cell)
-
-
-@pytest.mark.parametrize("root", ["models", "./models", "models/"])
-def test_the_fetch_rule_writes_what_others_wait_for(root: str) -> None:
-    there = paths(models_root=root)
-    (written,) = there.outputs("fetch_model", SimpleNamespace(folder="org--name")).values()
-    assert written == there.model_manifest("hub:org/name") == Path("models/org--name/fetched.json")
-    assert there.patterns("fetch_model") == {"model": "models/{folder}/fetched.json"}
-    assert there.model_manifest("folder:/x") == Path("/x/config.json")
 
 
 def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> None:

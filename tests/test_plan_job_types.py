@@ -17,7 +17,6 @@ from beamuq.plan.job_types import Job, MachineOptions, PromptsJob, job_type, rea
 from beamuq.plan.make_jobs import Jobs
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import STUDIES
-from run_job import run_job
 
 WHERE = {
     "model": "smollm2-135m-plain",
@@ -115,8 +114,6 @@ def test_optional_files_are_inputs_where_they_are_given(plan: Plan) -> None:
     [
         ({"templat": "t"}, "templat", '"t"'),
         ({"settings": {"style": "chat", "dataset": "web"}}, "settings.style", '"chat"'),
-        ({"format": "one"}, "format", '"one"'),
-        ({"questions": None}, "questions", "null"),
     ],
 )
 def test_what_is_no_job_is_told_by_key_and_value(change: dict[str, Any], key: str, value: str) -> None:
@@ -126,12 +123,6 @@ def test_what_is_no_job_is_told_by_key_and_value(change: dict[str, Any], key: st
         read_job(PromptsJob, json.dumps(job))
     assert str(error.value).startswith(f"--job: {key}: {value}: ")
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(("machine", "key"), [({"threads": 0}, "threads"), ({"thread": 1}, "thread")])
-def test_a_bad_machine_is_told_too(machine: dict[str, Any], key: str, tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match=f"--machine: {key}: "):
-        run_job("fetch_model", {"source": "packaged:x", "model": tmp_path / "fetched.json"}, **machine)
 
 
 @pytest.fixture

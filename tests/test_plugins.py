@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from beamuq.api.score_candidates import score
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.question import Adapter, question, questions_of
+from beamuq.data.question import Adapter, questions_of
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
@@ -44,10 +43,7 @@ def fails(*_: Any, **__: Any) -> Any:
 
 NO_NUMBERS: list[Any] = [
     pytest.param(lambda _: None, "gave numbers of shape", id="nothing"),
-    pytest.param(lambda n: ["much"] * n, "gave a list, no numbers", id="words"),
-    pytest.param(lambda _: [[0.5], [0.5, 0.5]], "gave a list, no numbers", id="ragged"),
     pytest.param(lambda n: np.full(n + 1, 0.5), r"gave numbers of shape \(\d+,\), not", id="longer"),
-    pytest.param(lambda n: np.full((n, 1), 0.5), r"gave numbers of shape \(\d+, 1\), not", id="a column"),
     pytest.param(lambda n: np.full(n, np.nan), "gave nan, not finite", id="nan"),
     pytest.param(lambda n: np.full(n, -np.inf), "gave -inf, not finite", id="infinite"),
 ]
@@ -104,11 +100,6 @@ def test_code_that_fails_is_named_with_its_line(theirs: types.ModuleType) -> Non
         policies_of(Recipe.model_validate(recipe), None)
 
 
-def test_a_fault_of_an_adapter_of_ours_keeps_its_traceback() -> None:
-    with pytest.raises(KeyError, match="answer"):
-        questions_of(load_adapter("trivia_qa"), [("test.jsonl: line 1", {})], "test")
-
-
 @pytest.mark.parametrize(("numbers", "told"), NO_NUMBERS)
 def test_what_is_not_one_finite_number_a_question_is_refused(
     numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
@@ -117,7 +108,7 @@ def test_what_is_not_one_finite_number_a_question_is_refused(
         scored_by(theirs, lambda e: numbers(len(e.mask)))
 
 
-@pytest.mark.parametrize(("numbers", "told"), [NO_NUMBERS[3], NO_NUMBERS[5], *OUT_OF_RANGE])
+@pytest.mark.parametrize(("numbers", "told"), [*NO_NUMBERS[1:3], *OUT_OF_RANGE])
 def test_a_similarity_or_quality_outside_0_to_1_is_refused(
     numbers: Callable[[int], Any], told: str, theirs: types.ModuleType
 ) -> None:
@@ -127,29 +118,6 @@ def test_a_similarity_or_quality_outside_0_to_1_is_refused(
         compared_by(theirs, lambda pairs: PairScores(numbers(len(pairs))))
     with in_one_line(f"similarity .*Similarity: classes: {told}"):
         compared_by(theirs, lambda pairs: PairScores(*np.zeros((2, len(pairs))), numbers(len(pairs))))
-
-
-def test_a_list_and_whole_numbers_are_numbers_and_rounding_is_none_of_the_range(theirs: types.ModuleType) -> None:
-    assert scored_by(theirs, lambda e: [1] * len(e.mask)).value.tolist() == [1.0, 1.0]
-    assert compared_by(theirs, lambda pairs: PairScores([1.0000001] * len(pairs))).value.min() == 0.0  # type: ignore[arg-type]
-    assert measured_by(theirs, lambda *_: [True, False]).tolist() == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("gives", [lambda _: None, lambda _: PairScores(np.ones(1), np.ones(1))])
-def test_a_similarity_that_gives_no_pair_scores_is_refused(gives: Callable[..., Any], theirs: types.ModuleType) -> None:
-    with in_one_line(r"similarity .*Similarity: return beamuq\.scorers\.scorer_protocol\.PairScores"):
-        compared_by(theirs, gives)
-
-
-def test_a_scope_that_there_is_not_is_told_with_the_nearest() -> None:
-    with in_one_line("method 'Mine': scope 'sample': unknown; did you mean 'samples'"):
-        Method("Mine", lambda e: e, "sample")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("made", [None, [{"id": "a1"}], [question("a1", "Who?", ["Ann"]) | {"references": "Ann"}]])
-def test_an_adapter_that_gives_no_questions_is_refused(made: Any) -> None:
-    with in_one_line(r"test\.jsonl: line 1: "):
-        questions_of(Adapter(pa.schema({}), lambda *_: made), [("test.jsonl: line 1", {})], "test")
 
 
 class Search:
@@ -206,16 +174,11 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
         ({"start": fails}, "KeyError"),
         ({"query": lambda: None}, "gave a NoneType"),
         ({"query": lambda: DistributionQuery(np.array([7]))}, "a node that the trie has not"),
-        ({"said": fails}, "KeyError"),
         ({"said": lambda tokens, logprobs: (tokens, logprobs + 0.1)}, "which the model did not say"),
-        ({"said": lambda tokens, logprobs: (tokens + 1, logprobs)}, "adds token 4 .*which the model did not say"),
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
         ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
-        ({"steps": 2}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
         (queries(top=-1), r"query\(\)\.top is not what"),
-        (queries(top=2, top_k=-1), r"query\(\)\.temperature, top_k and top_p is not what"),
-        (queries(top=2, masses=np.zeros(3)), r"query\(\)\.masses is not what"),
         (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )

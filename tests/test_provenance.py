@@ -119,24 +119,11 @@ def test_an_exhibit_does_not_read_another_runs_file(kind: str, own: dict[str, Pa
         Inputs.read(own["questions"].parents[1], [artifact], study)
 
 
-def test_a_table_of_other_settings_is_refused(own: dict[str, Path]) -> None:
-    files = {"candidates": ("candidates", own["candidates"])}
-    read_cell(files, {"candidates": {"seed": 1, "newer": 2}})
-    with pytest.raises(BeamUQError, match=r"\.parquet: was made with seed 1, 2 is asked for; delete it"):
-        read_cell(files, {"candidates": {"seed": 2}})
-
-
 def test_a_file_in_another_cells_place_is_refused(own: dict[str, Path]) -> None:
     other = own["candidates"].with_name("widths.parquet")
     own["candidates"].rename(other)
     with pytest.raises(BeamUQError, match=r"widths\.parquet: holds .*'main'.*, another cell than its path says"):
         read_cell({"candidates": ("candidates", other)}, {})
-
-
-def test_a_file_without_a_record_is_read(own: dict[str, Path]) -> None:
-    table = parquet_tables.read(own["quality"], "quality")
-    parquet_tables.write(own["quality"], "quality", table.table, cell=table.cell)
-    evaluate(own, 1)
 
 
 @pytest.mark.parametrize("changed", ["questions", "shots"])

@@ -79,8 +79,6 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
         ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
         ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
         ({"questions": 0}, "--job: settings.questions: 0: "),
-        ({"shots": 1}, "--job: settings.shots: "),
-        ({"adapter": "hotpot_qa"}, "test.parquet: column 'id' is missing"),
     ],
 )
 def test_bad_settings_are_refused_and_nothing_is_left(folder: Path, settings: dict[str, Any], told: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import AnswerSource, strategy_of
+from beamuq.judged_answer import strategy_of
 from beamuq.steps.candidates import policies_of
 from beamuq.strategy_names import number, parse
 from beamuq.study_config import Recipe
@@ -28,12 +28,8 @@ def test_numbers_are_spelt_as_the_paper_spells_them(value: float, text: str) -> 
         ("greedy", "greedy", {}),
         ("sample T=0.7", "sample", {"T": 0.7}),
         ("diverse G=2 lambda=0.5", "diverse", {"G": 2, "lambda": 0.5}),
-        ("epsilon=0.00001", "epsilon", {"epsilon": 0.00001}),
-        ("M=5", "M", {"M": 5}),
-        ("beam M=10 length_penalty=1.0", "beam", {"M": 10, "length_penalty": 1.0}),
         ("beam M=10 length_penalty=-0.5", "beam", {"M": 10, "length_penalty": -0.5}),
         ("beam M=10 length_penalty=1e-05", "beam", {"M": 10, "length_penalty": 0.00001}),
-        ("beam M=10 early_stopping=True", "beam", {"M": 10, "early_stopping": True}),
         (
             "beam M=3 length_penalty=1.0 early_stopping=False",
             "beam",
@@ -55,23 +51,14 @@ def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     ("text", "kind", "parameters"),
     [
         (strategy_names.sample(0.7), "sample", {"T": 0.7}),
-        (strategy_names.sample(1), "sample", {"T": 1.0}),
         (strategy_names.beam(3, 1, True), "beam", {"M": 3, "length_penalty": 1.0, "early_stopping": True}),
-        (strategy_names.diverse(2, 0), "diverse", {"G": 2, "lambda": 0.0}),
         (strategy_names.hybrid(3), "hybrid", {"B": 3}),
         (strategy_names.above(1e-5, 100, 10), "above", {"p": 1e-5, "draws": 100, "lattices": 10}),
-        (strategy_names.neverworse(10), "neverworse", {"M": 10}),
         (strategy_names.ablation("epsilon", 1e-5), "epsilon", {"epsilon": 1e-5}),
     ],
 )
 def test_what_is_printed_is_parsed_again(text: str, kind: str, parameters: dict[str, float]) -> None:
     assert parse(text) == (kind, parameters)
-
-
-def test_a_strategy_is_called_otherwise_in_print_and_found_again() -> None:
-    for name, text in [("sample T=0.7", "multinomial T=0.7"), ("hybrid B=3", "hybrid B=3")]:
-        assert strategy_names.printed(name) == text
-        assert strategy_names.from_print(text) == name
 
 
 def test_names_of_a_recipe_by_kind() -> None:
@@ -114,11 +101,6 @@ def test_a_recipes_policies_bear_its_names_and_its_settings() -> None:
     assert drawn == [*("above p=0.002 draws=20 lattices=2", "systematic M=10", "stochastic M=10"), *drawn[3:]]
     assert recipe.searches() == ["exact M=5", "exact M=10"]
     assert strategy_names.searches(["above p=0.002"]) == ["above p=0.002"]
-
-
-def test_every_produced_answer_of_a_study_has_its_strategy() -> None:
-    found = {name: strategy_of(name, "beam M=3") for name in get_args(AnswerSource)}
-    assert found == {"greedy": "greedy", "top_beam": "beam M=3", "shipped": "shipped"}
 
 
 @pytest.mark.parametrize("answer_source", ["top_beam", "first"])

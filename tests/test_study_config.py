@@ -12,7 +12,7 @@ import yaml
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
 from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import STUDIES, Study, load_study, study_path
+from beamuq.study_config import STUDIES, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 
@@ -50,14 +50,10 @@ def refused(tmp_path: Path, content: dict[str, Any]) -> str:
 CHAT = "models.smollm2-135m-chat"
 WIDE = {"strategy": "wide M=4", "policy": "a:B"}
 CASES: list[tuple[str, Any, list[str]]] = [
-    # keys
     (f"{CHAT}.stile", "x", ["stile", "did you mean 'title'"]),
-    (f"{CHAT}.trust_remote_code", True, ["trust_remote_code"]),
     ("exibits", [], ["exibits", "did you mean 'exhibits'"]),
     ("seed", DROP, ["seed", "missing"]),
-    # names
     ("grid.0.models.+", "smollm2-135m-plan", ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"]),
-    ("grid.0.datasets.+", "squad", ["grid[0].datasets", "'squad'"]),
     ("grid.0.recipe", "mian", ["grid[0].recipe", "did you mean 'main'"]),
     ("grid.0.scorers", ["nli"], ["grid[0].scorers", "'nli'", "embedding"]),
     ("grid.0.datasets.triviaqa", DROP, ["exhibits[", "grid"]),
@@ -66,53 +62,32 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("exhibits.+", "qa_mean_pr", [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"]),
     ("scoring.main.methods.+", "Probb", ["methods[16]", "Probb", "Prob"]),
     ("scoring.main.estimators", ["unnormalised beams"], ["main.estimators[0]", "'beams'", "mean 'beam'"]),
-    ("scoring.main.estimators", ["unormalised beam"], ["main.estimators[0]", "did you mean 'unnormalised'"]),
     ("scoring.main.estimators", ["unnormalised exact"], ["main.estimators[0]", "'exact'", "recipes.main", "add it"]),
-    ("scoring.main.estimators", ["uniform sample"] * 2, ["main.estimators", '"uniform sample" stands twice']),
-    ("scoring.strategies.estimators", ["stratified"], ["strategies.estimators[0]", "stratified ''", "hybrid"]),
-    ("datasets.coqa.adapter", "coca", ["coqa.adapter", "mean 'coqa'"]),
     ("scorers.embedding.kind", "embeding", ["scorers.embedding.kind", '"embeding"', "did you mean 'embedding'"]),
     ("quality.0.metric", "f1", ["quality[0].metric", '"f1"', "alignscore, answer_f1", "module:attribute"]),
-    ("quality.+", {"metric": "exact_match", "title": "again"}, ["quality: ", '"exact_match" stands twice; drop one']),
     ("quality.0.datasets", ["coqa"], ["quality: ", "the first is that of every exhibit", "remove the key"]),
-    ("quality.1.datasets", ["cqa"], ["quality[1].datasets", "'cqa'", "did you mean 'coqa'"]),
     ("quality.2.datasets", DROP, ['quality[2].metric: "gold_label"', "triviaqa have no options", "[2].datasets"]),
-    ("quality", [], ["quality: "]),
     ("models.UP", DEMO["models"]["smollm2-135m-chat"], ["UP"]),
     (f"{CHAT}.label", "smollm2", ["label", "change one"]),
     (f"{CHAT}.source", "packaged:smollm3-135m-instruct", ["did you mean 'packaged:smollm2-135m-instruct'"]),
     (f"{CHAT}.source", "folder:/nowhere", ["folder:/nowhere", "config.json"]),
-    # strategies
     ("recipes.main.custom", [WIDE | {"policy": "Wide"}], ["recipes.main.custom[0].policy", '"Wide"']),
     ("recipes.main.custom", [WIDE | {"strategy": "Wide-4"}], ["recipes.main.custom[0].strategy", '"Wide-4"']),
-    ("recipes.main.custom", [WIDE | {"strategy": "wide M=1.2.3"}], ["main.custom[0].strategy", "wide M=1.2.3"]),
     ("recipes.main.custom", [WIDE, WIDE], ["recipes.main", '"wide M=4" stands twice']),
     ("recipes.main.above", {"p": 0.1, "draws": 10, "lattices": 3}, ["main.above", "lattices 3", "draws 10", "divisor"]),
-    ("recipes.main.above", {"p": 1.0}, ["recipes.main.above.p", "1.0"]),
     ("recipes.main.exact", {"sizes": [5, 5]}, ["recipes.main.exact.sizes: 5 stands twice"]),
-    ("recipes.main.never_worse", {"sizes": []}, ["recipes.main.never_worse.sizes"]),
     ("main.beam", "sample T=1.0", ["main.beam", "'sample T=1.0' is no search", "beam M=10"]),
-    ("main.sample", "beam M=10", ["main.sample", "'beam M=10' is no sample strategy", "sample T=1.0"]),
     ("recipes.main.sample", DROP, ["main.sample", "'sample T=1.0'", "add recipes.main.sample"]),
-    # numbers
     ("main.num_candidates", 11, ["main.num_candidates", "11", "recipes.main.sample.size (10)"]),
     ("recipes.strategies.sample.size", 9, ["num_candidates", "10", "recipes.strategies.sample.size (9)"]),
-    ("recipes.strategies.sample", {"size": 9, "temperatures": [0.7]}, ["10", "recipes.strategies.sample.size (9)"]),
     ("recipes.main.sample.temperatures", [0.0], ["temperatures[0]"]),
     ("datasets.coqa.questions", -3, ["questions", "-3"]),
-    ("datasets.coqa.questions", "many", ["questions", '"many"']),
     ("datasets.coqa.few_shot", 3, ["few_shot", "write few_shot: 0"]),
     ("grid.0.questions", 99, ["grid[0].questions", "99", str(DEMO["datasets"]["triviaqa"]["questions"])]),
     ("scoring.widths.budgets.+", 16, ["scoring.widths.budgets", "16", "sample.size 15"]),
     ("evaluation.max_rejection", float("nan"), ["max_rejection"]),
-    ("evaluation.max_rejection", [0.5, 1.5], ["max_rejection[1]", "1.5"]),
-    # what stands twice
     ("answer_source", ["greedy", "greedy"], ["answer_source", '"greedy" stands twice']),
-    ("scoring.main.methods.+", "Prob", ["scoring.main.methods", '"Prob" stands twice']),
-    ("grid.0.scorers.+", "lexical", ["grid[0].scorers", '"lexical" stands twice']),
     ("grid.+", DEMO["grid"][0], [f"grid[{len(DEMO['grid'])}]", "already in grid[0]"]),
-    ("scoring.strategies.epsilon.+", 0.1, ["scoring.strategies.epsilon: 0.1 stands twice"]),
-    # numbers that no memory bears
     ("recipes.pool.sample.size", 10**12, ["recipes.pool.sample.size", "equal to 1000000"]),
 ]
 
@@ -121,15 +96,6 @@ CASES: list[tuple[str, Any, list[str]]] = [
 def test_a_bad_study_is_told_in_one_line(key: str, value: Any, told: list[str], tmp_path: Path) -> None:
     message = refused(tmp_path, changed(DEMO, key, value))
     assert [words for words in told if words not in message] == [], message
-
-
-def test_a_hybrid_which_draws_too_is_no_main_search(tmp_path: Path) -> None:
-    content = changed(changed(DEMO, "recipes.main.hybrid", {"size": 10, "beams": [5]}), "main.beam", "hybrid B=5")
-    assert "main.beam: 'hybrid B=5' is no search" in refused(tmp_path, content)
-
-
-def test_a_misspelt_key_is_told_before_the_one_missing_for_it(tmp_path: Path) -> None:
-    assert "did you mean 'seed'" in refused(tmp_path, changed(changed(DEMO, "seed", DROP), "sed", 1))
 
 
 @pytest.mark.parametrize("name", ["demo", "paper", "real", "real_truth", "small"])
@@ -142,12 +108,6 @@ def test_the_demo_runs_every_recipe_of_the_paper() -> None:
     # `released` explains differences from print, and a demo is held against nothing
     assert demo.recipes == {name: recipe for name, recipe in paper.recipes.items() if name != "released"}
     assert {entry.recipe for entry in demo.grid} == set(demo.recipes)
-
-
-@pytest.mark.parametrize(("written", "read"), [(0.4, [0.4]), (1, [1.0]), ([0.5, 1], [0.5, 1.0])])
-def test_a_rejection_is_one_number_or_several(written: Any, read: list[float]) -> None:
-    study = Study.model_validate(changed(DEMO, "evaluation", {"max_rejection": written}))
-    assert study.evaluation.max_rejection == read
 
 
 @pytest.mark.parametrize(
@@ -176,21 +136,6 @@ def test_a_folder_that_the_shell_would_read_otherwise_is_refused(key: str, place
     with pytest.raises(BeamUQError, match=rf"config\.yaml: {key}: .*write a path with") as error:
         load_machine({key: place})
     assert "\n" not in str(error.value)
-
-
-def test_a_home_is_meant_where_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    keys = ("data_root", "models_root", "datasets_root", "cache_root")
-    machine = load_machine({key: f"~/{key}" for key in keys})
-    assert [getattr(machine, key) for key in keys] == [f"/home/someone/{key}" for key in keys]
-    as_written = load_machine({key: f"./a//~/{key}" for key in ("data_root", "cache_root")})
-    assert (as_written.data_root, as_written.cache_root) == ("./a//~/data_root", "./a//~/cache_root")
-
-
-def test_a_study_at_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "mine.yaml").write_text("title: x")
-    assert study_path("~/mine.yaml") == tmp_path / "mine.yaml"
 
 
 @pytest.mark.parametrize("name", ["my study", "study;id", "{model}", "-n", "über"])

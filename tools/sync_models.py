@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from model_census import PAGE, PATHS, REAL, REFUSED, is_there, real_row, row, rows_of_page
 from model_classes import CLASSES
 
-HEAD = "| {} | decoded | within | away from its default | not over a tree because |\n| --- | --- | --- | --- | --- |"
+HEAD = "| {} | decoded | within | not over a tree because |\n| --- | --- | --- | --- |"
 ORDER = [*PATHS.values(), REFUSED]
 
 

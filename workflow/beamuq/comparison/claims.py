@@ -141,8 +141,7 @@ def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "
     frame = found.frame.reset_index(drop=True)
     beams = frame["variant"] == BEAMSEARCH
     ahead = (beams & frame["method"].isin([method] if method else set(printed))).to_numpy()
-    others = ~ahead if method else ~beams.to_numpy()
-    if not ahead.any() or not others.any():
+    if not ahead.any() or ahead.all():
         raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
     order = frame["value"].rank(ascending=False, method="min")
     best = int(np.flatnonzero(ahead)[order[ahead].argmin()])
@@ -150,7 +149,7 @@ def ranking(results: Results, cells: Sequence[Cell], place: str, method: str = "
     if place != "best":
         two = f"{beams[order <= 2].sum()} of the best two are beam forms; {told}; no test of ranks; {without}"
         return Verdict(two.removesuffix("; "), n, "undecided")
-    lead, p = judging.tested_lead(found.rows(ahead | others), ahead[ahead | others])
+    lead, p = judging.tested_lead(found, ahead)
     told = "; ".join(filter(None, (told, without)))
     return judging.above_zero(results, np.array([lead]), np.array([p]), found.replicates.shape[1], n, told)
 

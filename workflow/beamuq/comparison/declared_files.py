@@ -5,6 +5,7 @@ What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say 
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -154,16 +155,19 @@ def read_printed() -> pd.DataFrame:
     return frame.rename(columns={"value": "printed", "std": "printed_std"})
 
 
+@cache
 def read_ledger() -> ErrataLedger:
     """The ledger of errata. Raises BeamUQError naming the first bad key, as the next two."""
     return _declared(ErrataLedger, FOLDER / "errata.yaml")  # type: ignore[no-any-return]
 
 
+@cache
 def read_claims() -> list[Claim]:
     """``claims.yaml``."""
     return _declared(list[Claim], FOLDER / "claims.yaml")  # type: ignore[no-any-return]
 
 
+@cache
 def read_rules() -> ComparisonRules:
     """The declared rules and ``studies/paper.yaml`` together."""
     path = FOLDER / "tolerances_and_families.yaml"

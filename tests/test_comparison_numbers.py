@@ -1,0 +1,259 @@
+"""Every printed number beside ours: a simulated run of the paper's study, its statuses, families of tests and page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import false_discovery_control
+
+from beamuq import parquet_tables
+from beamuq.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
+from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
+from beamuq.comparison.comparison_page import compare_with_print
+from beamuq.comparison.declared_files import read_ledger
+from beamuq.comparison.results import Results
+from beamuq.errors import BeamUQError
+from beamuq.exhibits.inputs import Inputs
+from run_job import run_job
+from simulated_paper_run import PRINTED, RULES, one_model, read, study, write
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of the whole study: our numbers drawn from the printed ones."""
+    made = tmp_path_factory.mktemp("results")
+    write(study(), made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def replication(folder: Path) -> Results:
+    return read(study(), folder)
+
+
+@pytest.fixture(scope="module")
+def numbers(replication: Results) -> pd.DataFrame:
+    return compared(replication)
+
+
+@pytest.fixture(scope="module")
+def differences(replication: Results) -> pd.DataFrame:
+    return beam_minus_multinomial.differences(replication)
+
+
+def compared(results: Results) -> pd.DataFrame:
+    return number_statuses.compare(results, read_ledger())[0]
+
+
+def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> Results:
+    of = one_model(*datasets, questions=questions)
+    write(of, folder, shift)
+    return read(of, folder)
+
+
+def of_cell(frame: pd.DataFrame, table: str, dataset: str, method: str = "", variant: str = "") -> pd.Series:
+    """The row of a table about one model."""
+    keys = {"table": f"tab:{table}", "dataset": dataset, "method": method, "variant": variant}
+    rows = frame[np.logical_and.reduce([frame[name] == value for name, value in keys.items()])]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_every_printed_number_gets_a_status_in_its_place(numbers: pd.DataFrame) -> None:
+    assert len(numbers) == 1958
+    pd.testing.assert_frame_equal(numbers[list(PRINTED)], PRINTED)
+    assert set(numbers["status"]) <= set(number_statuses.STATUSES)
+
+
+def test_replications_of_one_truth_agree_in_95_percent_of_cells_and_shifted_ones_do_not(
+    numbers: pd.DataFrame, tmp_path: Path
+) -> None:
+    decided = numbers[numbers["status"].isin(["agrees", "differs"])]
+    assert len(decided) == 1923  # all but 3 errata and 32 of an arbitrary setting
+    assert (decided["status"] == "agrees").mean() == pytest.approx(0.95, abs=0.02)
+    shifted = compared(simulated(tmp_path, "coqa", shift=0.25))
+    shifted = shifted[shifted["status"].isin(["agrees", "differs"]) & (shifted["metric"] != "accuracy")]
+    assert (shifted["status"] == "agrees").mean() < 0.1
+
+
+@pytest.mark.parametrize(("table", "trusted"), [("qa_gemma4bit", False), ("abl_prauc", False), ("qa_llama8b", True)])
+def test_z_replaces_a_doubtful_or_absent_spread_by_ours(numbers: pd.DataFrame, table: str, trusted: bool) -> None:
+    row = of_cell(numbers, table, "coqa", "Prob")
+    other = row["printed_std"] if trusted else row["std"]
+    assert row["z"] == pytest.approx((row["value"] - row["printed"]) / np.hypot(row["std"], other))
+
+
+def test_a_fixed_k_that_cuts_equal_eigenvalues_and_wrong_means_are_compared_with_no_run(numbers: pd.DataFrame) -> None:
+    fixed = numbers[numbers["setting"].str.startswith("K=")]
+    arbitrary = fixed["reason"].str.contains("chose among equal eigenvalues")
+    assert set(fixed[arbitrary]["setting"]) == {"K=7", "K=8", "K=9", "K=10"}
+    assert list(fixed[arbitrary]["status"]) == ["not comparable"] * 32
+    assert set(fixed[~arbitrary]["status"]) <= {"agrees", "differs"}
+    errata = numbers[numbers["status"] == "errata"]
+    assert sorted(errata["table"]) == ["tab:abl_other_methods", "tab:abl_prauc", "tab:abl_rocauc"]
+    assert set(errata["reason"]) == {"means"}
+
+
+def test_a_partial_run_says_what_was_not_run(folder: Path) -> None:
+    partial = read(study(), folder, ("coqa", "crossencoder", "pool", "widths", "strategies", "candidates", "scores"))
+    found, families = compared(partial), beam_minus_multinomial.differences(partial)
+    run = found[found["status"] != "not run"]
+    assert not set(run["dataset"]) & {"coqa", "mean"}
+    assert "tab:qa_gemma4b" in set(run["table"])
+    assert not set(run["table"]) & {"tab:abl_crossencoder", "tab:abl_sampling", "tab:qa_mean_prr"}
+    assert all("coqa" in reason for reason in found[found["dataset"] == "coqa"]["reason"])
+    assert set(families[families["family"] == HEADLINE]["note"]) == {"not run: coqa"}
+    assert tally(families, CELLS)["run"] == 150
+    outcomes = claims.judge(partial).groupby("id")["outcome"].unique()
+    for name in ("mass-condition", "every-budget", "short-answers", "strategies-yield", "reduced-variance"):
+        assert list(outcomes[name]) == ["not asked"]
+
+
+@pytest.mark.parametrize(("questions", "status"), [(1799, {"not comparable"}), (1800, {"agrees", "differs"})])
+def test_too_few_questions_are_not_comparable(tmp_path: Path, questions: int, status: set[str]) -> None:
+    found = compared(simulated(tmp_path, "coqa", questions=questions))
+    reached = found[(found["table"] == "tab:qa_gemma4b") & (found["dataset"] == "coqa")]
+    assert set(reached["status"]) <= status
+    if questions == 1799:
+        assert set(reached["reason"]) == {"1799 questions of coqa, the paper has 2000"}
+
+
+def test_twenty_questions_decide_no_claim_but_the_theorem(tmp_path: Path) -> None:
+    judged = claims.judge(simulated(tmp_path, questions=20))
+    assert set(judged.loc[~judged["outcome"].isin(["not asked", "too few"]), "id"]) == {"theorem"}
+    assert judged.set_index("id")["found"]["mass-condition"] == "20 questions of triviaqa; 50 are asked for"
+
+
+def test_an_undefined_value_is_not_comparable(tmp_path: Path) -> None:
+    simulated(tmp_path, "coqa")
+    path = tmp_path / "evaluation/nli/gemma-3-4b-base/coqa/main.parquet"
+    loaded = parquet_tables.read(path, "evaluation")
+    nothing = {"value": None, "low": None, "high": None, "std": None, "note": "undefined: every answer is correct"}
+    rows = [row | (nothing if row["method"] == "Prob" else {}) for row in loaded.table.to_pylist()]
+    parquet_tables.write(path, "evaluation", rows, cell=loaded.cell)
+    row = of_cell(compared(read(one_model("coqa"), tmp_path)), "qa_gemma4b", "coqa", "Prob")
+    assert (row["status"], row["reason"]) == ("not comparable", "undefined: every answer is correct")
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Path, right: float) -> None:
+    """Their own spread is 0: a broken cell must not hide behind a z that does not exist."""
+    simulated(tmp_path, "arc-challenge")
+    path = tmp_path / "quality/alignscore/gemma-3-4b-base/arc-challenge/main.parquet"
+    loaded = parquet_tables.read(path, "quality")
+    rows = [row | {"value": right} for row in loaded.table.to_pylist()]
+    parquet_tables.write(path, "quality", rows, cell=loaded.cell)
+    found = compared(read(one_model("arc-challenge"), tmp_path))
+    row = found[(found["table"] == "tab:base_accs") & found["value"].notna()].iloc[0]
+    assert (row["value"], row["status"]) == (right, "differs")
+    wilson = 1.96**2 / (447 + 1.96**2)  # its width at 0 and at 1
+    assert row["std"] == pytest.approx(wilson / (2 * 1.96), rel=1e-3)
+
+
+def test_semantic_entropy_is_compared_in_all_three_forms(replication: Results) -> None:
+    found = number_statuses.compare(replication, read_ledger())[1]
+    forms = number_statuses.FORMULATIONS.values()
+    assert found["formulation"].value_counts().to_dict() == dict.fromkeys(forms, 69)
+    agree = found[found["status"] == "agrees"]["formulation"].value_counts()
+    assert agree["entropy of counts"] > 60
+    assert agree.get("as printed", 0) < 5  # simulated .3 below
+
+
+@pytest.mark.parametrize(("model", "table"), [("llama-3.1-8b-base", "qa_llama8b"), ("qwen-3-8b-base", "qa_qwen8b")])
+def test_differences_are_paired(numbers: pd.DataFrame, differences: pd.DataFrame, model: str, table: str) -> None:
+    place = {"model": model, "dataset": "coqa", "method": "CocoaMSP"}
+    row = differences[np.logical_and.reduce([differences[name] == value for name, value in place.items()])]
+    pair = [of_cell(numbers, table, "coqa", "CocoaMSP", v)["std"] for v in ("multinomial", "beamsearch")]
+    # the simulation shares half of each variance: √((a² + b²)/2 + (a − b)²/2) and not √(a² + b²)
+    expected = np.sqrt((np.sum(np.square(pair)) + (pair[0] - pair[1]) ** 2) / 2)
+    assert row["std"].iloc[0] == pytest.approx(expected, rel=0.2)
+    assert row["std"].iloc[0] < 0.85 * np.hypot(*pair)
+
+
+def test_families_are_those_declared_and_a_tie_is_no_win(differences: pd.DataFrame) -> None:
+    assert differences.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
+    found = tally(differences, CELLS)
+    assert (found["wins"], found["ties"], found["losses"]) == (126, 0, 54)
+    worst = differences.loc[differences["difference"].idxmin()]
+    assert found["worst"] == f"{worst['method']} {worst['model']} {worst['dataset']}"
+    tied = tally(differences.assign(difference=1e-17, significant=True), HEADLINE)
+    assert [tied[name] for name in ("wins", "ties", "losses", "significant_wins")] == [0, 30, 0, 0]
+
+
+def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
+    headline = beam_minus_multinomial.differences(read(one_model(), folder)).query("family == @HEADLINE")
+    assert len(headline) == 5
+    assert headline["adjusted"].min() == pytest.approx(min(1.0, 30 * headline["p"].min()))
+    content = study().model_dump(mode="json")
+    few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
+    entry = {"recipe": "main", "models": list(content["models"]), "datasets": list(few), "scorers": ["nli"]}
+    results = read(study(datasets=few, grid=[entry]), folder)
+    found = beam_minus_multinomial.differences(results)
+    assert found.groupby("family").size().to_dict() == {"cells": 180, "headline": 30}
+    headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
+    assert headline["p"].isna().all()
+    assert set(headline["note"]) == {"not run: webquestions, hotpotqa, commonsenseqa, arc-challenge"}
+    assert cells["p"].notna().sum() == 60
+    filled, run = false_discovery_control(cells["p"].fillna(1.0), method="bh"), cells["p"].notna().to_numpy()
+    assert cells["adjusted"].to_numpy()[run] == pytest.approx(filled[run])
+    drawn = beam_minus_multinomial.figure(results, found).shown.draw("title", "")  # type: ignore[union-attr]
+    assert "n/a" in [text.get_text() for axes in drawn.axes for text in axes.texts]
+
+
+def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) -> None:
+    """Files of a printed model, read as those of two models of one's own, one of which has fewer datasets."""
+    content, methods = study().model_dump(mode="json"), RULES.families.methods
+    model = content["models"]["gemma-3-4b-base"]
+    few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
+    entries = [
+        {"recipe": "main", "models": [name], "datasets": datasets, "scorers": ["nli"]}
+        for name, datasets in (("mine", ["triviaqa", "coqa"]), ("second", ["coqa"]))
+    ]
+    of = study(models={name: model | {"label": name} for name in ("mine", "second")}, datasets=few, grid=entries)
+    loaded = {}
+    for need in claims.needed_files(of):
+        if need.kind in ("evaluation", "replicates"):
+            source = folder / need.path.replace("mine", "gemma-3-4b-base").replace("second", "gemma-3-4b-base")
+            loaded[need] = parquet_tables.read(source, need.kind)
+    found = beam_minus_multinomial.differences(Results(of, Inputs(loaded, of), PRINTED, RULES))
+    assert len(found) == len(methods) * (2 + 3)  # two means, three cells
+    headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
+    assert headline["adjusted"].min() == pytest.approx(min(1.0, 2 * len(methods) * headline["p"].min()))
+    assert cells["adjusted"].to_numpy() == pytest.approx(false_discovery_control(cells["p"], method="bh"))
+    means = found[found["family"] == HEADLINE].groupby("model")["note"].unique()
+    assert {name: list(notes) for name, notes in means.items()} == {"mine": [""], "second": ["of coqa alone"]}
+
+
+def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
+    demo = read(one_model(demo=True), folder)
+    for frame in number_statuses.compare(demo, read_ledger()):
+        assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
+    assert set(claims.judge(demo)["found"]) == {"a demo"}
+
+
+def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(BeamUQError, match="no such file"):
+        compare_with_print(one_model(), tmp_path / "study.json", tmp_path)
+    found = compare_with_print(one_model(), tmp_path / "study.json", tmp_path, partial=True)
+    assert set(found.numbers["status"]) == {"not run"}
+
+
+def test_the_step_writes_every_file_and_the_same_results_give_the_same_bytes(tmp_path: Path, folder: Path) -> None:
+    of, out = folder / "study.json", tmp_path / "out"
+    of.write_text(one_model().model_dump_json(), encoding="utf-8")
+    figure = {f"forest_{kind}": out / f"paired.{kind}" for kind in ("pdf", "svg", "png", "csv", "caption")}
+    run_job("comparison", {"study": of} | {name: out / name for name in comparison_page.OUTPUTS} | figure)
+    assert all(path.is_file() for path in figure.values())
+    drawing = (out / "paired.svg").read_text(encoding="utf-8")
+    again = comparison_page.contents(compare_with_print(one_model(), of, folder), drawing)
+    assert again == {name: (out / name).read_text(encoding="utf-8") for name in comparison_page.OUTPUTS}
+    assert again["html"].count("<svg") == 1
+    assert not re.search(r"<(?:script|link|img|iframe)\b", again["html"])
+    assert len(pd.read_csv(out / "csv")) == 1958
