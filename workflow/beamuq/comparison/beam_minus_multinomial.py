@@ -21,7 +21,7 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, ho
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.estimates_table import records
-from beamuq.exhibits.exhibit import EVALUATION, Built, Figure
+from beamuq.exhibits.exhibit import EVALUATION, Built, Exhibit
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -117,30 +117,22 @@ def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
 
 def figure(results: Results, frame: pd.DataFrame) -> Built:
     """The forest plot of the differences, a panel a method; its data are the table."""
-    study, rules, means, each = results.study, results.rules, tally(frame, HEADLINE), tally(frame, CELLS)
+    study, families = results.study, {"means": HEADLINE, "cells": CELLS}
+    facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
     sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
-    facts = captions.study_facts(study) | {
-        **{f"means_{name}": value for name, value in means.items()},
-        **{f"cells_{name}": value for name, value in each.items()},
-        "level": f"{100 * rules.families.level:g} %",
+    facts |= {
+        "level": f"{100 * results.rules.families.level:g} %",
         "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
-        "worst": f"Worst cell: {each['worst']} ({each['worst_difference']:+.3f})." if each["run"] else "",
-        "resampled": resamples_sentence(frame, rules),
+        "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
+        "resampled": resamples_sentence(frame, results.rules),
     }
-    title, *sentences = captions.text(LABEL, facts)
-    caption = captions.caption(study, [f"{title}.", *sentences], scorers=[study.main.scorer], quality=True)
-    note = captions.footnote(study, [study.main.scorer], quality=True)
     methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
     titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
-
-    def draw(heading: str, footnote: str) -> Any:
-        one, labels = partial(draw_forest, titles=titles), ("Difference", "")
-        options = {"height": height, "across": len(methods)}
-        return figure_style.panels(heading, footnote, frame, ["method"], methods, one, labels, **options)  # type: ignore[arg-type]
-
-    return Built(LABEL, captions.titled(study, title), caption, note, Figure(frame, draw))
+    draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
+    shown = figure_style.figure(frame, ["method"], methods, draw, facts, axes, height=height, across=len(methods))
+    return Exhibit(LABEL, "figure", lambda _: [], (), lambda *_: shown).built(study, results.inputs)
 
 
 def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:

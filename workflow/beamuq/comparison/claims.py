@@ -602,14 +602,14 @@ def judge(results: Results) -> pd.DataFrame:
     for claim in read_claims():
         for model, (cells, why) in asked(results.study, results.rules, claim).items():
             row = claim.model_dump(include={"id", "where", "claim"})
-            row |= {"model": model, "datasets": ", ".join(cell.dataset for cell in cells)}
+            row |= {"model": model, "datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
             try:
                 rows.append(row | (_judged(results, claim, model, cells) if not why else {}))
                 rows[-1] |= {"outcome": "not asked", "found": why} if why else {}
             except NotAskedError as error:
                 outcome = "too few" if isinstance(error, TooFewError) else "not asked"
                 rows.append(row | {"outcome": outcome, "found": str(error)})
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"}).fillna({"paper_settings": ""})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
 def _judged(results: Results, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:

@@ -43,11 +43,6 @@ class Comparison:
     ledger: declared_files.ErrataLedger
     provenance: dict[str, str]
 
-    @property
-    def study(self) -> Study:
-        """The study that was run."""
-        return self.results.study
-
 
 def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
     """Every printed number, every claim, and beam minus multinomial paired.
@@ -77,19 +72,20 @@ def contents(found: Comparison, forest: str) -> dict[str, str]:
 def html(found: Comparison, forest: str) -> str:
     """One page, nothing loaded: how many numbers agree and why others do not, which claims hold, then all the rest."""
     numbers, judged, rules = found.numbers, found.claims, found.results.rules
-    parts = [*numbers.groupby("table", sort=False), ("total", numbers)]
-    counts = [{"table": table, "rows": len(part), **_statuses(part)} for table, part in parts]
-    outcomes = [(of, judged[judged["outcome"] == of]) for of in claims.OUTCOMES]
-    by_outcome = [{"outcome": of, "times": len(rows), "claims": _named(rows)} for of, rows in outcomes if len(rows)]
+    counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
+    tables, statuses = [*numbers["table"].unique(), "total"], [*number_statuses.STATUSES, "total"]
+    counts = counts.reindex(index=tables, columns=statuses, fill_value=0).reset_index()
+    named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
+    by_outcome = named.loc[[outcome for outcome in claims.OUTCOMES if outcome in named.index]].reset_index()
     entropy = found.formulations.groupby(["formulation", "status"], sort=False).size().rename("rows").reset_index()
     told = (
         "Print defines the sampled form in one way, the official code in another; here each value stands by all three."
     )
     errata = "Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."
     sections = [
-        _section("Printed numbers", [], pd.DataFrame(counts)),
+        _section("Printed numbers", [], counts),
         _section("Why numbers are not compared", [], _reasons(numbers)),
-        _section("Which claims hold here", [_CLAIMS], pd.DataFrame(by_outcome)),
+        _section("Which claims hold here", [_CLAIMS], by_outcome),
         _section("", [], _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
         *_differences(found, forest),
         _section("Semantic Entropy in its three forms", [told], entropy),
@@ -108,16 +104,14 @@ def html(found: Comparison, forest: str) -> str:
         "absent or in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their "
         "difference scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
     ]
-    return sections_page(captions.titled(found.study, f"Compared with print: {found.study.title}"), opening, sections)
+    return sections_page(
+        captions.titled(found.results.study, f"Compared with print: {found.results.study.title}"), opening, sections
+    )
 
 
 def _section(heading: str, sentences: Sequence[str], frame: pd.DataFrame, **options: Any) -> PageSection:
     decimals = {"z": 2, "p": 4, "adjusted": 4}
     return PageSection(heading, frame, sentences, decimals=3, column_decimals=decimals, **options)
-
-
-def _statuses(numbers: pd.DataFrame) -> dict[str, int]:
-    return {status: int((numbers["status"] == status).sum()) for status in number_statuses.STATUSES}
 
 
 def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -127,25 +121,14 @@ def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([counted[:MOST_REASONS], pd.DataFrame([others] if others["rows"] else [])])
 
 
-def _named(rows: pd.DataFrame) -> str:
-    return ", ".join(dict.fromkeys(rows["id"]))
-
-
 def _errata(found: Comparison) -> pd.DataFrame:
     """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
     entries = found.ledger.errata
-    facts = [
-        "; ".join(f"{name.replace('_', ' ')}: {_fact(fact)}" for name, fact in entry.facts.items()) for entry in entries
-    ]
+    texts = [{key: fact if isinstance(fact, list) else [f"{fact}"] for key, fact in of.facts.items()} for of in entries]
+    facts = ["; ".join(f"{key.replace('_', ' ')}: {', '.join(text)}" for key, text in of.items()) for of in texts]
     rows = [entry.model_dump(include={"id", "erratum", "found", "touches"}) for entry in entries]
     counts = [int(entry.selected(found.results.printed).sum()) for entry in entries]
     return pd.DataFrame(rows).assign(rows=counts, facts=facts)
-
-
-def _fact(fact: float | int | str | list[str]) -> str:
-    if isinstance(fact, list):
-        return ", ".join(fact) or "none"
-    return f"{fact:g}" if isinstance(fact, float) else str(fact)
 
 
 def _differences(found: Comparison, forest: str) -> list[PageSection]:
@@ -169,7 +152,7 @@ def _differences(found: Comparison, forest: str) -> list[PageSection]:
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
     """The printed numbers of a table, folded under their counts."""
-    told = ", ".join(f"{count} {status}" for status, count in _statuses(part).items() if count)
+    told = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
     status = [f"{s}: {r}" if r else s for s, r in zip(part["status"], part["reason"], strict=True)]
     shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
     return _section("", [], shown, folded=True, summary=f"{name}: {told}")
