@@ -11,13 +11,13 @@ import numpy as np
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.intervals import accuracy
-from beamuq.evaluation.rank_correlations import order_agreement, signs_of
+from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, at_printed, table, table_facts
-from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell, TableHeading
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.methods.registry import stored_variant
@@ -31,7 +31,7 @@ FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
 
 def main_forms(study: Study) -> list[Keys]:
     """The keys of every method and form of the main recipe."""
-    return [item.keys for item in main_methods(study, study.main.recipe) if isinstance(item, Row)]
+    return [row.keys for row in main_methods(study, study.main.recipe)]
 
 
 def prr_of(
@@ -60,7 +60,7 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if name in cells.datasets_of(study, chosen)
     ]
     body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
-    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates), ())
+    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates))
 
 
 def _percent(row: Value) -> TableCell:
@@ -74,16 +74,15 @@ def _percent(row: Value) -> TableCell:
 def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Two rows a cell: PRR of all questions, and of the answered ones; the CSV has every form of the main recipe."""
     forms = main_forms(study)
-    rows: list[dict[str, Any]] = []
-    body: list[Row] = []
+    rows, body = [], []
     for cell in chosen:
         known, n = inputs.empty(cell).get("greedy"), inputs.estimates([cell]).where(subset=ALL).frame["n"].iloc[0]
-        count = f"{known.empty} of {known.n}" if known else "not recorded"
         value = known.empty / known.n if known else np.nan
         rows.append(cell.place | {"metric": "empty answers", "value": value, "n": n})
-        titles = study.models[cell.model].title, study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
-        body += [Row((*titles, "all"), cell.place | {"setting": ALL})]
-        body += [Row(("", "", "", "answered"), cell.place | {"setting": ANSWERED})]
+        count = f"{known.empty} of {known.n}" if known else "not recorded"
+        titles = study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
+        for subset in (ALL, ANSWERED):
+            body.append(Row((*titles, subset), cell.place | {"setting": subset}, study.models[cell.model].title))
     each = joined([prr_of(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
     columns = [
         Column({"metric": "PRR", **keys}, (captions.method_short(keys["method"]), FORMS[keys.get("variant", "")]))
@@ -91,7 +90,7 @@ def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs
         if keys["method"] == "Prob" or "variant" in keys
     ]
     counts = Estimates.made(rows, [row["value"] for row in rows])
-    stub = ("Model", "Dataset", "Empty", "Questions")
+    stub = ("Dataset", "Empty", "Questions")
     return table(study, Layout(each, stub, body, columns, further=(counts, each)), table_facts(study, each))
 
 
@@ -110,22 +109,19 @@ def _judged_twice(study: Study) -> Sequence[Cell]:
 
 def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a cell and quality: what beams gain by method, and τ with the order of methods by the main quality."""
-    forms, main, confidence = main_forms(study), study.main_quality, study.evaluation.confidence
-    parts, tallies = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)], []
+    forms, main = main_forms(study), study.main_quality
+    parts = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)]
     for further in study.quality[1:]:
         judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
-        if not judged:
-            continue
-        first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
-        gains = _gains(first), _gains(second)
-        parts += [of.assign(setting=further.metric) for of in (gains[1], order_agreement(first, second))]
-        tallies.append(f"{further.title}: {_turned(*gains, confidence)}.")
-    body: list[Row] = []
-    for cell in chosen:
-        for quality in study.qualities(cell.dataset):
-            titles = study.models[cell.model].title, study.datasets[cell.dataset].title
-            shown = titles if quality is main else ("", "")
-            body.append(Row((*shown, quality.title), cell.place | {"setting": quality.metric}))
+        if judged:
+            first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
+            parts.append(_gains(second).assign(setting=further.metric))
+            parts.append(order_agreement(first, second).assign(setting=f"{main.metric} / {further.metric}"))
+    body = [
+        Row((cell.title(study), quality.title), cell.place | {"setting": quality.metric})
+        for cell in chosen
+        for quality in study.qualities(cell.dataset)
+    ]
     columns = [
         Column(
             {"metric": "PRR", "method": keys["method"], "variant": DIFFERENCE},
@@ -136,29 +132,16 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for keys in forms
         if keys.get("variant") == BEAMSEARCH
     ]
-    columns.append(Column({"metric": TAU}, ("Order", "τ"), beside="interval"))
+    columns.append(Column({"metric": TAU, "setting": f"{main.metric} /"}, ("Order", "τ"), beside="interval"))
     each = joined(parts)
-    facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
-    made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
-    both = {TAU: f"{main.metric} / {{}}"}  # an order has two qualities
-    values = [{**row, "setting": both.get(row["metric"], "{}").format(row["setting"])} for row in made.values]
-    return replace(made, values=values)
+    facts = table_facts(study, each) | {"forms": len(forms)}
+    return table(study, Layout(each, ("Cell", "Quality"), body, columns), facts)
 
 
 def _gains(estimates: Estimates) -> Estimates:
     """Beam − multinomial."""
     beams, samples = (estimates.where(variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     return beams.minus(samples, on=("model", "dataset", "method"))
-
-
-def _turned(first: Estimates, second: Estimates, confidence: float) -> str:
-    """In how many differences the sign is another, and how many intervals of those leave out 0."""
-    both = [of.summary(confidence) for of in (first, second)]
-    signs = np.prod([signs_of(of["value"]) for of in both], axis=0)
-    clear = np.sum([(of["low"] > 0) | (of["high"] < 0) for of in both], axis=0)[signs < 0]
-    two, one, none = (int((clear == count).sum()) for count in (2, 1, 0))
-    told = f"the sign differs in {len(clear)} of {np.isfinite(signs).sum()}; of these, both intervals leave out 0 in"
-    return f"{told} {two}, one in {one}, neither, so that it may be chance, in {none}"
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -202,23 +185,18 @@ def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     each = joined(
         [apart.assign(setting=APART), merged.assign(setting=MERGED), merged.minus(apart).assign(setting=CHANGE)]
     )
-    body: list[Row | TableHeading] = []
-    for model, of_model in cells.by_model(chosen[::2]).items():
-        body.append(TableHeading(study.models[model].title))
-        for cell in of_model:
-            title = study.datasets[cell.dataset].title
-            for setting in (APART, MERGED, CHANGE):
-                titles = title if setting == APART else "", setting
-                body.append(Row(titles, cell.place | {"setting": setting}, signed=setting == CHANGE))
+    body = [
+        Row((cell.title(study), setting), cell.place | {"setting": setting}, signed=setting == CHANGE)
+        for cell in chosen[::2]
+        for setting in (APART, MERGED, CHANGE)
+    ]
     columns = [
         Column({"metric": metric, "variant": BEAMSEARCH}, ("Beams", metric.capitalize()), digits=digits)
         for metric, digits in BEAMS.items()
     ]
     columns += [Column({"metric": "PRR", **keys}, ("PRR", captions.method_short(keys["method"]))) for keys in forms]
-    answers = [inputs.candidates(cell).greedy["text"] for cell in chosen]
-    changed = sum(int((one != other).sum()) for one, other in zip(answers[::2], answers[1::2], strict=True))
-    facts = {"merged": chosen[1].recipe, "changed": f"{changed} of {sum(map(len, answers[::2]))}"}
-    return table(study, Layout(each, ("Dataset", "Endings"), body, columns), table_facts(study, each) | facts)
+    facts = table_facts(study, each) | {"merged": chosen[1].recipe}
+    return table(study, Layout(each, ("Cell", "Endings"), body, columns), facts)
 
 
 def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
