@@ -56,7 +56,7 @@ class Column:
     Attributes
     ----------
     style
-        "ranked": the best and the second best are marked. "signed": a difference, with its sign. "plain": neither.
+        "ranked": the best and the second best of a column are marked. "signed": a difference, with its sign.
     beside
         What stands beside a value in small type: its standard deviation, its interval, or nothing.
     digits
@@ -83,12 +83,9 @@ class Layout:
     ----------
     stub
         Titles of the columns of row titles.
-    within
-        Values of equal keys are ranked together.
     family
-        Differences of equal keys are corrected together, by Holm; (): all of the table.
-    bold
-        When a difference is bold: its "interval" excludes 0, or its p after "holm" is below .05.
+        Differences of equal keys are corrected together, by Holm, and bold where p is below .05 then. Without a family
+        all of the table are, and bold where the interval excludes 0.
     arrows
         Whether an arrow marks a beam form above its multinomial one.
     further
@@ -99,9 +96,7 @@ class Layout:
     stub: tuple[str, ...]
     rows: Sequence[Row]
     columns: Sequence[Column]
-    within: tuple[str, ...] = ("model", "dataset", "metric")
     family: tuple[str, ...] = ()
-    bold: Literal["interval", "holm"] = "interval"
     arrows: bool = False
     further: Sequence[Estimates] = ()
 
@@ -137,10 +132,10 @@ def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd
     values["style"] = styles
     ranked, signed = (values["style"].to_numpy() == style for style in ("ranked", "signed"))
     if ranked.any():
-        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(made.within).to_numpy()
+        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(tuple(made.columns[0].keys)).to_numpy()
     if signed.any():
         values.loc[signed, "p_holm"] = shown.rows(signed).holm(made.family)
-        clear = (values["low"] > 0) | (values["high"] < 0) if made.bold == "interval" else values["p_holm"] < LEVEL
+        clear = values["p_holm"] < LEVEL if made.family else (values["low"] > 0) | (values["high"] < 0)
         values.loc[signed & clear, "mark"] = "best"
     if made.arrows:
         samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
@@ -242,18 +237,13 @@ def prr_table(
         if minus is not None:
             each = each.minus(at_printed(study, found, [{**place, **minus} for place in places]))
             listed = [replace(row, keys=_difference(row.keys, minus)) for row in listed]
-        layout = Layout(
-            each if columns == "cells" else joined([each, means(study, each)]),
-            stub,
-            listed,
-            [
-                Column({**place, "metric": metric} | of, (*titles, *name), "signed" if minus else "ranked", beside)
-                for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
-                for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
-            ],
-            within=("model", "dataset", *(["method"] if methods != ("",) else [])),
-            arrows=beside == "std" and minus is None,
-        )
+        shown_columns = [
+            Column({**place, "metric": metric} | of, (*titles, *name), "ranked" if minus is None else "signed", beside)
+            for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
+            for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
+        ]
+        every = each if columns == "cells" else joined([each, means(study, each)])
+        layout = Layout(every, stub, listed, shown_columns, arrows=beside == "std" and minus is None)
         counts = {str(len(of_model)) for of_model in cells.by_model(chosen).values()}
         facts = {
             "metric": metric,

@@ -152,25 +152,24 @@ APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
 
 
 def _both_endings(study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe that decodes main beams with merged endings, each behind its main cell."""
+    """The main cells, each before that of the first recipe that decodes the same questions with merged endings."""
     main = study.main
 
     def has(recipe: str) -> bool:
         of, scored = study.recipes[recipe], study.scoring[recipe].methods
         return of.merge_stop_tokens and main.beam in of.strategies() and set(METHODS) <= set(scored)
 
-    apart = not study.recipes[main.recipe].merge_stop_tokens and set(METHODS) <= set(study.scoring[main.recipe].methods)
-    if not apart:
-        raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens, scored with {', '.join(METHODS)}")
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
-    found: list[Cell] = []
-    for merged in cells.recipe_cells(study, cells.first_recipe(study, has, needs)):
-        cell = replace(merged, recipe=main.recipe)
-        if not cells.covers(study, **vars(cell)) or cells.asked(study, cell) != cells.asked(study, merged):
-            where = f"{cell.model}/{cell.dataset} the same questions in recipes {cell.recipe!r} and {merged.recipe!r}"
-            raise BeamUQError(f"needs of {where}; make their entries of the grid alike")
-        found += [cell, merged]
-    return found
+    recipe = cells.first_recipe(study, has, needs)
+    pairs = [(cell, replace(cell, recipe=recipe)) for cell in cells.with_methods(study, METHODS)]
+    alike = [
+        pair
+        for pair in pairs
+        if cells.covers(study, **vars(pair[1])) and len({cells.asked(study, of) for of in pair}) == 1
+    ]
+    if not alike or study.recipes[main.recipe].merge_stop_tokens:
+        raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens on the same questions as {recipe!r}")
+    return [cell for pair in alike for cell in pair]
 
 
 def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:

@@ -40,18 +40,16 @@ def one_model(model: str) -> Callable[[Study], Sequence[Cell]]:
 
 
 def cross_encoder(study: Study) -> Sequence[Cell]:
-    """The main cells of the first model that has a cross-encoder, or a proxy for one, on every dataset."""
+    """The main cells, of one model, that have a cross-encoder or a proxy for one."""
     recipe = study.main.recipe
     for scorer, of in study.scorers.items():
         stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
-        if scorer != study.main.scorer and stands:
-            found = cells.by_model(cells.recipe_cells(study, recipe, scorer))
-            datasets = cells.datasets_of(study, cells.main_cells(study))
-            if whole := [cell for of in found.values() if len(of) == len(datasets) for cell in of]:
-                return found[cells.nearest(study, whole, GEMMA).model]
+        found = cells.recipe_cells(study, recipe, scorer)
+        if scorer != study.main.scorer and stands and found:
+            return cells.by_model(found)[cells.nearest(study, found, GEMMA).model]
     raise BeamUQError(
-        f"needs a model whose {recipe!r} cells all have a scorer of kind cross_encoder "
-        "(or a proxy for the cross-encoder); add it to the grid's scorers"
+        f"needs a cell of {recipe!r} with a scorer of kind cross_encoder (or a proxy for the cross-encoder); "
+        "add it to the grid's scorers"
     )
 
 
@@ -67,12 +65,6 @@ def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Sequenc
         return cells.recipe_cells(study, cells.first_recipe(study, has, needs))
 
     return shown
-
-
-def with_budgets(study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe that scores the graph methods at several M."""
-    found = cells.with_budgets(study, captions.GRAPH)
-    return [cell for cell in found if cell.recipe == found[0].recipe]
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -196,7 +188,13 @@ TABLES = (
         "fixed_k",
         methods=("Eccentricity", "EigVecDissimilarity"),
     ),
-    difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus={"variant": MULTINOMIAL}),
+    difference_table(
+        "gains_by_candidates",
+        scored_with("budgets", methods=captions.GRAPH),
+        budgets,
+        stub=("M",),
+        minus={"variant": MULTINOMIAL},
+    ),
     difference_table(
         "gains_by_strategy",
         scored_with("every_strategy", methods=captions.GRAPH),
