@@ -230,12 +230,11 @@ def prr_table(
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         listed = rows(study, chosen[0].recipe)
-        found = inputs.estimates(chosen).where(metric=metric, answer_source=answer_source, subset=subset)
-        keys = [{"metric": metric, "method": of, **row.keys} for row in listed for of in methods]
-        places = [cell.place | of_row for of_row in keys for cell in chosen]
-        each = at_printed(study, found, places)
+        keys = [{"method": of, **row.keys} for row in listed for of in methods]
+        answers = {"metric": metric, "answer_source": answer_source, "subset": subset}
+        each = measured(study, inputs, chosen, keys, **answers)
         if minus is not None:
-            each = each.minus(at_printed(study, found, [{**place, **minus} for place in places]))
+            each = each.minus(measured(study, inputs, chosen, [{**of, **minus} for of in keys], **answers))
             listed = [replace(row, keys=_difference(row.keys, minus)) for row in listed]
         shown_columns = [
             Column({**place, "metric": metric} | of, (*titles, *name), "ranked" if minus is None else "signed", beside)
@@ -298,6 +297,22 @@ def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
     if len(datasets) == 1:
         return each, datasets[0], study.datasets[datasets[0]].title
     return joined([each, means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
+
+
+def measured(
+    study: Study,
+    inputs: Inputs,
+    chosen: Sequence[Cell],
+    keys: Sequence[Keys],
+    *,
+    metric: str = "PRR",
+    answer_source: str = "greedy",
+    subset: str = ALL,
+    quality: str = "",
+) -> Estimates:
+    """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
+    found = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
+    return at_printed(study, found, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
 
 
 def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:

@@ -16,7 +16,7 @@ from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, at_printed, table, table_facts
+from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, measured, table, table_facts
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods
@@ -32,14 +32,6 @@ FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
 def main_forms(study: Study) -> list[Keys]:
     """The keys of every method and form of the main recipe."""
     return [row.keys for row in main_methods(study, study.main.recipe)]
-
-
-def prr_of(
-    study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], quality: str = "", subset: str = ALL
-) -> Estimates:
-    """PRR of greedy answers, cell by cell, of each of ``forms``: keys of a method and its printed variant."""
-    found = inputs.estimates(chosen, quality).where(metric="PRR", answer_source="greedy", subset=subset)
-    return at_printed(study, found, [{**cell.place, "metric": "PRR", **keys} for cell in chosen for keys in forms])
 
 
 # -- accuracy ----------------------------------------------------------------------------------------------------------
@@ -83,7 +75,7 @@ def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs
         titles = study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
         for subset in (ALL, ANSWERED):
             body.append(Row((*titles, subset), cell.place | {"setting": subset}, study.models[cell.model].title))
-    each = joined([prr_of(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
+    each = joined([measured(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
     columns = [
         Column({"metric": "PRR", **keys}, (captions.method_short(keys["method"]), FORMS[keys.get("variant", "")]))
         for keys in forms
@@ -110,11 +102,11 @@ def _judged_twice(study: Study) -> Sequence[Cell]:
 def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a cell and quality: what beams gain by method, and τ with the order of methods by the main quality."""
     forms, main = main_forms(study), study.main_quality
-    parts = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)]
+    parts = [_gains(measured(study, inputs, chosen, forms)).assign(setting=main.metric)]
     for further in study.quality[1:]:
         judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
         if judged:
-            first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
+            first, second = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, further))
             parts.append(_gains(second).assign(setting=further.metric))
             parts.append(order_agreement(first, second).assign(setting=f"{main.metric} / {further.metric}"))
     body = [
@@ -176,11 +168,10 @@ def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Three rows a cell: a column a measure of its beams and a column a method."""
     forms = [{"method": method, "variant": stored_variant(method, BEAMSEARCH)} for method in METHODS]
 
-    def measured(of: Sequence[Cell]) -> Estimates:
-        found = [_of_beams(study, cell, inputs) for cell in of]
-        return joined([*found, *(prr_of(study, inputs, [cell], forms) for cell in of)])
-
-    apart, merged = measured(chosen[::2]), measured(chosen[1::2])
+    apart, merged = (
+        joined([*(_of_beams(study, cell, inputs) for cell in of), measured(study, inputs, of, forms)])
+        for of in (chosen[::2], chosen[1::2])
+    )
     each = joined(
         [apart.assign(setting=APART), merged.assign(setting=MERGED), merged.minus(apart).assign(setting=CHANGE)]
     )

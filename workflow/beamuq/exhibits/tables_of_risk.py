@@ -19,7 +19,6 @@ from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, table, t
 from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import GEMMA, main_methods, of_model, one_model
-from beamuq.parquet_tables import ALL
 from beamuq.study_config import Study
 
 # -- AUGRC -------------------------------------------------------------------------------------------------------------
@@ -39,13 +38,11 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × models: AUGRC of the greedy answer, and what the top beam as the answer changes."""
     rows = main_methods(study, study.main.recipe)
     answers = [answer for answer in (GREEDY, TOP_BEAM) if answer in study.answer_source]
-    places = [{**cell.place, "metric": "ROC-AUC", **row.keys} for cell in chosen for row in rows]
+    forms = [row.keys for row in rows]
     parts = []
     for answer in answers:
         right = joined([_accuracy(study, inputs, cell, answer) for cell in chosen])
-        auc = estimates_table.at_printed(
-            study, inputs.estimates(chosen).where(answer_source=answer, subset=ALL), places
-        )
+        auc = estimates_table.measured(study, inputs, chosen, forms, metric="ROC-AUC", answer_source=answer)
         area = auc.combined(right.at(auc.frame[["model", "dataset"]]), lambda u, a: area_under_generalised_risk(a, u))
         parts += [right.assign(setting=answer), area.assign(metric="AUGRC", setting=answer)]
     each = joined(parts)
