@@ -10,18 +10,24 @@ from typing import Any
 
 from beamuq.study_config import Study
 
-BASELINES = (
-    "Prob",
-    "MTE",
-    "Perplexity",
-    "CCP",
-    "SAR",
-    "PTrue",
-    "SemanticEntropy",
-    "LexicalSimilarity",
-    "EigValLaplacian",
-    "NumSemSets",
-)
+CATEGORIES = {
+    "Information-based": {
+        "Prob": "Sequence Probability (Prob)",
+        "MTE": "Mean Token Entropy (MTE)",
+        "Perplexity": "Perplexity",
+        "CCP": "Claim Conditioned Probability (CCP)",
+    },
+    "Reflexive": {"PTrue": "P(True)"},
+    "Sampling-based": {
+        "SemanticEntropy": "Semantic Entropy",
+        "SAR": "Shifting Attention to Relevance (SAR)",
+        "LexicalSimilarity": "Lexical Similarity",
+        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
+        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
+    },
+}
+"""Of the paper's baseline methods: by category the name of each, and its title."""
+BASELINES = tuple(name for titles in CATEGORIES.values() for name in titles)
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"

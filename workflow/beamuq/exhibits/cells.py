@@ -78,15 +78,29 @@ def main_cells(study: Study, *chosen: str) -> list[Cell]:
     return [cell for model in run for cell in found[model]]
 
 
-def first_recipe(study: Study, has: Callable[[str], object], needs: str) -> str:
-    """The first recipe of the grid that runs under the main scorer and ``has`` what is needed.
+def recipes_with(study: Study, has: Callable[[str], object], needs: str = "") -> list[str]:
+    """The recipes of the grid that run under the main scorer and ``has`` what is needed, in its order.
 
-    Raises BeamUQError, saying what is needed, if there is none.
+    Raises BeamUQError, saying what ``needs`` to be there, if there is none.
     """
-    for each in study.grid:
-        if study.main.scorer in each.scorers and has(each.recipe):
-            return each.recipe
-    raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
+    scored = [each.recipe for each in study.grid if study.main.scorer in each.scorers]
+    found = [recipe for recipe in dict.fromkeys(scored) if has(recipe)]
+    if needs and not found:
+        raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
+    return found
+
+
+def first_recipe(study: Study, has: Callable[[str], object], needs: str) -> str:
+    """The first of :func:`recipes_with`."""
+    return recipes_with(study, has, needs)[0]
+
+
+def check_measured(study: Study, metric: str, answer_source: str = "greedy") -> None:
+    """Refuse a study that does not measure a metric of these answers. Raises BeamUQError with the fix."""
+    if metric.partition("@")[0] not in study.evaluation.metrics:
+        raise BeamUQError(f"needs {metric}; add it to evaluation.metrics")
+    if answer_source not in study.answer_source:
+        raise BeamUQError(f"needs other answers scored; add {answer_source} to answer_source")
 
 
 def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str = "") -> Cell:
@@ -113,8 +127,7 @@ def with_budgets(study: Study, methods: Sequence[str]) -> list[Cell]:
         return bool(scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded)
 
     wanted = f"that decodes {main.sample!r} and {main.beam!r}, its scoring with budgets and {', '.join(methods)}"
-    first_recipe(study, has, wanted)
-    return _first_of_each(study, has)
+    return _first_of_each(study, recipes_with(study, has, wanted))
 
 
 def with_pools(study: Study) -> list[Cell]:
@@ -126,12 +139,11 @@ def with_pools(study: Study) -> list[Cell]:
         enough = of.sample is not None and of.sample.size >= 2 * main.num_candidates
         return enough and {main.sample, main.beam} <= set(of.strategies())
 
-    return _first_of_each(study, has)
+    return _first_of_each(study, recipes_with(study, has))
 
 
-def _first_of_each(study: Study, has: Callable[[str], bool]) -> list[Cell]:
-    """Of each model and dataset the cell of the first recipe of the grid that ``has`` what is needed."""
-    recipes = [recipe for recipe in dict.fromkeys(entry.recipe for entry in study.grid) if has(recipe)]
+def _first_of_each(study: Study, recipes: Sequence[str]) -> list[Cell]:
+    """Of each model and dataset the cell of the first of these recipes."""
     every = [cell for recipe in reversed(recipes) for cell in recipe_cells(study, recipe)]
     return in_order(study, list({(cell.model, cell.dataset): cell for cell in every}.values()))
 

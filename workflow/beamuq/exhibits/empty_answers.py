@@ -31,9 +31,14 @@ class Empty:
     n: int
 
     @property
+    def share(self) -> float:
+        """The share of answers that are empty."""
+        return self.empty / self.n
+
+    @property
     def too_many(self) -> bool:
         """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
-        return self.empty > MOST_EMPTY * self.n
+        return self.share > MOST_EMPTY
 
 
 def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:

@@ -218,10 +218,7 @@ def prr_table(
     """
 
     def chosen(study: Study) -> Sequence[Cell]:
-        if metric.partition("@")[0] not in study.evaluation.metrics:
-            raise BeamUQError(f"needs {metric}; add it to evaluation.metrics")
-        if answer_source not in study.answer_source:
-            raise BeamUQError(f"needs the top beam scored; add {answer_source} to answer_source")
+        cells.check_measured(study, metric, answer_source)
         found = shown(study)
         recipe = found[0].recipe
         if not rows(study, recipe):

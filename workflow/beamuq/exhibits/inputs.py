@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class Inputs:
             place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
             of_all = rows[ROW].assign(subset=ALL)
             own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
-            shares = {source: of.empty / of.n for source, of in self.empty(cell).items()}
+            shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
             frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
@@ -97,8 +97,8 @@ class Inputs:
         """How many answers of a cell are empty, by answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
-    def decisions(self, cell: Cell, metrics: Collection[str] = ()) -> Estimates:
-        """A cell's decisions with their replicates, of all metrics or some.
+    def decisions(self, cell: Cell) -> Estimates:
+        """A cell's decisions with their replicates.
 
         ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
         an interval that is not of replicates stays.
@@ -107,13 +107,11 @@ class Inputs:
         empty = in_footer(loaded, "greedy")
         rows, replicates = [], []
         for row in loaded.table.to_pylist():
-            if metrics and row["metric"] not in metrics:
-                continue
             keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
             keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
             value = np.nan if row["value"] is None else row["value"]
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(keys | {"empty": empty.empty / empty.n if empty else np.nan, "value": value} | own)
+            rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
             replicates.append(row["values"] or value)
         return Estimates.made(rows, replicates)
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.estimates import MOST_EMPTY, Estimates, joined
+from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.intervals import accuracy
 from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.exhibits import captions, cells, number_format
@@ -66,13 +64,12 @@ def _percent(row: Value) -> TableCell:
 def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Two rows a cell: PRR of all questions, and of the answered ones; the CSV has every form of the main recipe."""
     forms = main_forms(study)
-    rows, body = [], []
+    rows: list[dict[str, Any]] = []
+    body: list[Row] = []
     for cell in chosen:
-        known, n = inputs.empty(cell).get("greedy"), inputs.estimates([cell]).where(subset=ALL).frame["n"].iloc[0]
-        value = known.empty / known.n if known else np.nan
-        rows.append(cell.place | {"metric": "empty answers", "value": value, "n": n})
-        count = f"{known.empty} of {known.n}" if known else "not recorded"
-        titles = study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
+        empty = inputs.empty(cell)["greedy"]
+        rows.append(cell.place | {"metric": "empty answers", "value": empty.share, "n": empty.n})
+        titles = study.datasets[cell.dataset].title + MARK * empty.too_many, f"{empty.empty} of {empty.n}"
         for subset in (ALL, ANSWERED):
             body.append(Row((*titles, subset), cell.place | {"setting": subset}, study.models[cell.model].title))
     each = joined([measured(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
@@ -94,8 +91,7 @@ def _judged_twice(study: Study) -> Sequence[Cell]:
     found = [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
     if not found:
         raise BeamUQError("compares qualities, and no main cell has two; make quality a list and add another")
-    if "PRR" not in study.evaluation.metrics:
-        raise BeamUQError("needs PRR; add it to evaluation.metrics")
+    cells.check_measured(study, "PRR")
     return found
 
 
@@ -154,11 +150,8 @@ def _both_endings(study: Study) -> Sequence[Cell]:
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
     recipe = cells.first_recipe(study, has, needs)
     pairs = [(cell, replace(cell, recipe=recipe)) for cell in cells.with_methods(study, METHODS)]
-    alike = [
-        pair
-        for pair in pairs
-        if cells.covers(study, **vars(pair[1])) and len({cells.asked(study, of) for of in pair}) == 1
-    ]
+    there = [pair for pair in pairs if cells.covers(study, **vars(pair[1]))]
+    alike = [(one, other) for one, other in there if cells.asked(study, one) == cells.asked(study, other)]
     if not alike or study.recipes[main.recipe].merge_stop_tokens:
         raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens on the same questions as {recipe!r}")
     return [cell for pair in alike for cell in pair]

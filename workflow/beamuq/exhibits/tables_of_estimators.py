@@ -103,8 +103,7 @@ def cells_with_draws(study: Study) -> list[Cell]:
         return bool(draws(study, recipe) and study.recipes[recipe].decoded(study.main.beam))
 
     needs = f"with {study.main.beam!r}, two draws of samples at least and, among its estimators, 'uniform sample'"
-    cells.first_recipe(study, has, needs)
-    pools = [recipe for recipe in dict.fromkeys(entry.recipe for entry in study.grid) if has(recipe)]
+    pools = cells.recipes_with(study, has, needs)
     found = cells.by_model([cell for recipe in pools for cell in cells.recipe_cells(study, recipe)])
     return [cell for model in study.models for cell in found.get(model, [])]
 

@@ -9,7 +9,6 @@ from itertools import product
 
 import numpy as np
 
-from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, MOST_EMPTY, Estimates, Floats, joined
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.exhibits import captions, cells, estimates_table, number_format
@@ -27,10 +26,7 @@ GREEDY, TOP_BEAM, CHANGE = "greedy", "top_beam", "top_beam - greedy"
 
 
 def _ranked(study: Study) -> Sequence[Cell]:
-    if "ROC-AUC" not in study.evaluation.metrics:
-        raise BeamUQError("needs ROC-AUC; add it to evaluation.metrics")
-    if GREEDY not in study.answer_source:
-        raise BeamUQError(f"needs the greedy answer scored; add {GREEDY} to answer_source")
+    cells.check_measured(study, "ROC-AUC")
     return cells.main_cells(study)
 
 
@@ -67,10 +63,9 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
     """The share of a cell's answers that are right, on the resamples of its evaluation."""
     quality = inputs.frame(cell.file("quality", study.main_quality.metric))
-    answers, empty = quality[quality["answer_source"] == answer], inputs.empty(cell).get(answer)
-    right = answers["value"] > study.main_quality.threshold
-    share = empty.empty / empty.n if empty else np.nan
-    return inputs.means(cell, answers["id"].tolist(), {"accuracy": right}, empty=share)
+    answers = quality[quality["answer_source"] == answer]
+    right = {"accuracy": answers["value"] > study.main_quality.threshold}
+    return inputs.means(cell, answers["id"].tolist(), right, empty=inputs.empty(cell)[answer].share)
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -85,8 +80,8 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × share shown and share wrong of it at each α, and errors of calibrated probabilities."""
     risks = {f"risk={risk:g}": f"{100 * risk:g} %" for risk in study.decisions.risks}
     measures = [*product((SHOWN, WRONG, WRONG_OF_ALL), risks), *product(PROBABILITY, [""])]
-    read = joined([inputs.decisions(cell, {metric for metric, _ in measures}) for cell in chosen])
-    thresholds = joined([inputs.decisions(cell, ("threshold", "least", "bound")) for cell in chosen])
+    read = joined([inputs.decisions(cell) for cell in chosen])
+    thresholds = read.where(metric=("threshold", "least", "bound"))
     forms = estimates_table.records(thresholds.frame[["method", "variant"]].drop_duplicates())
     keys = [{**form, "metric": metric, "setting": risk} for form in forms for metric, risk in measures]
     each = read.at(estimates_table.frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
@@ -100,11 +95,11 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         state = states.get((value["method"], value["variant"], value["setting"]), "")
         return TableCell(state) if state and value["note"] != ALL_EMPTY else _share(value)
 
-    columns = []
-    for setting, percent in risks.items():
-        for metric, title, show in ((SHOWN, "Shown", shown), (WRONG, "Wrong", _share)):
-            titles = f"At most {percent} wrong", title
-            columns.append(Column({"metric": metric, "setting": setting}, titles, show=show))
+    columns = [
+        Column({"metric": metric, "setting": setting}, (f"At most {percent} wrong", title), show=show)
+        for setting, percent in risks.items()
+        for metric, title, show in ((SHOWN, "Shown", shown), (WRONG, "Wrong", _share))
+    ]
     columns += [Column({"metric": of}, ("Probability", title), beside="interval") for of, title in PROBABILITY.items()]
     place, body = {"model": chosen[0].model, "dataset": dataset}, []
     for form in forms:

@@ -15,22 +15,6 @@ from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import resolve
 from beamuq.study_config import PROMPTS, Dataset, Study
 
-CATEGORIES = {
-    "Information-based": {
-        "Prob": "Sequence Probability (Prob)",
-        "MTE": "Mean Token Entropy (MTE)",
-        "Perplexity": "Perplexity",
-        "CCP": "Claim Conditioned Probability (CCP)",
-    },
-    "Reflexive": {"PTrue": "P(True)"},
-    "Sampling-based": {
-        "SemanticEntropy": "Semantic Entropy",
-        "SAR": "Shifting Attention to Relevance (SAR)",
-        "LexicalSimilarity": "Lexical Similarity",
-        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
-        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
-    },
-}
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
 FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "options (A), (B), …"}
 
@@ -42,7 +26,7 @@ def _methods(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a baseline method: its category, and whether the study scores it."""
     del chosen, inputs
     scored = {resolve(name).name for scoring in study.scoring.values() for name in scoring.methods}
-    listed = [(category, name, title) for category, of in CATEGORIES.items() for name, title in of.items()]
+    listed = [(category, name, title) for category, of in captions.CATEGORIES.items() for name, title in of.items()]
     values = [{"metric": "category", "method": name, "value": category} for category, name, _ in listed]
     rows = [
         TableRow((category,), (TableCell(title), TableCell("yes" if name in scored else "no")))
