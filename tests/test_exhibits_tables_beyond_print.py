@@ -373,7 +373,7 @@ BEAMS = exhibits_study.CONTENT["recipes"] | {"strategies": {"beam": {"widths": [
     ("label", "changes", "told"),
     [
         ("gains_tiny", scoring("main", methods=["Prob", "Perplexity"]), "add it to scoring.main"),
-        ("gains_by_candidates", scoring("widths", budgets=[]), "whose scoring has budgets"),
+        ("gains_by_candidates", scoring("widths", budgets=[]), "its scoring with budgets"),
         ("gains_by_strategy", scoring("strategies", every_strategy=False), "every_strategy"),
         ("gains_by_strategy", {"recipes": STRATEGIES}, "of the grid with 'beam M=10'"),
         (

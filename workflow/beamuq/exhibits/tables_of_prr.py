@@ -67,6 +67,12 @@ def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Sequenc
     return shown
 
 
+def with_budgets(study: Study) -> Sequence[Cell]:
+    """The cells of the first recipe that scores the graph methods of samples and beams at several M."""
+    found = cells.with_budgets(study, captions.GRAPH)
+    return [cell for cell in found if cell.recipe == found[0].recipe]
+
+
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
@@ -188,13 +194,7 @@ TABLES = (
         "fixed_k",
         methods=("Eccentricity", "EigVecDissimilarity"),
     ),
-    difference_table(
-        "gains_by_candidates",
-        scored_with("budgets", methods=captions.GRAPH),
-        budgets,
-        stub=("M",),
-        minus={"variant": MULTINOMIAL},
-    ),
+    difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus={"variant": MULTINOMIAL}),
     difference_table(
         "gains_by_strategy",
         scored_with("every_strategy", methods=captions.GRAPH),
