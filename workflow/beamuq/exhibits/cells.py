@@ -175,6 +175,6 @@ def datasets_of(study: Study, cells: Sequence[Cell]) -> list[str]:
 def facts(study: Study, shown: Sequence[Cell], wanted: Sequence[str], n: int = 0) -> dict[str, Any]:
     """What captions say of the cells shown: ``where`` the first is, its ``n`` questions, and what is shown instead."""
     models = list(dict.fromkeys(cell.model for cell in shown))
-    missing, titles = set(wanted) - set(models), ", ".join(study.models[model].title for model in models)
-    instead = f"The paper shows {', '.join(sorted(missing))}; here: {titles}." if missing else ""
+    missing, titles = ", ".join(m for m in wanted if m not in models), ", ".join(study.models[m].title for m in models)
+    instead = f"The paper shows {missing}, not in this study's grid; shown: {titles}." if missing else ""
     return {"where": shown[0].title(study), "n": n, "instead": instead}
