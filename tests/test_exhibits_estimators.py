@@ -15,9 +15,10 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
-from beamuq.exhibits import list_of_exhibits, tables_of_estimators
+from beamuq.evaluation.estimators_of_u import BEAMS, spread
+from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Table, TableRow
+from beamuq.exhibits.exhibit import Table
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 
@@ -46,8 +47,8 @@ def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_sampl
 ) -> None:
     built = results.built("estimators_triviaqa")
     assert isinstance(built.shown, Table)
-    rows = [item for item in built.shown.grid.body if isinstance(item, TableRow)]
-    assert [row.titles[0] for row in rows if row.titles[0]] == ["5", "10", "20"]
+    rows = built.shown.grid.rows
+    assert list(dict.fromkeys(row.titles[0] for row in rows)) == ["", "5", "10", "20"]
     assert len(rows) == 1 + 9 + 10 + 9  # U; the hybrid is of ten alone
     values = built.frame.set_index(["metric", "variant", "setting"])
     prr, gain = values.loc["PRR"], values.loc["ΔPRR"]
@@ -92,40 +93,27 @@ def test_the_gain_within_a_bin_of_mass_is_of_its_questions_alone(results: exhibi
 def test_differences_of_controls_are_corrected_over_the_other_rows_of_a_block(results: exhibits_study.Results) -> None:
     frame = results.built("controls").frame
     gains = frame[frame["metric"] == "ΔPRR"]
-    assert set(gains["variant"]) == set(frame[frame["metric"] == "PRR"]["variant"]) - {tables_of_estimators.BEAMS}
+    assert set(gains["variant"]) == set(frame[frame["metric"] == "PRR"]["variant"]) - {BEAMS}
     assert gains.groupby("dataset").size().tolist() == [6, 6, 6]
     # no replicate crosses 0, so each p is 2/(R + 1) before Holm and six times that at most
     assert gains["p_holm"].to_numpy() == pytest.approx(6 * 2 / (exhibits_study.RESAMPLES + 1))
 
 
-def of_draws(values: list[float], replicates: list[list[float]]) -> Any:
-    """Inputs of a cell with these PRR of four draws, then of beams."""
-    settings = ["sample T=1.0 M=10 draw=1", "sample T=1.0 M=10 draw=2", *DRAWS[2:10]][: len(values) - 1]
-    variants = ["uniform"] * (len(values) - 1) + ["beamsearch"]
+def spread_of(values: list[float], replicates: list[list[float]]) -> pd.DataFrame:
+    """Of these PRR of draws, then of beams."""
+    note = {value: "same quality" if value != value else "" for value in values}
     rows = [
-        {"metric": "PRR", "method": "Dissimilarity", "variant": variant, "setting": setting, "value": value, "n": 24}
-        | {"answer_source": "greedy", "subset": "all", "note": "same quality" if value != value else ""}
-        for variant, setting, value in zip(variants, [*settings, ""], values, strict=True)
+        {"metric": "PRR", "setting": f"draw {n}", "value": value, "n": 24, "note": note[value]}
+        for n, value in enumerate(values)
     ]
-    estimates = Estimates.made(rows, replicates)
-
-    class Given:
-        def estimates(self, cells: list[Cell]) -> Estimates:  # noqa: ARG002  (one cell)
-            return estimates
-
-    return Given()
+    every = Estimates.made(rows, replicates)
+    found = spread(every.rows(range(len(values) - 1)), every.rows([len(values) - 1]))
+    return found.summary(0.5).set_index("setting")
 
 
-def spread(values: list[float], replicates: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    monkeypatch.setattr(tables_of_estimators, "draws", lambda *_: len(values) - 1)
-    made = tables_of_estimators.spread_of_draws(STUDY, of_draws(values, replicates), CELL)
-    frame = made.summary(0.5)
-    return frame.assign(setting=frame["setting"].str.removesuffix(" truth")).set_index("setting")
-
-
-def test_the_spread_of_draws_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spread_of_draws_by_hand() -> None:
     values = [0.7, 0.4, 0.4, 0.5, 0.5]
-    rows = spread(values, [*([value, value + 0.1] for value in values[:4]), [0.6, 0.4]], monkeypatch)
+    rows = spread_of(values, [*([value, value + 0.1] for value in values[:4]), [0.6, 0.4]])
     expected = {"first": 0.7, "mean": 0.5, "sd": np.sqrt(0.02), "lowest": 0.4, "highest": 0.7, "beams": 0.5}
     expected |= {"beams - mean": 0.0, "beaten": 2}  # a draw that ties is not below
     assert rows.loc[list(expected), "value"].to_dict() == pytest.approx(expected)
@@ -133,8 +121,8 @@ def test_the_spread_of_draws_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (difference["low"], difference["high"]) == (pytest.approx(-0.125), pytest.approx(0.025))
 
 
-def test_draws_of_undefined_prr_leave_their_spread_undefined(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spread([np.nan] * 3, [[np.nan, np.nan]] * 3, monkeypatch)
+def test_draws_of_undefined_prr_leave_their_spread_undefined() -> None:
+    rows = spread_of([np.nan] * 3, [[np.nan, np.nan]] * 3)
     assert rows["value"].isna().all()
     assert set(rows["note"]) == {"same quality"}
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import pandas as pd
 import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.exhibit import Table, TableGrid, TableRow
+from beamuq.exhibits.exhibit import Table
 from beamuq.exhibits.inputs import Inputs
 from beamuq.machine_config import Machine
 from beamuq.parquet_tables import Artifact
@@ -100,14 +98,9 @@ NO_PROB = exhibits_study.CONTENT["scoring"] | {"main": {"methods": ["Dissimilari
         ("sement_different_nsamples", MAIN_ONLY, "add one or drop it"),
         ("rebuttal_nsamples_across_data", MAIN_ONLY, "add one or drop it"),
         ("endings", MAIN_ONLY, r"with merge_stop_tokens: true and 'beam M=10'.* or drop it"),
-        ("endings", {"grid": [*MAIN_ONLY["grid"], MERGED | {"questions": 3}]}, "of tiny-base/coqa the same questions"),
-        (
-            "endings",
-            {"grid": [MERGED, MERGED | {"recipe": "main", "models": ["tiny-chat"]}]},
-            "of tiny-base/coqa the same questions",
-        ),
+        ("endings", {"grid": [*MAIN_ONLY["grid"], MERGED | {"questions": 3}]}, "on the same questions as 'merged'"),
         ("endings", {"recipes": MAIN_MERGED}, "needs recipe 'main' without merge_stop_tokens"),
-        ("endings", {"scoring": NO_PROB}, "scored with Prob, Diss"),
+        ("endings", {"scoring": NO_PROB}, "scoring.main.methods lacks Prob"),
     ],
 )
 def test_study_that_cannot_supply_an_exhibit_is_told_the_fix(name: str, changes: dict[str, object], fix: str) -> None:
@@ -124,29 +117,10 @@ def of_fewer_datasets(datasets: tuple[str, ...], scorer: str = "cosine") -> Stud
     return exhibits_study.study(grid=[main | {"models": [exhibits_study.BASE]}, main | chat, *others])
 
 
-def grid_of(built: Any) -> TableGrid:
-    assert isinstance(built.shown, Table)
-    return built.shown.grid
-
-
-@pytest.mark.parametrize("name", ["qa_mean_prr", "augrc"])
-def test_the_heading_of_a_mean_over_fewer_datasets_names_them(tmp_path: Path, name: str) -> None:
-    whole = exhibits_study.Results(tmp_path, STUDY).built(name)
-    built = exhibits_study.Results(tmp_path, of_fewer_datasets(("triviaqa", "coqa"))).built(name)
-    heads = {title.replace("†", "") for title in grid_of(built).header[0 if name == "augrc" else -1]}
-    assert heads == {"Tiny 1B base", "Tiny 1B instruct (TriviaQA and CoQA alone)"}
-    keys, numbers = ["dataset", "metric", "method", "variant", "setting"], ["value", "std", "low", "high", "n"]
-    rows, of_all = (table.frame.set_index("model") for table in (built, whole))
-    of_base = [of.loc[exhibits_study.BASE].set_index(keys)[numbers].sort_index() for of in (rows, of_all)]
-    pd.testing.assert_frame_equal(*of_base)
-    chat = rows.loc[exhibits_study.CHAT]
-    assert set(chat[chat["dataset"] == "mean"]["n"]) == {2 * exhibits_study.SIZE["main"]}
-
-
 def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
     built = exhibits_study.Results(tmp_path, of_fewer_datasets(("coqa",))).built("base_accs")
-    rows = [row for row in grid_of(built).body if isinstance(row, TableRow)]
-    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in rows}
+    assert isinstance(built.shown, Table)
+    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.shown.grid.rows}
     assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
     assert "–" not in texts["Tiny 1B base"]
     assert "–: not in the study." in built.caption

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import decided_cells
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.estimates import ALL_EMPTY
-from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq.evaluation.prr_and_auc import rejection_curves
+from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.exhibits import empty_answers, list_of_exhibits
-from beamuq.exhibits.exhibit import Built, Table, TableGrid, TableRow
-from beamuq.parquet_tables import SCHEMAS, Artifact
+from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.exhibit import Built, Table, TableGrid
+from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE
 
 STUDY = exhibits_study.study()
@@ -53,12 +50,18 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Noisy:
 
 
 def stored(
-    results: exhibits_study.Results, recipe: str, dataset: str, kind: str, quality: str = "answer_f1"
+    results: exhibits_study.Results,
+    recipe: str,
+    dataset: str,
+    kind: str,
+    quality: str = "answer_f1",
+    metric: str = "PRR",
+    answer: str = "greedy",
 ) -> dict[tuple[str, str, str], Any]:
-    """PRR of greedy answers of the base model by method, variant and setting: values, or arrays of replicates."""
+    """A metric of answers of the base model by method, variant and setting: values, or arrays of replicates."""
     need = Artifact(kind, dataset, BASE, recipe, "cosine")
     rows = results.inputs([need])[need].table.to_pylist()
-    wanted = ("PRR", "greedy", quality, "all")
+    wanted = (metric, answer, quality, "all")
     chosen = [row for row in rows if tuple(map(row.get, ("metric", "answer_source", "quality", "subset"))) == wanted]
     name = "value" if kind == "evaluation" else "values"
     return {(row["method"], row["variant"], row["setting"]): np.array(row[name]) for row in chosen}
@@ -122,13 +125,7 @@ def test_a_difference_with_an_undefined_side_is_undefined_and_says_why(tmp_path:
     found = built.frame.set_index(["dataset", "method"])["value"]
     assert found[[("hotpotqa", "SAR"), ("mean", "SAR")]].isna().all()
     assert found.drop([("hotpotqa", "SAR"), ("mean", "SAR")]).notna().all()
-    assert table_of(built).notes == ["(a) all wrong", "(b) PRR is undefined on HotpotQA: all wrong"]
-
-
-def test_of_a_single_dataset_there_is_no_mean(tmp_path: Path) -> None:
-    grid = [{"recipe": "main", "models": [BASE], "datasets": ["coqa"], "scorers": ["cosine"]}]
-    study = exhibits_study.study(grid=grid)
-    assert grid_of(exhibits_study.Results(tmp_path, study).built("gains_tiny", study)).header == (("CoQA",),)
+    assert table_of(built).reasons == ["all wrong", "PRR is undefined on HotpotQA: all wrong"]
 
 
 # -- empty answers -----------------------------------------------------------------------------------------------------
@@ -181,38 +178,23 @@ def test_the_table_has_both_numbers_of_every_cell(six_empty: exhibits_study.Resu
     wanted = rows[(rows[[*keys, "variant"]] == [*keys.values(), "beamsearch"]).all(axis=1)].set_index("subset")["value"]
     found = values.query("method == 'Dissimilarity' and variant == 'beamsearch'").set_index("setting")["value"]
     assert found.to_dict() == wanted.to_dict()
-    titles = [row.titles for row in grid_of(built).body if isinstance(row, TableRow)]
+    titles = [(row.group, *row.titles) for row in grid_of(built).rows]
     assert ("Tiny 1B base", "HotpotQA †", "6 of 24", "all") in titles
 
 
-class Emptied(exhibits_study.Results):
-    """What is said of all questions together is another where ``garbled``; where ``none``, no answer is empty."""
-
-    garbled = none = False
-
-    def _rows(self, rows: list[dict[str, Any]], garble: dict[str, Any]) -> list[dict[str, Any]]:
-        return [row | garble if self.garbled and row["subset"] == "all" else row for row in rows]
+class NoneEmpty(exhibits_study.Results):
+    """No answer is empty: an evaluation of the answered questions is that of all, and replicates are written once."""
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
-        rows = self._rows(super()._evaluation(need), {"value": 0.11, "low": 0.1, "high": 0.12})
-        of_all = [row for row in rows if row["subset"] == "all"]
-        return [row | {"subset": subset} for subset in ("all", "answered") for row in of_all] if self.none else rows
+        of_all = [row for row in super()._evaluation(need) if row["subset"] == "all"]
+        return [row | {"subset": subset} for subset in ("all", "answered") for row in of_all]
 
     def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        rows = self._rows(super()._replicates(need), {"values": [0.0] * exhibits_study.RESAMPLES})
-        return [row for row in rows if row["subset"] == "all" or not self.none]
-
-
-def test_the_table_of_answered_questions_knows_nothing_of_the_others(tmp_path: Path) -> None:
-    both = [Emptied(tmp_path / name, STUDY) for name in "ab"]
-    both[1].garbled = True
-    pd.testing.assert_frame_equal(*(results.built("answered").frame for results in both))
-    assert not both[0].built("qa_tiny").frame.equals(both[1].built("qa_tiny").frame)
+        return [row for row in super()._replicates(need) if row["subset"] == "all"]
 
 
 def test_where_no_answer_is_empty_it_is_the_table_of_all(tmp_path: Path) -> None:
-    results = Emptied(tmp_path, STUDY)
-    results.none = True
+    results = NoneEmpty(tmp_path, STUDY)
     answered, of_all = (results.built(label).frame.drop(columns="table") for label in ("answered", "qa_mean_prr"))
     pd.testing.assert_frame_equal(answered, of_all)
 
@@ -221,82 +203,31 @@ def test_where_no_answer_is_empty_it_is_the_table_of_all(tmp_path: Path) -> None
 
 
 TWO = ["triviaqa", "coqa"]
-ONE_MODEL = [{"recipe": "main", "models": [BASE], "datasets": TWO, "scorers": ["cosine"]}]
-RANKED = exhibits_study.study(grid=ONE_MODEL)
-METHOD = ("Dissimilarity", "beamsearch", "")
 
 
-def by_definition(uncertainty: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
-    """Of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
-    curves = rejection_curves(uncertainty, right)
-    shown = np.append(1 - curves.rejected, 0.0)
-    return float(-np.trapezoid(shown * (1 - np.append(curves.uncertainty, 1.0)), shown))
+def areas(noisy: Noisy, answer: str) -> np.ndarray[Any, Any]:
+    """AUGRC of Dissimilarity over beams on CoQA, of the data and of every resample of its stories."""
+    auc = [
+        stored(noisy, "main", "coqa", kind, metric="ROC-AUC", answer=answer)["Dissimilarity", "beamsearch", ""]
+        for kind in ("evaluation", "replicates")
+    ]
+    cell = Cell(BASE, "coqa", "main", "cosine")
+    ids = [f"coqa-{number:03d}" for number in range(SIZE["main"])]
+    counts = noisy.inputs([cell.file("questions")]).resample_counts(cell, ids)
+    right = exhibits_study.quality_values(BASE, "coqa", SIZE["main"], answer) > 0.5
+    accuracy = np.append(right.mean(), right @ counts / counts.sum(axis=0))
+    return area_under_generalised_risk(accuracy, np.append(*auc))
 
 
-class Evaluated(exhibits_study.Results):
-    """The study's results with evaluations of its own scores and quality."""
-
-    def rows(self, need: Artifact) -> list[list[dict[str, Any]]]:
-        """Scores, quality and questions of a cell."""
-        quality = replace(need, kind="quality", scorer="", metric="answer_f1")
-        return [self._scores(replace(need, kind="scores")), self._quality(quality), self._questions(need)]
-
-    def evaluated(self, need: Artifact) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        kinds = zip(("scores", "quality", "questions"), self.rows(need), strict=True)
-        scores, quality, questions = (pa.Table.from_pylist(rows, schema=SCHEMAS[kind]) for kind, rows in kinds)
-        of = EvaluationSettings(
-            metrics=("ROC-AUC",), quality="answer_f1", resamples=exhibits_study.RESAMPLES, seed=self.study.seed
-        )
-        return evaluate(scores, quality, questions, of, need.dataset, {"greedy": set(), "top_beam": set()})
-
-    def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
-        return self.evaluated(need)[0]
-
-    def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        return self.evaluated(need)[1]
-
-    def differences(self, dataset: str) -> np.ndarray[Any, Any]:
-        """Top beam − greedy by definition, of the data and of every resample of its groups."""
-        scores, quality, questions = self.rows(Artifact("evaluation", dataset, BASE, "main", "cosine"))
-        groups = {row["id"]: row["group"] for row in questions}
-        name = draws_name(dataset, groups.items())
-        counts = resample_counts(list(groups.values()), exhibits_study.RESAMPLES, self.study.seed, name)
-        drawn = [np.arange(len(groups)), *(np.repeat(np.arange(len(groups)), of) for of in counts.T)]
-        found: list[np.ndarray[Any, Any]] = []
-        for answer in ("top_beam", "greedy"):
-            wanted = (answer, *METHOD)
-            keys = ("answer_source", "method", "variant", "setting")
-            u = {row["id"]: row["value"] for row in scores if tuple(map(row.get, keys)) == wanted}
-            right = {row["id"]: float(row["value"] > 0.5) for row in quality if row["answer_source"] == answer}
-            values, labels = (np.array([of[key] for key in groups]) for of in (u, right))
-            found.append(np.array([by_definition(values[of], labels[of]) for of in drawn]))
-        difference: np.ndarray[Any, Any] = found[0] - found[1]
-        return difference
-
-
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
-    return Evaluated(tmp_path_factory.mktemp("augrc"), RANKED)
-
-
-@pytest.mark.parametrize("dataset", [*TWO, "mean"])
-def test_augrc_and_its_interval_are_those_of_the_definition(evaluated: Evaluated, dataset: str) -> None:
-    each = [evaluated.differences(name) for name in (TWO if dataset == "mean" else [dataset])]
-    expected = np.mean(each, axis=0)
-    keys = {"dataset": dataset, "metric": "AUGRC", "method": METHOD[0], "variant": METHOD[1]}
-    keys |= {"setting": "top_beam - greedy"}
-    for label in ("augrc", f"augrc_{dataset}")[: 1 if dataset == "mean" else 2]:
-        values = evaluated.built(label).frame
-        (row,) = values[(values[list(keys)] == list(keys.values())).all(axis=1)].to_dict("records")
+def test_augrc_follows_from_accuracy_and_roc_auc_in_every_resample(noisy: Noisy) -> None:
+    greedy, top_beam = (areas(noisy, answer) for answer in ("greedy", "top_beam"))
+    built = noisy.built("augrc")
+    rows = built.frame[built.frame["metric"] == "AUGRC"].set_index(["model", "dataset", "method", "variant", "setting"])
+    for setting, expected in (("greedy", greedy), ("top_beam - greedy", top_beam - greedy)):
+        row = rows.loc[BASE, "coqa", "Dissimilarity", "beamsearch", setting]
         assert row["value"] == pytest.approx(expected[0])
         assert (row["low"], row["high"]) == pytest.approx(np.quantile(expected[1:], [0.025, 0.975]), abs=1e-6)
-        assert row["n"] == 24 * len(each)
-
-
-def test_of_greedy_answers_alone_nothing_is_compared_with_them(evaluated: Evaluated) -> None:
-    greedy = exhibits_study.study(grid=ONE_MODEL, answer_source=["greedy"])
-    assert grid_of(evaluated.built("augrc")).header[-1] == ("Greedy", "Δ top beam")
-    assert grid_of(evaluated.built("augrc", greedy)).header[-1] == ("Greedy",)
+    assert grid_of(built).header[-1][:2] == ("Greedy", "Δ top beam")
 
 
 # -- further qualities -------------------------------------------------------------------------------------------------
@@ -317,11 +248,6 @@ def test_each_quality_is_held_against_the_first_where_it_is_measured(noisy: Nois
         )
         assert row["value"] == pytest.approx(of)
         assert (row["low"], row["high"]) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=1e-6)
-    wide = built.frame[built.frame["metric"] == "PRR"].pivot(
-        index=["model", "dataset", "method"], columns="setting", values="value"
-    )
-    turned = int((wide["answer_f1"] * wide["exact_match"] < 0).sum())
-    assert f"exact match: the sign differs in {turned} of {len(wide)}; of these" in built.caption
 
 
 def test_a_quality_without_spread_leaves_difference_and_order_undefined(tmp_path: Path) -> None:
@@ -332,7 +258,7 @@ def test_a_quality_without_spread_leaves_difference_and_order_undefined(tmp_path
     undefined = values["value"].isna()
     assert undefined.loc[["exact_match", "answer_f1 / exact_match"]].all()
     assert not undefined.loc["answer_f1"].any()
-    assert "all wrong" in table_of(built).letters
+    assert "all wrong" in table_of(built).reasons
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -414,22 +340,20 @@ def test_a_mean_of_decisions_leaves_out_cells_of_empty_answers(empty: tuple[str,
     means, coqa = columns["mean"], columns["coqa"]
     assert means.notna().any() == (len(empty) == 1)
     assert means.dropna().to_dict() == pytest.approx(coqa[means.dropna().index].to_dict())
-    assert (f"(a) {ALL_EMPTY}" in table_of(built).notes) == (len(empty) == 2)
+    assert (ALL_EMPTY in built.caption) == (len(empty) == 2)
     assert "Tiny 1B base on TriviaQA 3 of 10 †" in empty_answers.sentence(DECIDED, results.inputs(needs), needs)
 
 
 def test_shown_answers_that_are_all_right_keep_their_exact_interval(tmp_path: Path) -> None:
-    results = decided_cells.Larger(tmp_path, DECIDED, errors=0.0)
-    values = results.built("decisions_triviaqa").frame
+    values = decided_cells.Larger(tmp_path, DECIDED, errors=0.0).built("decisions").frame
+    values = values[values["dataset"] == "triviaqa"]
     row = values[(values["metric"] == "wrong of shown") & (values["variant"] == "beamsearch")].iloc[0]
     assert (row["value"], row["low"]) == (0.0, pytest.approx(0, abs=1e-12))
     assert 0.001 < row["high"] < 0.02
 
 
 def test_too_few_questions_are_refused(noisy: Noisy) -> None:
-    built = noisy.built("decisions_triviaqa")
-    assert {cell.text for cell in grid_of(built).cells} >= {"refused", "–"}
-    assert table_of(built).notes[0].startswith("(a) no guarantee: at most 5 % wrong takes")
+    assert {cell.text for cell in grid_of(noisy.built("decisions_tiny")).cells} >= {"refused", "–"}
 
 
 # -- what a study lacks ------------------------------------------------------------------------------------------------
@@ -458,7 +382,7 @@ BEAMS = exhibits_study.CONTENT["recipes"] | {"strategies": {"beam": {"widths": [
             "has no row in recipe 'strategies'",
         ),
         ("augrc", {"evaluation": {"metrics": ["PRR"]}}, "add it to evaluation.metrics"),
-        ("augrc", {"answer_source": ["top_beam"]}, "needs the greedy answer scored"),
+        ("augrc", {"answer_source": ["top_beam"]}, "add greedy to answer_source"),
         (
             "quality_agreement",
             {"quality": exhibits_study.CONTENT["quality"][:1]},

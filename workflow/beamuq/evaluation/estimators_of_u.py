@@ -12,14 +12,15 @@ import numpy.typing as npt
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.candidate_sets import CandidateSets
-from beamuq.evaluation.estimates import Estimates
+from beamuq.evaluation.estimates import TIE, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq.evaluation.rank_correlations import spearman
+from beamuq.evaluation.rank_correlations import partial_spearman, spearman
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 METHOD, OF_U, ERROR, U = "Dissimilarity", "stratified", "standard error", "U itself"
+PROB, BEAMS, PARTIAL = "Prob", "beams: p and s", "partial rank correlation"
 ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
 
 _TITLES = {
@@ -163,6 +164,41 @@ class EstimatorsOfCell:
         value, *drawn = np.mean(rows, axis=0)
         return self.estimate("Spearman with U", value, drawn, **keys)
 
+    def numbers(self, estimators: Sequence[Estimator]) -> Estimates:
+        """PRR of U, then of each estimator whether it is unbiased, its effort, its errors and its PRR."""
+        parts = [self.prr(None)]
+        for of in estimators:
+            keys = {"variant": of.weighting, "setting": of.setting}
+            for name, value in ({"unbiased": float(of.unbiased)} | self.effort(of)).items():
+                parts.append(self.estimate(name, value, value, "not told by its file", **keys))
+            parts += [self.bias(of, **keys), self.error_ratio(of, **keys), self.rank_correlation(of, **keys)]
+            parts.append(self.prr(of))
+        return joined(parts)
+
+    def controls(self, beam: str) -> Estimates:
+        """PRR of the answer's probability and, by the name of a control, PRR and partial correlation of each score.
+
+        Partial: Spearman's correlation of certainty with quality, given the answer's probability, mean over draws.
+        """
+        strategy, M = self.main.strategy, self.main.M
+        rows: Mapping[str, tuple[str, Sequence[str]]] = {
+            BEAMS: ("normalised", [beam]),
+            "beams: s without p": ("uniform", [beam]),
+            "beams: p without s": ("match", [beam]),
+            "samples: s": ("uniform", self.settings(self.main)),
+            "samples: without s": ("match", self.settings(samples(strategy, M, "match"))),
+            U: (OF_U, [self.exact]),
+        }
+        prob, counts = self.scores.scores(PROB, ""), self._with_all()
+        parts = [self.prr_at("", [""], PROB).assign(variant=PROB)]
+        for name, (variant, settings) in rows.items():
+            parts.append(self.prr_at(variant, settings).assign(variant=name, setting=""))
+            certainty = [-self.scores.scores(METHOD, variant, setting) for setting in settings]
+            drawn = np.mean([partial_spearman(of, self.scores.quality, -prob, counts) for of in certainty], axis=0)
+            note = "undefined: ranks that are all equal"
+            parts.append(self.estimate(PARTIAL, drawn[0], drawn[1:], note, variant=name))
+        return joined(parts)
+
     def _with_all(self) -> Counts:
         """The counts, behind a column of all questions once."""
         return np.column_stack([np.ones(self.n, dtype=np.int64), self.counts])
@@ -180,6 +216,23 @@ class EstimatorsOfCell:
 def samples(strategy: str, M: int, weighting: str = "uniform") -> Estimator:
     """A weighting of a strategy's first M samples."""
     return Estimator(weighting, strategy, M, strategy_names.samples_of(strategy, M))
+
+
+def spread(draws: Estimates, beams: Estimates) -> Estimates:
+    """One metric of D draws and of beams on the same questions, and over the draws, by ``setting``.
+
+    ``first``, ``mean``, ``sd`` (D − 1), ``lowest``, ``highest``; ``beams``, ``beams - mean``, and ``beaten``: how many
+    draws are strictly below the beams. Undefined where any draw is.
+    """
+    mean, value = draws.mean_over_draws("mean"), float(beams.frame["value"].iloc[0])
+    values = draws.frame["value"].to_numpy(dtype=np.float64)
+    numbers = {"sd": values.std(ddof=1), "lowest": values.min(), "highest": values.max()}
+    numbers["beaten"] = np.where(np.isnan([value, *values]).any(), np.nan, np.sum(value > values + TIE))
+    keys = {str(name): of for name, of in mean.frame.iloc[0].items()}
+    known = [keys | {"setting": name, "value": float(of)} for name, of in numbers.items()]
+    lead = beams.combined(mean, np.subtract).assign(setting="beams - mean")
+    parts = [draws, draws.rows([0]).assign(setting="first"), mean, beams.assign(setting="beams"), lead]
+    return joined([*parts, Estimates.made(known, [row["value"] for row in known])]).assign(variant="")
 
 
 def error_ratio(errors: Floats, reference: Floats, counts: Counts) -> Floats:

@@ -10,18 +10,24 @@ from typing import Any
 
 from beamuq.study_config import Study
 
-BASELINES = (
-    "Prob",
-    "MTE",
-    "Perplexity",
-    "CCP",
-    "SAR",
-    "PTrue",
-    "SemanticEntropy",
-    "LexicalSimilarity",
-    "EigValLaplacian",
-    "NumSemSets",
-)
+CATEGORIES = {
+    "Information-based": {
+        "Prob": "Sequence Probability (Prob)",
+        "MTE": "Mean Token Entropy (MTE)",
+        "Perplexity": "Perplexity",
+        "CCP": "Claim Conditioned Probability (CCP)",
+    },
+    "Reflexive": {"PTrue": "P(True)"},
+    "Sampling-based": {
+        "SemanticEntropy": "Semantic Entropy",
+        "SAR": "Shifting Attention to Relevance (SAR)",
+        "LexicalSimilarity": "Lexical Similarity",
+        "EigValLaplacian": "Sum of Eigenvalues of the Laplacian (EigValLaplacian)",
+        "NumSemSets": "Number of Semantic Sets (NumSemSets)",
+    },
+}
+"""Of the paper's baseline methods: by category the name of each, and its title."""
+BASELINES = tuple(name for titles in CATEGORIES.values() for name in titles)
 CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
@@ -34,7 +40,6 @@ _METHODS = {
 }
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
-RANKED = "In each column the best value is bold and the second best underlined, compared unrounded, ties alike"
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
 BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
 
@@ -58,32 +63,16 @@ def titled(study: Study, title: str) -> str:
     return f"{DEMO_TAG}{title}" if study.demo else title
 
 
-def proxies(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> list[str]:
-    """One clause for each scorer or quality metric used here that replaces the paper's."""
-    found = []
-    for name in scorers:
-        scorer = study.scorers[name]
-        if scorer.proxy_for:
-            found.append(f"similarity: {scorer.title}, proxy for {scorer.proxy_for}")
-    if quality and study.main_quality.proxy_for:
-        found.append(f"quality: {study.main_quality.title}, proxy for {study.main_quality.proxy_for}")
-    return found
-
-
 def caption(study: Study, sentences: Sequence[str], *, scorers: Sequence[str] = (), quality: bool = False) -> str:
     """The caption: its sentences, then every proxy, then the warning that a demo carries."""
-    parts = [sentence for sentence in sentences if sentence]
-    found = proxies(study, scorers, quality=quality)
-    if found:
-        parts.append(f"Proxies: {'; '.join(found)}.")
-    if study.demo:
-        parts.append(DEMO_WARNING)
-    return titled(study, " ".join(parts))
+    parts = [*sentences, footnote(study, scorers, quality=quality), DEMO_WARNING * study.demo]
+    return titled(study, " ".join(filter(None, parts)))
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
-    """The small line under a figure that names every proxy; empty where there is none."""
-    found = proxies(study, scorers, quality=quality)
+    """A sentence that names every scorer and quality metric used here that replaces the paper's; else nothing."""
+    used = [("similarity", study.scorers[name]) for name in scorers] + [("quality", study.main_quality)] * quality
+    found = [f"{what}: {of.title}, proxy for {of.proxy_for}" for what, of in used if of.proxy_for]
     return f"Proxies: {'; '.join(found)}." if found else ""
 
 
@@ -140,8 +129,5 @@ def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, st
         + (", each dataset resampled on its own" if len(n) > 1 else "")
     )
     ranges = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items()}
-    parts = {title: "–".join(map(str, ends)) for title, ends in ranges.items()}
-    sizes = f"n: {', '.join(f'{title} {count}' for title, count in parts.items())} questions."
-    if len(set(parts.values())) == 1:
-        sizes = f"n = {next(iter(parts.values()))} questions{' a dataset' if len(parts) > 1 else ''}."
-    return {"sizes": sizes, "resampled": resampled, "stories": listing(stories)}
+    parts = [f"{title} {'–'.join(map(str, ends))}" for title, ends in ranges.items()]
+    return {"sizes": f"Questions: {', '.join(parts)}.", "resampled": resampled}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import captions
 from beamuq.parquet_tables import NAMED_BY, Artifact
 from beamuq.study_config import GridEntry, Study
 
@@ -72,24 +71,36 @@ def main_cells(study: Study, *chosen: str) -> list[Cell]:
     Raises BeamUQError if a model has none: it would have no number in any main table.
     """
     recipe = study.main.recipe
-    run = chosen or models(study, recipe)
-    if not run:
-        raise BeamUQError(f"the grid never runs recipe {recipe!r}; add it to grid")
-    found = [cell for cell in recipe_cells(study, recipe) if cell.model in run]
-    if lacking := [model for model in run if model not in {cell.model for cell in found}]:
+    found = by_model(recipe_cells(study, recipe))
+    run = chosen or models(study, recipe) or ["every model"]
+    if lacking := [model for model in run if model not in found]:
         raise BeamUQError(f"the grid lacks {lacking[0]} in recipe {recipe!r} with scorer {study.main.scorer!r}; add it")
+    return [cell for model in run for cell in found[model]]
+
+
+def recipes_with(study: Study, has: Callable[[str], object], needs: str = "") -> list[str]:
+    """The recipes of the grid that run under the main scorer and ``has`` what is needed, in its order.
+
+    Raises BeamUQError, saying what ``needs`` to be there, if there is none.
+    """
+    scored = [each.recipe for each in study.grid if study.main.scorer in each.scorers]
+    found = [recipe for recipe in dict.fromkeys(scored) if has(recipe)]
+    if needs and not found:
+        raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
     return found
 
 
 def first_recipe(study: Study, has: Callable[[str], object], needs: str) -> str:
-    """The first recipe of the grid that runs under the main scorer and ``has`` what is needed.
+    """The first of :func:`recipes_with`."""
+    return recipes_with(study, has, needs)[0]
 
-    Raises BeamUQError, saying what is needed, if there is none.
-    """
-    for each in study.grid:
-        if study.main.scorer in each.scorers and has(each.recipe):
-            return each.recipe
-    raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
+
+def check_measured(study: Study, metric: str, answer_source: str = "greedy") -> None:
+    """Refuse a study that does not measure a metric of these answers. Raises BeamUQError with the fix."""
+    if metric.partition("@")[0] not in study.evaluation.metrics:
+        raise BeamUQError(f"needs {metric}; add it to evaluation.metrics")
+    if answer_source not in study.answer_source:
+        raise BeamUQError(f"needs other answers scored; add {answer_source} to answer_source")
 
 
 def nearest(study: Study, cells: Sequence[Cell], model: str = "", dataset: str = "") -> Cell:
@@ -116,24 +127,25 @@ def with_budgets(study: Study, methods: Sequence[str]) -> list[Cell]:
         return bool(scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded)
 
     wanted = f"that decodes {main.sample!r} and {main.beam!r}, its scoring with budgets and {', '.join(methods)}"
-    first_recipe(study, has, wanted)
-    recipes = [each.recipe for each in study.grid if has(each.recipe)]
-    found: dict[tuple[str, str], Cell] = {}
-    for cell in (cell for recipe in dict.fromkeys(recipes) for cell in recipe_cells(study, recipe)):
-        found.setdefault((cell.model, cell.dataset), cell)
-    return in_order(study, list(found.values()))
+    return _first_of_each(study, recipes_with(study, has, wanted))
 
 
 def with_pools(study: Study) -> list[Cell]:
     """The cells with two draws of samples at least beside the main beams, each in the first recipe that has them."""
-    main, found = study.main, dict[tuple[str, str], Cell]()
-    for each in study.grid:
-        recipe = study.recipes[each.recipe]
-        enough = recipe.sample is not None and recipe.sample.size >= 2 * main.num_candidates
-        if enough and {main.sample, main.beam} <= set(recipe.strategies()):
-            for cell in recipe_cells(study, each.recipe):
-                found.setdefault((cell.model, cell.dataset), cell)
-    return in_order(study, list(found.values()))
+    main = study.main
+
+    def has(recipe: str) -> bool:
+        of = study.recipes[recipe]
+        enough = of.sample is not None and of.sample.size >= 2 * main.num_candidates
+        return enough and {main.sample, main.beam} <= set(of.strategies())
+
+    return _first_of_each(study, recipes_with(study, has))
+
+
+def _first_of_each(study: Study, recipes: Sequence[str]) -> list[Cell]:
+    """Of each model and dataset the cell of the first of these recipes."""
+    every = [cell for recipe in reversed(recipes) for cell in recipe_cells(study, recipe)]
+    return in_order(study, list({(cell.model, cell.dataset): cell for cell in every}.values()))
 
 
 def with_methods(study: Study, methods: Sequence[str]) -> list[Cell]:
@@ -160,22 +172,9 @@ def datasets_of(study: Study, cells: Sequence[Cell]) -> list[str]:
     return [dataset for dataset in study.datasets if any(cell.dataset == dataset for cell in cells)]
 
 
-def alone(study: Study, cells: Sequence[Cell], model: str) -> str:
-    """What the heading of a model's mean says where it has fewer datasets than all models together, else nothing."""
-    titles = [study.datasets[cell.dataset].title for cell in cells if cell.model == model]
-    return f" ({captions.listing(titles)} alone)" if len(titles) < len(datasets_of(study, cells)) else ""
-
-
-def shown_instead(study: Study, wanted: Sequence[str], cells: Sequence[Cell]) -> str:
-    """A sentence where models that the paper shows are not the ones shown, else nothing."""
-    shown = list(dict.fromkeys(cell.model for cell in cells))
-    missing = [model for model in wanted if model not in shown]
-    if not missing:
-        return ""
-    titles = ", ".join(study.models[model].title for model in shown)
-    return f"The paper shows {', '.join(missing)}, not in this study's grid; shown: {titles}."
-
-
 def facts(study: Study, shown: Sequence[Cell], wanted: Sequence[str], n: int = 0) -> dict[str, Any]:
     """What captions say of the cells shown: ``where`` the first is, its ``n`` questions, and what is shown instead."""
-    return {"where": shown[0].title(study), "n": n, "instead": shown_instead(study, wanted, shown)}
+    models = list(dict.fromkeys(cell.model for cell in shown))
+    missing, titles = ", ".join(m for m in wanted if m not in models), ", ".join(study.models[m].title for m in models)
+    instead = f"The paper shows {missing}, not in this study's grid; shown: {titles}." if missing else ""
+    return {"where": shown[0].title(study), "n": n, "instead": instead}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from beamuq.evaluation.estimates import MOST_EMPTY
-from beamuq.exhibits import captions
 from beamuq.judged_answer import strategy_of
 from beamuq.parquet_tables import ALL, ANSWERED, Artifact, Loaded
 from beamuq.study_config import Study
@@ -32,13 +31,18 @@ class Empty:
     n: int
 
     @property
+    def share(self) -> float:
+        """The share of answers that are empty."""
+        return self.empty / self.n
+
+    @property
     def too_many(self) -> bool:
         """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
-        return self.empty > MOST_EMPTY * self.n
+        return self.share > MOST_EMPTY
 
 
 def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
-    """By answer source; a file of a version that did not measure the answered questions apart tells of none."""
+    """By answer source: the questions that are not among the answered ones."""
     counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
     n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
     return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
@@ -46,33 +50,16 @@ def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
 
 def sentence(study: Study, inputs: Inputs, files: Sequence[Artifact], answer_source: str = "greedy") -> str:
     """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
-    found: dict[tuple[str, str, str], Empty | None] = {}
+    found: dict[str, Empty | None] = {}
     for file in files:
         if file.model and file.recipe:
-            cell = (file.model, file.dataset, file.recipe)
-            found[cell] = found.get(cell) or _of_file(study, inputs[file], answer_source)
-    if not found:
-        return ""
-    recipes = {recipe for *_, recipe in found}
-    some: dict[str, list[str]] = {}  # of each model
-    unknown: list[str] = []
-    none = 0
-    for (model, dataset, recipe), of in found.items():
-        title, place = study.models[model].title, study.datasets[dataset].title
-        place += f" in recipe {recipe}" if len(recipes) > 1 else ""
-        if of is None:
-            unknown.append(f"{title} on {place}")
-        elif of.empty:
-            some.setdefault(title, []).append(f"{place} {of.empty} of {of.n}{MARK * of.too_many}")
-        else:
-            none += 1
-    told = [f"{title} on {', '.join(cells)}" for title, cells in some.items()]
-    if none:
-        told.append("none in the other cells" if some or unknown else "none")
-    if unknown:
-        told.append(f"not recorded for {captions.listing(unknown)}")
-    mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in found.values()) else ""
-    return f"Empty {answer_source.replace('_', '-')} answers: {'; '.join(told)}.{mark}"
+            recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
+            place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
+            found[place] = _of_file(study, inputs[file], answer_source) or found.get(place)
+    some = {place: of for place, of in found.items() if of is None or of.empty}
+    told = [f"{at} {of.empty} of {of.n}{MARK * of.too_many}" if of else f"{at} not recorded" for at, of in some.items()]
+    mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
+    return f"Empty {answer_source.replace('_', '-')} answers: {', '.join(told) or 'none'}.{mark}" if found else ""
 
 
 def _of_file(study: Study, loaded: Loaded, answer_source: str) -> Empty | None:

@@ -18,17 +18,18 @@ from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE, Estimates, joined
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableGrid, TableHeading, TableRow, TableRule
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableGrid, TableRow
 from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
 from beamuq.parquet_tables import ALL
-from beamuq.strategy_names import from_print, of_kind, parse
+from beamuq.strategy_names import from_print
 from beamuq.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
 LEVEL = 0.05
 """Of tests after Holm."""
+ABSENT = TableCell("–")
 Keys = Mapping[str, str]
 Style = Literal["ranked", "signed", "plain"]
 Value = Mapping[str, Any]
@@ -37,14 +38,15 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its titles, one a stub column, and its keys; ``signed``: of differences, shown with their intervals."""
+    """A row: its titles, one a stub column, its keys, and the group whose title stands above its rows.
+
+    ``signed``: of differences, shown with their intervals.
+    """
 
     titles: tuple[str, ...]
     keys: Keys = field(default_factory=dict)
+    group: str = ""
     signed: bool = False
-
-
-Body = Sequence[Row | TableHeading | TableRule]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Column:
     Attributes
     ----------
     style
-        "ranked": the best and the second best are marked. "signed": a difference, with its sign. "plain": neither.
+        "ranked": the best and the second best of a column are marked. "signed": a difference, with its sign.
     beside
         What stands beside a value in small type: its standard deviation, its interval, or nothing.
     digits
@@ -81,12 +83,9 @@ class Layout:
     ----------
     stub
         Titles of the columns of row titles.
-    within
-        Values of equal keys are ranked together.
     family
-        Differences of equal keys are corrected together, by Holm; (): all of the table.
-    bold
-        When a difference is bold: its "interval" excludes 0, or its p after "holm" is below .05.
+        Differences of equal keys are corrected together, by Holm, and bold where p is below .05 then. Without a family
+        all of the table are, and bold where the interval excludes 0.
     arrows
         Whether an arrow marks a beam form above its multinomial one.
     further
@@ -95,34 +94,24 @@ class Layout:
 
     estimates: Estimates
     stub: tuple[str, ...]
-    body: Body
+    rows: Sequence[Row]
     columns: Sequence[Column]
-    within: tuple[str, ...] = ("model", "dataset", "metric")
     family: tuple[str, ...] = ()
-    bold: Literal["interval", "holm"] = "interval"
     arrows: bool = False
     further: Sequence[Estimates] = ()
 
 
-def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequence[str] | None = None) -> Table:
+def table(study: Study, made: Layout, facts: Mapping[str, Any]) -> Table:
     """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
-    lines = [item for item in made.body if isinstance(item, Row)]
-    differences = [replace(column, style="signed", beside="interval", show=None) for column in made.columns]
-    pairs = [(line, column) for line in lines for column in (differences if line.signed else made.columns)]
-    places = frame_of([_place(column.keys, line.keys) for line, column in pairs])
+    signed_columns = [replace(column, style="signed", beside="interval", show=None) for column in made.columns]
+    pairs = [(row, column) for row in made.rows for column in (signed_columns if row.signed else made.columns)]
+    places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
     values = _marked(study, made, places[there], np.array([column.style for _, column in pairs])[there])
-    shown, width = iter(records(values)), len(made.columns)
-    flat = [
-        _printed(next(shown), column) if known else TableCell("–")
-        for (_, column), known in zip(pairs, there, strict=True)
-    ]
-    rows = iter([tuple(flat[start : start + width]) for start in range(0, len(flat), width)])
-    grid = TableGrid(
-        made.stub,
-        tuple(zip(*(column.titles for column in made.columns), strict=True)),
-        tuple(TableRow(item.titles, next(rows)) if isinstance(item, Row) else item for item in made.body),
-    )
+    shown, columns = iter(records(values)), [column for _, column in pairs]
+    cells = iter([_printed(next(shown), of) if known else ABSENT for of, known in zip(columns, there, strict=True)])
+    rows = [TableRow(row.titles, tuple(next(cells) for _ in made.columns), row.group) for row in made.rows]
+    grid = TableGrid(made.stub, tuple(zip(*(of.titles for of in made.columns), strict=True)), tuple(rows))
     signed = values[values["style"] == "signed"]
     told = {
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
@@ -131,7 +120,9 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any], scorers: Sequenc
     further = [of.summary(study.evaluation.confidence) for of in made.further]
     published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
     defined = [{name: value for name, value in row.items() if value == value} for row in records(published)]
-    return Table(defined, grid, told | dict(facts), scorers)
+    with_interval = np.array([bool(column.beside) for column in columns])[there]
+    reasons = values.loc[(values["value"].isna() | with_interval) & (values["note"] != ""), "note"]
+    return Table(defined, grid, told | dict(facts), list(dict.fromkeys(reasons)))
 
 
 def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd.DataFrame:
@@ -141,10 +132,10 @@ def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd
     values["style"] = styles
     ranked, signed = (values["style"].to_numpy() == style for style in ("ranked", "signed"))
     if ranked.any():
-        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(made.within).to_numpy()
+        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(tuple(made.columns[0].keys)).to_numpy()
     if signed.any():
         values.loc[signed, "p_holm"] = shown.rows(signed).holm(made.family)
-        clear = (values["low"] > 0) | (values["high"] < 0) if made.bold == "interval" else values["p_holm"] < LEVEL
+        clear = values["p_holm"] < LEVEL if made.family else (values["low"] > 0) | (values["high"] < 0)
         values.loc[signed & clear, "mark"] = "best"
     if made.arrows:
         samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
@@ -168,15 +159,13 @@ def _printed(row: Value, column: Column) -> TableCell:
     text = (number_format.signed if column.style == "signed" else number_format.decimal)(row["value"], column.digits)
     around = number_format.interval(row["low"], row["high"], column.digits)
     std = "" if np.isnan(row["std"]) else f"± {number_format.decimal(row['std'])}"
-    note = row["note"] if column.beside else ""
     beside = {"": "", "std": std, "interval": around}[column.beside]
-    pointer = f"{around} n = {row['n']}".strip()
-    return TableCell(text, spread=beside, mark=row["mark"], better=row["better"], note=note, pointer=pointer)
+    return TableCell(text, beside, row["mark"], row["better"], f"{around} n = {row['n']}".strip())
 
 
 def undefined(reason: str) -> TableCell:
     """A value that does not exist, with why."""
-    return TableCell("n/a", note=reason)
+    return TableCell("n/a", pointer=reason)
 
 
 def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
@@ -195,16 +184,14 @@ def records(values: pd.DataFrame) -> list[dict[str, Any]]:
 def prr_table(
     label: str,
     shown: Callable[[Study], Sequence[Cell]],
-    rows: Callable[[Study, str], Body],
+    rows: Callable[[Study, str], Sequence[Row]],
     *,
     stub: tuple[str, ...] = ("Method",),
     columns: Literal["models", "datasets", "cells"] = "datasets",
-    heads: Literal["category", "model", ""] = "category",
     methods: tuple[str, ...] = ("",),
     metric: str = "PRR",
-    minus: Callable[[Keys], Keys] | None = None,
+    minus: Keys | None = None,
     beside: Literal["", "std"] = "std",
-    wants: tuple[str, ...] = (),
     subset: str = ALL,
     answer_source: AnswerSource = "greedy",
     **more: Any,
@@ -220,14 +207,10 @@ def prr_table(
     columns
         "models": a column a model, its mean over datasets. "datasets": a column a dataset and their mean, of one model
         or of each. "cells": a column a cell.
-    heads
-        What stands above a dataset.
     methods
         Columns within each of these; a single "" where the rows name the method.
     minus
-        The keys of what is subtracted from a row's keys, paired; None: nothing.
-    wants
-        Models that the paper shows; the caption says where others stand in.
+        Keys in which what is subtracted, paired, differs from a row; None: nothing is.
     subset
         "all" questions, or those "answered" alone, whose produced answer is not empty.
     more
@@ -235,98 +218,98 @@ def prr_table(
     """
 
     def chosen(study: Study) -> Sequence[Cell]:
-        if metric.partition("@")[0] not in study.evaluation.metrics:
-            raise BeamUQError(f"needs {metric}; add it to evaluation.metrics")
-        if answer_source not in study.answer_source:
-            raise BeamUQError(f"needs the top beam scored; add {answer_source} to answer_source")
+        cells.check_measured(study, metric, answer_source)
         found = shown(study)
         recipe = found[0].recipe
-        if not any(isinstance(item, Row) for item in rows(study, recipe)):
+        if not rows(study, recipe):
             raise BeamUQError(f"has no row in recipe {recipe!r}; score there what it shows, or drop the exhibit")
         return found
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
-        recipe = chosen[0].recipe
-        body = rows(study, recipe)
-        found = inputs.estimates(chosen).where(metric=metric, answer_source=answer_source, subset=subset)
-        keys = [
-            {"metric": metric, "method": of, **item.keys} for item in body if isinstance(item, Row) for of in methods
-        ]
-        places = [cell.place | of_row for of_row in keys for cell in chosen]
-        each = at_printed(study, found, places)
+        listed = rows(study, chosen[0].recipe)
+        keys = [{"method": of, **row.keys} for row in listed for of in methods]
+        answers = {"metric": metric, "answer_source": answer_source, "subset": subset}
+        each = measured(study, inputs, chosen, keys, **answers)
         if minus is not None:
-            others = at_printed(study, found, [minus(place) for place in places])
-            each = each.minus(others)
-            body = [_difference_row(item, minus) for item in body]
-        style: Literal["ranked", "signed"] = "ranked" if minus is None else "signed"
-        shown_columns = []
-        for place, titles in _columns(study, chosen, each, columns, heads, minus is not None):
-            for method in methods:
-                of_method = {"method": method} if method else {}
-                name = (captions.method_short(method),) if method else ()
-                shown_columns.append(Column({**place, "metric": metric, **of_method}, (*titles, *name), style, beside))
-        layout = Layout(
-            each if columns == "cells" else joined([each, means(study, each)]),
-            stub,
-            body,
-            shown_columns,
-            within=("model", "dataset", *(["method"] if methods != ("",) else [])),
-            arrows=beside == "std" and minus is None,
-        )
-        told = table_facts(study, each) | scoring_facts(study, recipe)
-        told |= {
+            each = each.minus(measured(study, inputs, chosen, [{**of, **minus} for of in keys], **answers))
+            listed = [replace(row, keys=_difference(row.keys, minus)) for row in listed]
+        shown_columns = [
+            Column({**place, "metric": metric} | of, (*titles, *name), "ranked" if minus is None else "signed", beside)
+            for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
+            for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
+        ]
+        every = each if columns == "cells" else joined([each, means(study, each)])
+        layout = Layout(every, stub, listed, shown_columns, arrows=beside == "std" and minus is None)
+        counts = {str(len(of_model)) for of_model in cells.by_model(chosen).values()}
+        facts = {
             "metric": metric,
             "further_rejection": metric.partition("@")[2],
             "model": study.models[chosen[0].model].title,
-            "datasets": max(map(len, cells.by_model(chosen).values())),
+            "datasets": "–".join(sorted(counts, key=int)),
             "scorer": study.scorers[chosen[0].scorer].title,
-            "instead": cells.shown_instead(study, wants, chosen),
         }
-        return table(study, layout, told, [chosen[0].scorer])
+        return table(study, layout, table_facts(study, each) | facts)
 
     return Exhibit(label, "table", chosen, EVALUATION, build, answer_source=answer_source, **more)
 
 
-def _difference_row(item: Any, minus: Callable[[Keys], Keys]) -> Any:
-    """A row under the keys of its difference."""
-    if not isinstance(item, Row):
-        return item
-    pairs = {name: (value, minus(item.keys).get(name, "")) for name, value in item.keys.items()}
-    return replace(item, keys={name: a if a == b else f"{a} - {b}" for name, (a, b) in pairs.items()})
+def _difference(keys: Keys, minus: Keys) -> Keys:
+    """The keys of a difference."""
+    return {name: f"{of} - {minus[name]}" if minus.get(name, of) != of else of for name, of in keys.items()}
 
 
 def _columns(
-    study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, heads: str, signed: bool
+    study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, *, by_model: bool
 ) -> Iterator[tuple[Keys, tuple[str, ...]]]:
     """Model and dataset of each column, and its titles; † marks what is left out of means."""
-    marked = marks(each)
     for model, of_model in cells.by_model(chosen).items():
+        title, mean = study.models[model].title, {"model": model, "dataset": MEAN}
         if columns == "models":
-            yield {"model": model, "dataset": MEAN}, (mean_head(study, chosen, each, model),)
+            yield mean, (mean_head(study, each, model),)
             continue
-        above = {"model": (study.models[model].title,), "": ()}
         for cell in of_model:
-            of, mark = study.datasets[cell.dataset], marked[model, cell.dataset] if columns == "datasets" else ""
-            yield cell.place, (*above.get(heads, (of.category,)), of.title + mark)
-        if columns == "datasets" and (len(of_model) > 1 or not signed):
-            yield {"model": model, "dataset": MEAN}, (*above.get(heads, ("",)), "Mean")
+            of, mark = study.datasets[cell.dataset], "" if columns == "cells" else _mark(each.where(**cell.place))
+            yield cell.place, (title if by_model else of.category, of.title + mark)
+        if columns == "datasets":
+            yield mean, (title if by_model else "", "Mean")
 
 
-def mean_head(study: Study, chosen: Sequence[Cell], each: Estimates, model: str) -> str:
-    """The heading of a model's means: † where they leave out a cell, and its datasets where others have more."""
-    mark = max(marks(each)[model, cell.dataset] for cell in chosen if cell.model == model)
-    return f"{study.models[model].title}{mark}{cells.alone(study, chosen, model)}"
+def mean_head(study: Study, each: Estimates, model: str) -> str:
+    """The heading of a model's means: † where they leave out a cell."""
+    return study.models[model].title + _mark(each.where(model=model))
 
 
-def marks(estimates: Estimates) -> dict[tuple[Any, Any], str]:
-    """† for each model and dataset that no mean may have."""
-    shares = estimates.frame.groupby(["model", "dataset"], sort=False)["empty"].max()
-    return {cell: MARK * bool(share > MOST_EMPTY) for cell, share in shares.items()}  # type: ignore[misc]
+def _mark(estimates: Estimates) -> str:
+    return MARK * bool((estimates.frame["empty"] > MOST_EMPTY).any())
 
 
 def means(study: Study, each: Estimates) -> Estimates:
     """Means over datasets, whose notes call them by their titles."""
     return each.mean_over_datasets({name: of.title for name, of in study.datasets.items()})
+
+
+def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
+    """Estimates, and their means where they are of several datasets; the dataset to print, and what titles call it."""
+    datasets = list(each.frame["dataset"].unique())
+    if len(datasets) == 1:
+        return each, datasets[0], study.datasets[datasets[0]].title
+    return joined([each, means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
+
+
+def measured(
+    study: Study,
+    inputs: Inputs,
+    chosen: Sequence[Cell],
+    keys: Sequence[Keys],
+    *,
+    metric: str = "PRR",
+    answer_source: str = "greedy",
+    subset: str = ALL,
+    quality: str = "",
+) -> Estimates:
+    """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
+    found = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
+    return at_printed(study, found, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
 
 
 def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:
@@ -349,19 +332,6 @@ def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estima
 
 
 def table_facts(study: Study, each: Estimates) -> dict[str, Any]:
-    """What captions of tables of estimates say of cells: sizes, resamples, and what marks mean."""
+    """What captions of tables of estimates say of cells: sizes and resamples."""
     sizes = {str(dataset): list(n) for dataset, n in each.frame.groupby("dataset", sort=False)["n"].unique().items()}
     return captions.question_facts(study, sizes)
-
-
-def scoring_facts(study: Study, recipe: str) -> dict[str, str | None]:
-    """Begin sentences that hold of some recipes alone: "" where this one has what they are about, else None."""
-    scored, decoded = study.scoring[recipe], study.recipes[recipe]
-    has = {
-        "entropy": "SemanticEntropy" in scored.methods,
-        "sar": "SAR" in scored.methods,
-        "floors": scored.epsilon,
-        "diverse": decoded.diverse,
-        "exact": any(parse(name)[1]["T"] != 1 for name in of_kind(decoded.strategies(), "sample")),
-    }
-    return {name: "" if of else None for name, of in has.items()}

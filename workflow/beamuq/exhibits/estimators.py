@@ -7,7 +7,6 @@ from typing import Any
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.estimators_of_u import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.cells import Cell
@@ -86,21 +85,19 @@ def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
     """What a cell's files tell of estimators of U."""
     scores, M = inputs.scores(cell), study.main.num_candidates
     prr = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all")
-    name = draws_name(cell.dataset, zip(scores.ids, scores.groups, strict=True))
-    counts = resample_counts(scores.groups, study.evaluation.resamples, study.seed, name)
     sample = study.recipes[cell.recipe].sample
     draws = sample.size // M if sample and sample.size >= 2 * M else 1
     exact, main = exact_setting(study, cell.recipe), samples(study.main.sample, M)
+    counts = inputs.resample_counts(cell, scores.ids)
     return EstimatorsOfCell(scores, inputs.candidates(cell), prr, counts, exact, main, draws)
 
 
 def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
     """What captions say of U, of its standard error, and of draws."""
-    sizes = {str(of.keys["dataset"]): [0] for of in of_cells}
-    for of in of_cells:
-        sizes[str(of.keys["dataset"])] = [*filter(None, sizes[str(of.keys["dataset"])]), of.n]
     n, uncertain = sum(of.n for of in of_cells), sum(int((of.error > LARGE_ERROR).sum()) for of in of_cells)
     worst, M, draws = max(float(of.error.max()) for of in of_cells), study.main.num_candidates, of_cells[0].draws
+    sizes = {dataset: [of.n for of in of_cells if of.keys["dataset"] == dataset] for dataset in study.datasets}
+    sizes = {dataset: counts for dataset, counts in sizes.items() if counts}
     return captions.question_facts(study, sizes) | {
         "U": f"U is {METHOD} under the model's whole distribution, from every outcome above a probability and draws "
         f"outside them ({of_cells[0].exact}); its standard error is above {LARGE_ERROR:g} at "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,36 +37,25 @@ class TableCell:
     """One printed cell.
 
     ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
-    ``note`` is the reason why a value is undefined; ``code`` keeps line breaks and uses a typewriter face;
-    ``pointer`` is what HTML shows at the pointer: interval and n.
+    ``pointer`` is what HTML shows at the pointer: interval and n, or why a value is undefined; ``code`` keeps line
+    breaks and uses a typewriter face.
     """
 
     text: str
     spread: str = ""
     mark: Literal["", "best", "second"] = ""
     better: bool = False
-    note: str = ""
-    code: bool = False
     pointer: str = ""
+    code: bool = False
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A body row: its titles, one a stub column, and its cells."""
+    """A body row: its titles, one a stub column, its cells, and the group whose title stands above its rows."""
 
     titles: tuple[str, ...]
     cells: tuple[TableCell, ...]
-
-
-@dataclass(frozen=True)
-class TableHeading:
-    """A title across the whole width of the body."""
-
-    title: str
-
-
-class TableRule:
-    """A horizontal rule between groups of rows."""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +64,7 @@ class TableGrid:
 
     stub: tuple[str, ...]
     header: tuple[tuple[str, ...], ...]
-    body: tuple[TableRow | TableHeading | TableRule, ...]
+    rows: tuple[TableRow, ...]
 
     @property
     def width(self) -> int:
@@ -86,46 +74,31 @@ class TableGrid:
     @property
     def cells(self) -> Iterator[TableCell]:
         """Every cell, in the order of reading."""
-        return (cell for item in self.body if isinstance(item, TableRow) for cell in item.cells)
+        return (cell for row in self.rows for cell in row.cells)
 
-    def levels(self) -> list[tuple[tuple[str, ...], list[tuple[str, int]]]]:
-        """Each header level: the stub's titles (on the last alone), and titles with how many columns each spans.
+    def levels(self) -> list[list[tuple[str, int]]]:
+        """Each header level, the stub's titles on the last: titles with how many columns each spans."""
+        paths = [zip(*self.header[:level], strict=True) for level in range(1, len(self.header))]
+        spans = [[(path[-1], len(list(same))) for path, same in itertools.groupby(level)] for level in paths]
+        blank = [("", 1)] * len(self.stub)
+        return [*([*blank, *level] for level in spans), [(title, 1) for title in (*self.stub, *self.header[-1])]]
 
-        Equal neighbours under equal titles share one.
-        """
-        levels: list[tuple[tuple[str, ...], list[tuple[str, int]]]] = []
-        for level in range(len(self.header)):
-            paths = list(zip(*self.header[: level + 1], strict=True))
-            if level == len(self.header) - 1:
-                levels.append((self.stub, [(path[-1], 1) for path in paths]))
-            else:
-                spans = [(path[-1], len(list(group))) for path, group in itertools.groupby(paths)]
-                levels.append((("",) * len(self.stub), spans))
-        return levels
+    def groups(self) -> list[tuple[str, list[TableRow]]]:
+        """The title of each group, and its rows."""
+        return [(title, list(rows)) for title, rows in itertools.groupby(self.rows, lambda row: row.group)]
 
 
 @dataclass(frozen=True)
 class Table:
     """A table: ``values`` are the rows of its CSV, ``grid`` what is printed of them, ``facts`` fill its caption.
 
-    ``scorers``: those behind its numbers, whose proxies the caption names; None: the study's main one.
+    ``reasons``: why values are undefined, or without an interval; the caption ends with them.
     """
 
     values: Sequence[Mapping[str, Any]]
     grid: TableGrid
     facts: Mapping[str, Any] = field(default_factory=dict)
-    scorers: Sequence[str] | None = None
-
-    @property
-    def letters(self) -> dict[str, str]:
-        """A mark for each distinct reason why a value is undefined, in the order of reading: a, …, z, aa, ab, …"""
-        reasons = dict.fromkeys(cell.note for cell in self.grid.cells if cell.note)
-        return {reason: _letter(position) for position, reason in enumerate(reasons)}
-
-    @property
-    def notes(self) -> list[str]:
-        """The reasons behind their marks, to stand below the table."""
-        return [f"({letter}) {reason}" for reason, letter in self.letters.items()]
+    reasons: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +108,6 @@ class Figure:
     data: pd.DataFrame
     draw: Callable[[str, str], matplotlib.figure.Figure]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    scorers: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -205,32 +177,19 @@ class Exhibit:
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The files that it shows, each once. Raises BeamUQError, with the fix, where the study lacks what it needs."""
-        return list(
-            dict.fromkeys(
-                cell.file(kind, study.main_quality.metric)
-                for cell in self.cells(study)
-                for kind in self.reads
-                if kind != "shots" or study.datasets[cell.dataset].few_shot  # else there is no such file
-            )
-        )
+        found = [cell.file(kind, study.main_quality.metric) for cell in self.cells(study) for kind in self.reads]
+        few_shot = {name for name, dataset in study.datasets.items() if dataset.few_shot}  # others have no shots
+        return list(dict.fromkeys(file for file in found if file.kind != "shots" or file.dataset in few_shot))
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""
-        shown = self.build(study, self.cells(study), inputs)
-        scorers = [] if not self.scored else [study.main.scorer] if shown.scorers is None else shown.scorers
+        shown, needs = self.build(study, self.cells(study), inputs), self.artifacts(study)
         facts = captions.study_facts(study) | dict(shown.facts)
         title, *sentences = captions.text(self.template or self.label, facts, self.caption)
-        empty = empty_answers.sentence(study, inputs, self.artifacts(study), self.answer_source)
+        if isinstance(shown, Table) and shown.reasons:
+            sentences.append(f"Undefined: {'; '.join(shown.reasons)}.")
+        scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
         caption = captions.caption(study, [f"{title}.", *sentences], scorers=scorers, quality=self.quality)
         note = captions.footnote(study, scorers, quality=self.quality)
+        empty = empty_answers.sentence(study, inputs, needs, self.answer_source)
         return Built(self.label, captions.titled(study, title), f"{caption} {empty}".strip(), note, shown)
-
-
-def block(title: str, before: Sequence[object]) -> list[Any]:
-    """The heading of a block of rows, ruled off from what stands ``before`` it, if anything, and from its rows."""
-    return [*([TableRule()] if before else []), TableHeading(title), TableRule()]
-
-
-def _letter(position: int) -> str:
-    letters = string.ascii_lowercase
-    return letters[position] if position < 26 else _letter(position // 26 - 1) + letters[position % 26]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,12 @@ class Inputs:
         Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
         path or other settings than ``study``, or the files are not of one run.
         """
-        loaded = {artifact: read_artifact(results_folder / artifact.path, artifact) for artifact in wanted}
-        for table in loaded.values():
+        loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in wanted}
+        for artifact, table in loaded.items():
+            if table.cell != artifact.cell:
+                raise BeamUQError(
+                    f"{table.path}: holds {table.cell}, expected {artifact.cell}; delete it and run again"
+                )
             check_settings(table, settings_of(study, table))
         check_one_run(loaded.values())
         return cls(loaded, study)
@@ -79,10 +83,9 @@ class Inputs:
             place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
             of_all = rows[ROW].assign(subset=ALL)
             own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
-            shares = {source: of.empty / of.n for source, of in self.empty(cell).items()}
+            shares = {source: of.share for source, of in self.empty(cell).items()}
             empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
-            keys = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe, "scorer": cell.scorer}
-            frame = rows.drop(columns=["low", "high", "std"]).assign(**keys, empty=empty)
+            frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
             frame["note"] = frame["note"].where(frame["value"].isna(), "")
             row = np.where(np.isnan(own), shared, own)
             paired = ~np.isnan(row)
@@ -94,8 +97,8 @@ class Inputs:
         """How many answers of a cell are empty, by answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
-    def decisions(self, cell: Cell, metrics: Collection[str] = ()) -> Estimates:
-        """A cell's decisions with their replicates, of all metrics or some.
+    def decisions(self, cell: Cell) -> Estimates:
+        """A cell's decisions with their replicates.
 
         ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
         an interval that is not of replicates stays.
@@ -104,23 +107,24 @@ class Inputs:
         empty = in_footer(loaded, "greedy")
         rows, replicates = [], []
         for row in loaded.table.to_pylist():
-            if metrics and row["metric"] not in metrics:
-                continue
-            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")}
+            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
             keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
-            keys |= {"model": cell.model, "dataset": cell.dataset, "empty": empty.empty / empty.n if empty else np.nan}
             value = np.nan if row["value"] is None else row["value"]
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
-            rows.append(keys | {"value": value} | own)
+            rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
             replicates.append(row["values"] or value)
         return Estimates.made(rows, replicates)
 
-    def means(self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any) -> Estimates:
-        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of its evaluation."""
+    def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+        """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
         groups = list(self.frame(cell.file("questions")).set_index("id")["group"].loc[list(ids)])
         name = draws_name(cell.dataset, zip(ids, groups, strict=True))
-        counts = resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
-        place = {"model": cell.model, "dataset": cell.dataset, "recipe": cell.recipe, "n": len(groups)} | keys
+        return resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
+
+    def means(self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any) -> Estimates:
+        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of its evaluation."""
+        counts = self.resample_counts(cell, ids)
+        place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
         columns = {metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()}
         rows = [place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()]
         return Estimates.made(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
@@ -144,17 +148,6 @@ class Inputs:
         return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
 
 
-def read_artifact(path: Path, artifact: Artifact) -> Loaded:
-    """Read one file and check that it holds ``artifact``.
-
-    Raises BeamUQError if the file is missing, unreadable, of another kind, or its footer names another cell.
-    """
-    loaded = read(path, artifact.kind)
-    if loaded.cell != artifact.cell:
-        raise BeamUQError(f"{path}: holds {loaded.cell}, expected {artifact.cell}; delete it and run again")
-    return loaded
-
-
 def settings_of(study: Study, table: Footer) -> dict[str, Any]:
     """What the footer of a study's table may name of it, by the names there."""
     main, quality = study.main, study.main_quality
@@ -169,8 +162,6 @@ def settings_of(study: Study, table: Footer) -> dict[str, Any]:
         "epsilon": main.epsilon,
         "num_candidates": main.num_candidates,
     }
-    if table.kind == "quality":
-        said["metric"] = table.cell["metric"]
     if table.kind == "similarity":
         said["kind"] = study.scorers[table.cell["scorer"]].kind
     if table.kind == "candidates":
@@ -194,8 +185,4 @@ def read_study(path: Path) -> Study:
     if path.suffix != ".json":
         return load_study(path)
     again = "delete the file, and a run writes it anew"
-    content = parse_json(path.read_bytes(), path, again)
-    try:
-        return validated(Study, content, path)
-    except BeamUQError as error:  # of another version
-        raise BeamUQError(f"{error}; or {again}") from error
+    return validated(Study, parse_json(path.read_bytes(), path, again), path)

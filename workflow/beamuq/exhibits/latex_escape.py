@@ -22,38 +22,15 @@ _LATEX = {
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
     "-": "{-}",  # no ligature may turn two of them into a dash
-    "‘": r"\textquoteleft{}",
-    "’": r"\textquoteright{}",
-    "“": r"\textquotedblleft{}",
-    "”": r"\textquotedblright{}",
-    "–": r"\textendash{}",
-    "—": r"\textemdash{}",
-    "…": r"\textellipsis{}",
     "\u00a0": "~",
-    "†": r"$\dagger$",
-    "²": r"$^2$",
-    "½": r"$\frac12$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
     "−": "$-$",
-    "↑": r"$\uparrow$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≠": r"$\neq$",
-    "√": r"$\surd$",
-    "→": r"$\rightarrow$",
-    "∞": r"$\infty$",
-    "α": r"$\alpha$",
-    "Δ": r"$\Delta$",
-    "ε": r"$\epsilon$",
-    "λ": r"$\lambda$",
-    "σ": r"$\sigma$",
-    "Σ": r"$\Sigma$",
-    "τ": r"$\tau$",
 }
-# What pdflatex prints with T1 fonts and nothing more.
-_T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž").union(map(chr, range(0xC0, 0x100)))
+_MATHS = {"↑": "uparrow", "→": "rightarrow", "≤": "leq", "≥": "geq", "≠": "neq", "√": "surd", "∞": "infty"}
+_MATHS |= {"α": "alpha", "Δ": "Delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "Σ": "Sigma", "τ": "tau"}
+_LATEX |= {character: rf"$\{name}$" for character, name in _MATHS.items()}
+# What pdflatex prints of UTF-8 with T1 fonts and textcomp, and nothing more.
+_T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž‘’“”–—…†²½±×·")
+_T1 = _T1.union(map(chr, range(0xC0, 0x100)))
 
 
 def escape(text: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-MEAN_INTERVALS = "t intervals over questions, cut at 0 and 1; none below five questions or where all are equal"
-
 
 def decimal(value: float, digits: int = 3) -> str:
     """``.543``, ``-.096``, ``1.000``, ``.000`` (never ``-.000``): no zero before the point."""

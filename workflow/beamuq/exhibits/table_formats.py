@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -9,13 +10,12 @@ from typing import Any
 import pandas as pd
 
 from beamuq import html_pages
-from beamuq.exhibits.exhibit import Built, Table, TableCell, TableHeading, TableRow, TableRule
+from beamuq.exhibits.exhibit import Built, Table, TableCell
 from beamuq.exhibits.latex_escape import escape as latex
 
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_NUMBER = re.compile(r"-?[\d.]+")
-_MARKUP = re.compile(r"([\\`*_\[\]|~$])|^([#+-]|\d+(?=[.)]))")
+_MARKUP = re.compile(r"([\\`*_\[\]|~$])|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")  # a number begins no list
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------
@@ -42,22 +42,18 @@ def _inert(value: Any) -> Any:
 
 
 def markdown(built: Built) -> str:
-    """A heading, the caption, one GitHub table (upper header levels joined to the last), the notes."""
-    table = _table(built)
-    grid, letters = table.grid, table.letters
+    """A heading, the caption, one GitHub table (upper header levels joined to the last)."""
+    grid = _table(built).grid
     heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*grid.header, strict=True)]
     lines = [f"# {markdown_text(built.title)}", "", markdown_text(built.caption), ""]
     lines.append(markdown_line(map(markdown_text, (*grid.stub, *heads))))
     lines.append(markdown_line([*[":---"] * len(grid.stub), *[":---:"] * len(heads)]))
-    for item in grid.body:
-        if isinstance(item, TableHeading):
-            lines.append(markdown_line([f"*{markdown_text(item.title)}*", *[""] * (grid.width - 1)]))
-        elif isinstance(item, TableRow):
-            cells = (_markdown_cell(cell, letters) for cell in item.cells)
-            lines.append(markdown_line([*map(markdown_text, item.titles), *cells]))
-    for note in table.notes:
-        lines += ["", markdown_text(note)]
-    return "\n".join(lines) + "\n"
+    for title, rows in grid.groups():
+        if title:
+            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (grid.width - 1)]))
+        for row in rows:
+            lines.append(markdown_line([*map(markdown_text, row.titles), *map(_markdown_cell, row.cells)]))
+    return "\n".join([*lines, ""])
 
 
 def markdown_text(text: str) -> str:
@@ -71,15 +67,9 @@ def markdown_line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _markdown_cell(cell: TableCell, letters: dict[str, str]) -> str:
-    if cell.code:
-        text = html_pages.escape(cell.text)
-        for special in "\\`*_[]|~":
-            text = text.replace(special, f"&#{ord(special)};")
-        return f"<code>{text.replace(chr(10), '<br>')}</code>"
-    text = cell.text if _NUMBER.fullmatch(cell.text) else markdown_text(cell.text)
+def _markdown_cell(cell: TableCell) -> str:
+    text = "<br>".join(map(markdown_text, cell.text.split("\n"))) if cell.code else markdown_text(cell.text)
     text = {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(cell.mark, text)
-    text += f"<sup>{letters[cell.note]}</sup>" if cell.note else ""
     return text + " ↑" * cell.better + (f" {markdown_text(cell.spread)}" if cell.spread else "")
 
 
@@ -90,11 +80,10 @@ LATEX_PACKAGES = r"\usepackage{textcomp,booktabs,array,graphicx}"
 
 def latex_fragment(built: Built) -> str:
     r"""A table environment to ``\input``: booktabs, the caption in normal size, never wider than the text."""
-    table = _table(built)
-    grid, letters, stub = table.grid, table.letters, len(table.grid.stub)
-    columns = grid.width - stub
+    grid = _table(built).grid
+    columns = grid.width - len(grid.stub)
     code = any(cell.code for cell in grid.cells)
-    column = f"p{{{0.78 / max(1, columns):.3f}\\textwidth}}" if code else "c"
+    column = f"p{{{0.78 / columns:.3f}\\textwidth}}" if code else "c"
     lines = [
         rf"% needs {LATEX_PACKAGES}",
         r"\begin{table}[!ht]",
@@ -102,63 +91,45 @@ def latex_fragment(built: Built) -> str:
         rf"\label{{tab:{built.label}}}",
         r"\centering\small",
         r"\setbox0\hbox{%",
-        rf"\begin{{tabular}}{{@{{}}{'l' * stub}{column * columns}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * len(grid.stub)}{column * columns}@{{}}}}",
         r"\toprule",
     ]
-    for level, (stubs, spans) in enumerate(grid.levels(), 1):
-        lines.append(" & ".join([*map(latex, stubs), *(_latex_span(*span) for span in spans)]) + r" \\")
-        if level < len(grid.header):
-            lines.append(_latex_rules(spans, stub))
-    lines.append(r"\midrule")
-    for item in grid.body:
-        if isinstance(item, TableHeading):
-            lines.append(rf"\multicolumn{{{grid.width}}}{{c}}{{\textit{{{latex(item.title)}}}}} \\")
-        elif isinstance(item, TableRow):
-            cells = (_latex_cell(cell, letters) for cell in item.cells)
-            lines.append(" & ".join([*map(latex, item.titles), *cells]) + r" \\")
-        else:
-            lines.append(r"\midrule")
+    for level in grid.levels():
+        lines.append(_latex_line(_latex_head(*head) for head in level))
+        ends = itertools.accumulate(count for _, count in level)
+        lines += [rf"\cmidrule(lr){{{end - n + 1}-{end}}}" for (_, n), end in zip(level, ends, strict=True) if n > 1]
+    for title, rows in grid.groups():
+        lines.append(r"\midrule")
+        if title:
+            lines += [rf"\multicolumn{{{grid.width}}}{{c}}{{\textit{{{latex(title)}}}}} \\", r"\midrule"]
+        lines += [_latex_line([*map(latex, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}", r"\ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\box0}\else\box0\fi"]
-    lines += [rf"\par\smallskip\noindent{{\footnotesize {latex(note)}\par}}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-def _latex_span(title: str, count: int) -> str:
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_head(title: str, count: int) -> str:
     return latex(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex(title)}}}"
 
 
-def _latex_rules(spans: list[tuple[str, int]], stub: int) -> str:
-    rules, column = [], stub + 1
-    for title, count in spans:
-        rules += [rf"\cmidrule(lr){{{column}-{column + count - 1}}}"] if title else []
-        column += count
-    return "".join(rules)
-
-
-def _latex_cell(cell: TableCell, letters: dict[str, str]) -> str:
+def _latex_cell(cell: TableCell) -> str:
     if cell.code:
         lines = r"\newline ".join(latex(line) or r"\mbox{}" for line in cell.text.split("\n"))
         return rf"\raggedright\arraybackslash\ttfamily\scriptsize {lines}"
-    text = latex(cell.text)
-    if cell.text.startswith("-") and _NUMBER.fullmatch(cell.text):
-        text = "$-$" + latex(cell.text[1:])
+    text = re.sub(r"^\{-\}(?=[\d.])", "$-$", latex(cell.text))  # of a number it is a minus sign
     text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark, text)
-    text += rf"\textsuperscript{{{letters[cell.note]}}}" if cell.note else ""
-    text += r" $\uparrow$" if cell.better else ""
-    return text + (rf" {{\scriptsize {latex(cell.spread)}}}" if cell.spread else "")
+    return text + r" $\uparrow$" * cell.better + (rf" {{\scriptsize {latex(cell.spread)}}}" if cell.spread else "")
 
 
 # -- HTML --------------------------------------------------------------------------------------------------------------
 
 
 def html(built: Built) -> str:
-    """A page that opens offline: title, caption, table with interval and n at the pointer, notes."""
-    table = _table(built)
-    body: list[tuple[TableRow | TableHeading, bool]] = []  # each with whether a rule stands above it
-    for before, item in zip((None, *table.grid.body), table.grid.body, strict=False):
-        if isinstance(item, TableRow | TableHeading):
-            body.append((item, isinstance(before, TableRule)))
-    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, table=table, body=body)
+    """A page that opens offline: title, caption, table with interval and n at the pointer."""
+    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, grid=_table(built).grid)
 
 
 def _table(built: Built) -> Table:

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.estimates import MOST_EMPTY, Estimates, joined
+from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.intervals import accuracy
-from beamuq.evaluation.rank_correlations import order_agreement, signs_of
+from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, at_printed, table, table_facts
-from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell, TableHeading
+from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, measured, table, table_facts
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.methods.registry import stored_variant
@@ -31,15 +29,7 @@ FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
 
 def main_forms(study: Study) -> list[Keys]:
     """The keys of every method and form of the main recipe."""
-    return [item.keys for item in main_methods(study, study.main.recipe) if isinstance(item, Row)]
-
-
-def prr_of(
-    study: Study, inputs: Inputs, chosen: Sequence[Cell], forms: Sequence[Keys], quality: str = "", subset: str = ALL
-) -> Estimates:
-    """PRR of greedy answers, cell by cell, of each of ``forms``: keys of a method and its printed variant."""
-    found = inputs.estimates(chosen, quality).where(metric="PRR", answer_source="greedy", subset=subset)
-    return at_printed(study, found, [{**cell.place, "metric": "PRR", **keys} for cell in chosen for keys in forms])
+    return [row.keys for row in main_methods(study, study.main.recipe)]
 
 
 # -- accuracy ----------------------------------------------------------------------------------------------------------
@@ -60,7 +50,7 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if name in cells.datasets_of(study, chosen)
     ]
     body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
-    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates), ())
+    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates))
 
 
 def _percent(row: Value) -> TableCell:
@@ -77,21 +67,19 @@ def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs
     rows: list[dict[str, Any]] = []
     body: list[Row] = []
     for cell in chosen:
-        known, n = inputs.empty(cell).get("greedy"), inputs.estimates([cell]).where(subset=ALL).frame["n"].iloc[0]
-        count = f"{known.empty} of {known.n}" if known else "not recorded"
-        value = known.empty / known.n if known else np.nan
-        rows.append(cell.place | {"metric": "empty answers", "value": value, "n": n})
-        titles = study.models[cell.model].title, study.datasets[cell.dataset].title + MARK * (value > MOST_EMPTY), count
-        body += [Row((*titles, "all"), cell.place | {"setting": ALL})]
-        body += [Row(("", "", "", "answered"), cell.place | {"setting": ANSWERED})]
-    each = joined([prr_of(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
+        empty = inputs.empty(cell)["greedy"]
+        rows.append(cell.place | {"metric": "empty answers", "value": empty.share, "n": empty.n})
+        titles = study.datasets[cell.dataset].title + MARK * empty.too_many, f"{empty.empty} of {empty.n}"
+        for subset in (ALL, ANSWERED):
+            body.append(Row((*titles, subset), cell.place | {"setting": subset}, study.models[cell.model].title))
+    each = joined([measured(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
     columns = [
         Column({"metric": "PRR", **keys}, (captions.method_short(keys["method"]), FORMS[keys.get("variant", "")]))
         for keys in forms
         if keys["method"] == "Prob" or "variant" in keys
     ]
     counts = Estimates.made(rows, [row["value"] for row in rows])
-    stub = ("Model", "Dataset", "Empty", "Questions")
+    stub = ("Dataset", "Empty", "Questions")
     return table(study, Layout(each, stub, body, columns, further=(counts, each)), table_facts(study, each))
 
 
@@ -103,29 +91,25 @@ def _judged_twice(study: Study) -> Sequence[Cell]:
     found = [cell for cell in cells.main_cells(study) if len(study.qualities(cell.dataset)) > 1]
     if not found:
         raise BeamUQError("compares qualities, and no main cell has two; make quality a list and add another")
-    if "PRR" not in study.evaluation.metrics:
-        raise BeamUQError("needs PRR; add it to evaluation.metrics")
+    cells.check_measured(study, "PRR")
     return found
 
 
 def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a cell and quality: what beams gain by method, and τ with the order of methods by the main quality."""
-    forms, main, confidence = main_forms(study), study.main_quality, study.evaluation.confidence
-    parts, tallies = [_gains(prr_of(study, inputs, chosen, forms)).assign(setting=main.metric)], []
+    forms, main = main_forms(study), study.main_quality
+    parts = [_gains(measured(study, inputs, chosen, forms)).assign(setting=main.metric)]
     for further in study.quality[1:]:
         judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
-        if not judged:
-            continue
-        first, second = (prr_of(study, inputs, judged, forms, of.metric) for of in (main, further))
-        gains = _gains(first), _gains(second)
-        parts += [of.assign(setting=further.metric) for of in (gains[1], order_agreement(first, second))]
-        tallies.append(f"{further.title}: {_turned(*gains, confidence)}.")
-    body: list[Row] = []
-    for cell in chosen:
-        for quality in study.qualities(cell.dataset):
-            titles = study.models[cell.model].title, study.datasets[cell.dataset].title
-            shown = titles if quality is main else ("", "")
-            body.append(Row((*shown, quality.title), cell.place | {"setting": quality.metric}))
+        if judged:
+            first, second = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, further))
+            parts.append(_gains(second).assign(setting=further.metric))
+            parts.append(order_agreement(first, second).assign(setting=f"{main.metric} / {further.metric}"))
+    body = [
+        Row((cell.title(study), quality.title), cell.place | {"setting": quality.metric})
+        for cell in chosen
+        for quality in study.qualities(cell.dataset)
+    ]
     columns = [
         Column(
             {"metric": "PRR", "method": keys["method"], "variant": DIFFERENCE},
@@ -136,29 +120,16 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for keys in forms
         if keys.get("variant") == BEAMSEARCH
     ]
-    columns.append(Column({"metric": TAU}, ("Order", "τ"), beside="interval"))
+    columns.append(Column({"metric": TAU, "setting": f"{main.metric} /"}, ("Order", "τ"), beside="interval"))
     each = joined(parts)
-    facts = table_facts(study, each) | {"tallies": " ".join(tallies), "forms": len(forms)}
-    made = table(study, Layout(each, ("Model", "Dataset", "Quality"), body, columns), facts)
-    both = {TAU: f"{main.metric} / {{}}"}  # an order has two qualities
-    values = [{**row, "setting": both.get(row["metric"], "{}").format(row["setting"])} for row in made.values]
-    return replace(made, values=values)
+    facts = table_facts(study, each) | {"forms": len(forms)}
+    return table(study, Layout(each, ("Cell", "Quality"), body, columns), facts)
 
 
 def _gains(estimates: Estimates) -> Estimates:
     """Beam − multinomial."""
     beams, samples = (estimates.where(variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     return beams.minus(samples, on=("model", "dataset", "method"))
-
-
-def _turned(first: Estimates, second: Estimates, confidence: float) -> str:
-    """In how many differences the sign is another, and how many intervals of those leave out 0."""
-    both = [of.summary(confidence) for of in (first, second)]
-    signs = np.prod([signs_of(of["value"]) for of in both], axis=0)
-    clear = np.sum([(of["low"] > 0) | (of["high"] < 0) for of in both], axis=0)[signs < 0]
-    two, one, none = (int((clear == count).sum()) for count in (2, 1, 0))
-    told = f"the sign differs in {len(clear)} of {np.isfinite(signs).sum()}; of these, both intervals leave out 0 in"
-    return f"{told} {two}, one in {one}, neither, so that it may be chance, in {none}"
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -169,56 +140,46 @@ APART, MERGED, CHANGE = "apart", "merged", "merged − apart"
 
 
 def _both_endings(study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe that decodes main beams with merged endings, each behind its main cell."""
+    """The main cells, each before that of the first recipe that decodes the same questions with merged endings."""
     main = study.main
 
     def has(recipe: str) -> bool:
         of, scored = study.recipes[recipe], study.scoring[recipe].methods
         return of.merge_stop_tokens and main.beam in of.strategies() and set(METHODS) <= set(scored)
 
-    apart = not study.recipes[main.recipe].merge_stop_tokens and set(METHODS) <= set(study.scoring[main.recipe].methods)
-    if not apart:
-        raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens, scored with {', '.join(METHODS)}")
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
-    found: list[Cell] = []
-    for merged in cells.recipe_cells(study, cells.first_recipe(study, has, needs)):
-        cell = replace(merged, recipe=main.recipe)
-        if not cells.covers(study, **vars(cell)) or cells.asked(study, cell) != cells.asked(study, merged):
-            where = f"{cell.model}/{cell.dataset} the same questions in recipes {cell.recipe!r} and {merged.recipe!r}"
-            raise BeamUQError(f"needs of {where}; make their entries of the grid alike")
-        found += [cell, merged]
-    return found
+    recipe = cells.first_recipe(study, has, needs)
+    pairs = [(cell, replace(cell, recipe=recipe)) for cell in cells.with_methods(study, METHODS)]
+    there = [pair for pair in pairs if cells.covers(study, **vars(pair[1]))]
+    alike = [(one, other) for one, other in there if cells.asked(study, one) == cells.asked(study, other)]
+    if not alike or study.recipes[main.recipe].merge_stop_tokens:
+        raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens on the same questions as {recipe!r}")
+    return [cell for pair in alike for cell in pair]
 
 
 def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Three rows a cell: a column a measure of its beams and a column a method."""
     forms = [{"method": method, "variant": stored_variant(method, BEAMSEARCH)} for method in METHODS]
 
-    def measured(of: Sequence[Cell]) -> Estimates:
-        found = [_of_beams(study, cell, inputs) for cell in of]
-        return joined([*found, *(prr_of(study, inputs, [cell], forms) for cell in of)])
-
-    apart, merged = measured(chosen[::2]), measured(chosen[1::2])
+    apart, merged = (
+        joined([*(_of_beams(study, cell, inputs) for cell in of), measured(study, inputs, of, forms)])
+        for of in (chosen[::2], chosen[1::2])
+    )
     each = joined(
         [apart.assign(setting=APART), merged.assign(setting=MERGED), merged.minus(apart).assign(setting=CHANGE)]
     )
-    body: list[Row | TableHeading] = []
-    for model, of_model in cells.by_model(chosen[::2]).items():
-        body.append(TableHeading(study.models[model].title))
-        for cell in of_model:
-            title = study.datasets[cell.dataset].title
-            for setting in (APART, MERGED, CHANGE):
-                titles = title if setting == APART else "", setting
-                body.append(Row(titles, cell.place | {"setting": setting}, signed=setting == CHANGE))
+    body = [
+        Row((cell.title(study), setting), cell.place | {"setting": setting}, signed=setting == CHANGE)
+        for cell in chosen[::2]
+        for setting in (APART, MERGED, CHANGE)
+    ]
     columns = [
         Column({"metric": metric, "variant": BEAMSEARCH}, ("Beams", metric.capitalize()), digits=digits)
         for metric, digits in BEAMS.items()
     ]
     columns += [Column({"metric": "PRR", **keys}, ("PRR", captions.method_short(keys["method"]))) for keys in forms]
-    answers = [inputs.candidates(cell).greedy["text"] for cell in chosen]
-    changed = sum(int((one != other).sum()) for one, other in zip(answers[::2], answers[1::2], strict=True))
-    facts = {"merged": chosen[1].recipe, "changed": f"{changed} of {sum(map(len, answers[::2]))}"}
-    return table(study, Layout(each, ("Dataset", "Endings"), body, columns), table_facts(study, each) | facts)
+    facts = table_facts(study, each) | {"merged": chosen[1].recipe}
+    return table(study, Layout(each, ("Cell", "Endings"), body, columns), facts)
 
 
 def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:

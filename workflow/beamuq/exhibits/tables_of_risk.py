@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import numpy as np
 
-from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, MOST_EMPTY, Estimates, Floats, joined
-from beamuq.evaluation.guaranteed_threshold import units_needed
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.exhibits import captions, cells, estimates_table, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, table, table_facts
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableHeading, TableRule
+from beamuq.exhibits.estimates_table import Column, Layout, Row, Value, table, table_facts, with_mean
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
-from beamuq.exhibits.tables_of_prr import GEMMA, main_methods, one_model
-from beamuq.parquet_tables import ALL
+from beamuq.exhibits.tables_of_prr import GEMMA, main_methods, of_model, one_model
 from beamuq.study_config import Study
-
-
-def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
-    """Estimates, and their means where they are of several datasets; the dataset to print, and what titles call it."""
-    datasets = list(each.frame["dataset"].unique())
-    if len(datasets) == 1:
-        return each, datasets[0], study.datasets[datasets[0]].title
-    return joined([each, estimates_table.means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
-
 
 # -- AUGRC -------------------------------------------------------------------------------------------------------------
 
 GREEDY, TOP_BEAM, CHANGE = "greedy", "top_beam", "top_beam - greedy"
-RANKING = (*EVALUATION, "quality", "questions")
 
 
 def _ranked(study: Study) -> Sequence[Cell]:
-    if "ROC-AUC" not in study.evaluation.metrics:
-        raise BeamUQError("needs ROC-AUC; add it to evaluation.metrics")
-    if GREEDY not in study.answer_source:
-        raise BeamUQError(f"needs the greedy answer scored; add {GREEDY} to answer_source")
+    cells.check_measured(study, "ROC-AUC")
     return cells.main_cells(study)
 
 
@@ -50,14 +34,11 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × models: AUGRC of the greedy answer, and what the top beam as the answer changes."""
     rows = main_methods(study, study.main.recipe)
     answers = [answer for answer in (GREEDY, TOP_BEAM) if answer in study.answer_source]
-    forms = [row.keys for row in rows if isinstance(row, Row)]
-    places = [{**cell.place, "metric": "ROC-AUC", **keys} for cell in chosen for keys in forms]
+    forms = [row.keys for row in rows]
     parts = []
     for answer in answers:
         right = joined([_accuracy(study, inputs, cell, answer) for cell in chosen])
-        auc = estimates_table.at_printed(
-            study, inputs.estimates(chosen).where(answer_source=answer, subset=ALL), places
-        )
+        auc = estimates_table.measured(study, inputs, chosen, forms, metric="ROC-AUC", answer_source=answer)
         area = auc.combined(right.at(auc.frame[["model", "dataset"]]), lambda u, a: area_under_generalised_risk(a, u))
         parts += [right.assign(setting=answer), area.assign(metric="AUGRC", setting=answer)]
     each = joined(parts)
@@ -66,11 +47,11 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     found, dataset, name = with_mean(study, each)
     if TOP_BEAM in answers:
         found = joined([found, found.where(setting=TOP_BEAM).minus(found.where(setting=GREEDY))])
-    body: list[Row | TableHeading | TableRule] = [Row(("Accuracy",), {"metric": "accuracy"}), TableRule()]
-    body += [replace(row, keys={"metric": "AUGRC", **row.keys}) if isinstance(row, Row) else row for row in rows]
+    body = [Row(("Accuracy",), {"metric": "accuracy"})]
+    body += [replace(row, keys={"metric": "AUGRC", **row.keys}) for row in rows]
     columns = []
     for model in cells.by_model(chosen):
-        title, keys = estimates_table.mean_head(study, chosen, each, model), {"model": model, "dataset": dataset}
+        title, keys = estimates_table.mean_head(study, each, model), {"model": model, "dataset": dataset}
         columns.append(Column(keys | {"setting": GREEDY}, (title, "Greedy"), beside="interval"))
         if TOP_BEAM in answers:
             columns.append(Column(keys | {"setting": CHANGE}, (title, "Δ top beam"), "signed", "interval"))
@@ -82,10 +63,9 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
     """The share of a cell's answers that are right, on the resamples of its evaluation."""
     quality = inputs.frame(cell.file("quality", study.main_quality.metric))
-    answers, empty = quality[quality["answer_source"] == answer], inputs.empty(cell).get(answer)
-    right = answers["value"] > study.main_quality.threshold
-    share = empty.empty / empty.n if empty else np.nan
-    return inputs.means(cell, answers["id"].tolist(), {"accuracy": right}, empty=share)
+    answers = quality[quality["answer_source"] == answer]
+    right = {"accuracy": answers["value"] > study.main_quality.threshold}
+    return inputs.means(cell, answers["id"].tolist(), right, empty=inputs.empty(cell)[answer].share)
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -100,38 +80,32 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Methods in every form × share shown and share wrong of it at each α, and errors of calibrated probabilities."""
     risks = {f"risk={risk:g}": f"{100 * risk:g} %" for risk in study.decisions.risks}
     measures = [*product((SHOWN, WRONG, WRONG_OF_ALL), risks), *product(PROBABILITY, [""])]
-    read = joined([inputs.decisions(cell, {metric for metric, _ in measures}) for cell in chosen])
-    thresholds = joined([inputs.decisions(cell, ("threshold", "least", "bound")) for cell in chosen])
-    forms = thresholds.frame[["method", "variant"]].drop_duplicates()
-    keys = [
-        {**form, "metric": metric, "setting": risk}
-        for form in estimates_table.records(forms)
-        for metric, risk in measures
-    ]
+    read = joined([inputs.decisions(cell) for cell in chosen])
+    thresholds = read.where(metric=("threshold", "least", "bound"))
+    forms = estimates_table.records(thresholds.frame[["method", "variant"]].drop_duplicates())
+    keys = [{**form, "metric": metric, "setting": risk} for form in forms for metric, risk in measures]
     each = read.at(estimates_table.frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
     found, dataset, name = with_mean(study, each)
     mean = found.where(dataset=MEAN)
     found = joined([each.where(metric=WRONG), _wrong_of_shown(mean), found.where(metric=(SHOWN, *PROBABILITY))])
     found = joined([found, _gains(found)])
-    states = _states(study, thresholds, risks)
+    states = _states(thresholds)
 
     def shown(value: Value) -> TableCell:
-        return _share(value, *states.get((value["method"], value["variant"], value["setting"]), (False, "")))
+        state = states.get((value["method"], value["variant"], value["setting"]), "")
+        return TableCell(state) if state and value["note"] != ALL_EMPTY else _share(value)
 
-    columns = []
-    for setting, percent in risks.items():
-        for metric, title, show in ((SHOWN, "Shown", shown), (WRONG, "Wrong", _wrong)):
-            columns.append(
-                Column({"metric": metric, "setting": setting}, (f"At most {percent} wrong", title), show=show)
-            )
+    columns = [
+        Column({"metric": metric, "setting": setting}, (f"At most {percent} wrong", title), show=show)
+        for setting, percent in risks.items()
+        for metric, title, show in ((SHOWN, "Shown", shown), (WRONG, "Wrong", _share))
+    ]
     columns += [Column({"metric": of}, ("Probability", title), beside="interval") for of, title in PROBABILITY.items()]
-    body: list[Row] = []
-    for method, part in forms.groupby("method", sort=False):
-        place = {"model": chosen[0].model, "dataset": dataset, "method": str(method)}
-        for variant in part["variant"]:
-            body.append(Row((captions.method_title(str(method), variant),), place | {"variant": variant}))
-        if {BEAMSEARCH, MULTINOMIAL} <= set(part["variant"]):
-            body.append(Row(("  beam − multinomial",), place | {"variant": GAIN}, signed=True))
+    place, body = {"model": chosen[0].model, "dataset": dataset}, []
+    for form in forms:
+        body.append(Row((captions.method_title(**form),), place | form))
+        if form["variant"] == BEAMSEARCH and form | {"variant": MULTINOMIAL} in forms:
+            body.append(Row(("  beam − multinomial",), place | form | {"variant": GAIN}, signed=True))
     tried = thresholds.where(metric="threshold").frame.groupby("dataset", sort=False).size().unique()
     facts = {
         "shown": name,
@@ -162,65 +136,36 @@ def _gains(found: Estimates) -> Estimates:
     return beams.minus(samples).undefined(idle, NOTHING)
 
 
-def _states(study: Study, thresholds: Estimates, risks: Mapping[str, str]) -> dict[Form, tuple[bool, str]]:
-    """Of each form and α whether there is a threshold on any dataset, and why it is refused where it is."""
-    frame = thresholds.frame
-    found: dict[Form, tuple[bool, str]] = {}
+def _states(thresholds: Estimates) -> dict[Form, str]:
+    """Of each form and α why nothing is shown on any dataset: too few questions for a guarantee, or no threshold."""
+    frame, found = thresholds.frame, dict[Form, str]()
     if frame["dataset"].nunique() > 1:
         frame = frame[~(frame["empty"] > MOST_EMPTY)]
     for form, part in frame.groupby(["method", "variant", "setting"], sort=False):
-        method, variant, setting = map(str, form)
-        threshold, least = (part[part["metric"] == name].set_index("dataset") for name in ("threshold", "least"))
-        few, why = least[least["n"] < least["value"]], ""
-        if len(few):
-            units = ", ".join(f"{study.datasets[name].title} {threshold.loc[name, 'n']}" for name in few.index)
-            why = (
-                f"no guarantee: at most {risks[setting]} wrong takes {few['value'].iloc[0]:.0f} shown answers without "
-                f"an error to test on, so at least {max(map(units_needed, few['value'].astype(int)))} questions that "
-                f"calibrate, twice as many in all, and more with errors; here {units} calibrate"
-            )
-        found[method, variant, setting] = bool(threshold["value"].notna().any()), why
+        threshold, least = (part[part["metric"] == name] for name in ("threshold", "least"))
+        if not threshold["value"].notna().any():
+            method, variant, setting = map(str, form)
+            found[method, variant, setting] = "refused" if (least["n"] < least["value"]).any() else "none"
     return found
 
 
-def _share(value: Value, threshold: bool, why: str) -> TableCell:
-    """What is shown, refused with the reason, or none."""
-    if value["note"] == ALL_EMPTY:
-        return estimates_table.undefined(ALL_EMPTY)
-    if not threshold:
-        return TableCell("refused", note=why) if why else TableCell("none")
+def _share(value: Value) -> TableCell:
+    """A share with its interval, and of how many."""
     if np.isnan(value["value"]):
-        return estimates_table.undefined(value["note"])
+        return TableCell("–", pointer=value["note"])
     around = number_format.interval(value["low"], value["high"])
-    return TableCell(number_format.decimal(value["value"]), spread=around, note=why)
-
-
-def _wrong(value: Value) -> TableCell:
-    """The share wrong, and of how many."""
-    if np.isnan(value["value"]):
-        return estimates_table.undefined(ALL_EMPTY) if value["note"] == ALL_EMPTY else TableCell("–")
-    around = number_format.interval(value["low"], value["high"])
-    return TableCell(number_format.decimal(value["value"]), spread=f"of {value['n']} {around}".strip())
+    return TableCell(number_format.decimal(value["value"]), f"of {value['n']} {around}".strip())
 
 
 def exhibits(study: Study) -> list[Exhibit]:
-    """AUGRC of all datasets and of each, decisions of one model on all and on each, and of each model."""
-    augrc = partial(Exhibit, kind="table", reads=RANKING, build=_augrc, template="augrc", beyond_paper=True)
-    decided = partial(
-        Exhibit, kind="table", reads=("decisions",), build=_decisions, template="decisions", beyond_paper=True
-    )
-    found = [augrc("augrc", cells=_ranked), decided("decisions", cells=one_model(GEMMA))]
-    for dataset in cells.datasets_of(study, cells.recipe_cells(study, study.main.recipe)):
-        found.append(augrc(f"augrc_{dataset}", cells=partial(_on_dataset, dataset, _ranked)))
-        found.append(decided(f"decisions_{dataset}", cells=partial(_one_cell, dataset)))
+    """AUGRC, and decisions of one model and of each."""
+    ours = partial(Exhibit, kind="table", beyond_paper=True)
+    decided = partial(ours, reads=("decisions",), build=_decisions, template="decisions")
+    found = [
+        ours("augrc", cells=_ranked, reads=(*EVALUATION, "quality", "questions"), build=_augrc),
+        decided("decisions", cells=one_model(GEMMA)),
+    ]
     for model in cells.models(study, study.main.recipe):
-        found.append(decided(f"decisions_{study.models[model].label}", cells=one_model(model, others=False)))
+        shown = partial(of_model, model)
+        found.append(decided(f"decisions_{study.models[model].label}", cells=shown))
     return found
-
-
-def _one_cell(dataset: str, study: Study) -> Sequence[Cell]:
-    return [cells.nearest(study, _on_dataset(dataset, cells.main_cells, study), GEMMA)]
-
-
-def _on_dataset(dataset: str, shown: Callable[[Study], Sequence[Cell]], study: Study) -> Sequence[Cell]:
-    return [cell for cell in shown(study) if cell.dataset == dataset]
