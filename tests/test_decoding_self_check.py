@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import types
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,14 @@ from beamuq.decoding import (
     checked,
     decode,
     next_token_logprobs,
-    self_check,
     tree_attention,
 )
 from beamuq.decoding.cached_passes import CachedRunner
 from beamuq.decoding.self_check import TOLERANCE, SelfCheck, remember
 from beamuq.errors import BeamUQError
-from beamuq.models.load_model import load_causal
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
-from tiny import build_tiny_model, tiny_model, toy_model
+from tiny import tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
 CACHED = ("jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
@@ -195,23 +192,6 @@ def test_rows_of_a_packed_pass_choose_their_experts_by_themselves(kind: str) -> 
     together = next_token_logprobs(model, prompts, range(VOCABULARY))
     alone = np.concatenate([next_token_logprobs(model, [prompt], range(VOCABULARY)) for prompt in prompts])
     assert np.abs(together - alone).mean() < TOLERANCE
-
-
-def test_a_check_is_remembered_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    options: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
-    folder, other = (build_tiny_model("llama", tmp_path / str(seed), seed=seed) for seed in (0, 1))
-    first = checked(load_causal(folder, **options)[0])
-    calls: list[object] = []
-    plain = self_check._check
-    monkeypatch.setattr(self_check, "_check", lambda model: calls.append(model) or plain(model))
-    assert checked(load_causal(folder, **options)[0]) == first
-    assert not calls
-    load_causal(other, **options)
-    assert len(calls) == 1
-    (tmp_path / "cache/beamuq/self_checks.json").write_text("{")  # not ours: checked again
-    assert checked(load_causal(folder, **options)[0]) == first
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("kind", ["gemma2", "gpt_oss", "mixtral", "mamba", "bloom"])

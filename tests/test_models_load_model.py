@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,17 +21,9 @@ from transformers import AutoModelForCausalLM
 
 import tiny
 import tiny_scorers
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.models import load_model, model_folder, place_on_cards, prompt_tokens
-from beamuq.models.model_folder import (
-    describe,
-    identities,
-    model_identity,
-    publish_manifest,
-    wanted_files,
-    write_manifest,
-)
+from beamuq.models import load_model, prompt_tokens
+from beamuq.models.model_folder import fill_folder, identities, model_identity, wanted_files
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
 
@@ -94,59 +87,42 @@ def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def fetched(folder: Path) -> Path:
-    write_manifest(folder, {"source": "hub:a/b", "revision": "c", "files": describe(folder)})
-    publish_manifest(folder)
+def fetched(source: Path, folder: Path) -> Path:
+    def bring(partial: Path) -> dict[str, str]:
+        copied(source, partial)
+        return {"licence": "mit"}
+
+    fill_folder(folder, "hub:a/b", "c", bring, offline=False)
     return folder
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "generation_config.json: is not the file that was fetched (size": lambda folder: (
+    "/generation_config.json: is not the file that was fetched (sha256": lambda folder: (
         folder / "generation_config.json"
     ).write_text("{}"),
-    "model.safetensors: is not the file that was fetched (sha256": lambda folder: rewrite(
+    "/model.safetensors: is not the file that was fetched (sha256": lambda folder: rewrite(
         folder, lambda weights: weights["model.embed_tokens.weight"].view(-1)[:64].add_(0.01)
     ),
-    "model.safetensors.index.json: is not among": lambda folder: (folder / "model.safetensors.index.json").touch(),
+    ": generation_config.json is missing": lambda folder: (folder / "generation_config.json").unlink(),
+    "/model.safetensors.index.json: is not among": lambda folder: (folder / "model.safetensors.index.json").touch(),
+    "/fetched.json: not a readable manifest": lambda folder: (folder / "fetched.json").write_text('{"files": [3]}'),
 }
 
 
 @pytest.mark.parametrize("told", CHANGES)
 def test_a_file_that_is_not_the_fetched_one_is_refused(told: str, llama: Path, tmp_path: Path) -> None:
-    folder = fetched(copied(llama, tmp_path / "model"))
+    folder = fetched(llama, tmp_path / "model")
     load_model.load_causal(folder, **CPU)
     assert model_identity(folder) == model_identity(llama) | {"source": "hub:a/b", "revision": "c"}
     CHANGES[told](folder)
-    for load in (lambda: load_model.load_causal(folder, **CPU), lambda: model_identity(folder)):
-        with pytest.raises(BeamUQError, match=re.escape(f"{folder}/{told}")):
-            load()
+    for load in (lambda folder: load_model.load_causal(folder, **CPU), model_identity):
+        with pytest.raises(BeamUQError, match=re.escape(f"{folder}{told}")):
+            load(folder)
 
 
-@pytest.fixture
-def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files hashed from here on, in a home of their own; also those that are new are remembered."""
-    files: list[str] = []
-
-    def file_sha256(path: Path) -> str:
-        files.append(path.name)
-        return parquet_tables.file_sha256(path)
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(model_folder, "_hashed", {})
-    monkeypatch.setattr(model_folder, "SETTLED", -60.0)
-    monkeypatch.setattr(model_folder, "file_sha256", file_sha256)
-    return files
-
-
-def test_a_file_is_hashed_once_by_all_processes_until_it_changes(
-    llama: Path, tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_of_the_same_size_and_time_is_another_model(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
     first = model_identity(folder)
-    assert sorted(hashed) == sorted(path.name for path in folder.iterdir())
-    monkeypatch.setattr(model_folder, "_hashed", {})  # as another process starts
-    assert model_identity(folder) == first
-    assert len(hashed) == len(set(hashed))
     file = folder / "model.safetensors"
     before = file.stat()
     time.sleep(0.02)  # a tick of the time stamps
@@ -154,8 +130,8 @@ def test_a_file_is_hashed_once_by_all_processes_until_it_changes(
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as some copies do
     assert file.stat().st_size == before.st_size
     assert model_identity(folder)["content"] != first["content"]
-    assert hashed[-1] == file.name
-    assert hashed.count("config.json") == 1
+    file.write_bytes((llama / file.name).read_bytes())
+    assert model_identity(folder) == first
 
 
 def test_a_folder_that_changed_after_planning_is_refused(llama: Path) -> None:
@@ -280,48 +256,42 @@ def test_weights_that_need_no_package_here_load_as_transformers_loads_them(
     assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_models_size_is_that_of_its_loaded_weights(dtype: torch.dtype, llama: Path) -> None:
-    model, _ = load_model.load_causal(llama, dtype=dtype, device=torch.device("cpu"))
-    stored = load_file(llama / "model.safetensors")
-    assert place_on_cards.weight_bytes(llama, dtype) == sum(w.numel() for w in stored.values()) * dtype.itemsize
-    assert {name for name, _ in model.named_parameters()} >= set(stored)
+def test_a_model_that_cannot_fit_is_told_before_it_is_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(weight.numel() for weight in load_file(llama / "model.safetensors").values())
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("is read"))
+    for dtype in (torch.float32, torch.bfloat16):
+        memory = {"SC_PAGE_SIZE": dtype.itemsize, "SC_PHYS_PAGES": size - 1}
+        monkeypatch.setattr(os, "sysconf", memory.__getitem__)
+        with pytest.raises(
+            BeamUQError, match=rf"{llama}: its weights take 0\.0 GB in {str(dtype)[6:]}, memory is 0\.0"
+        ):
+            load_model.load_causal(llama, dtype=dtype, device=torch.device("cpu"))
+        memory["SC_PHYS_PAGES"] = size
+        load_model._check_memory(llama, dtype)
 
 
 @pytest.mark.parametrize(
-    ("device", "cards", "told"),
+    ("placed", "told"),
     [
-        ("cpu", 1, "memory is 0.0 GB.*dtype: bfloat16, or a larger machine"),
-        ("cuda", 1, "the card's memory is 0.0 GB.*cards: 5 for the model"),
-        ("cuda", 2, "the memory of 2 cards is 0.0 GB.*cards: 5 for the model"),
+        ({"model": 0, "head": "disk"}, "do not fit onto 2 cards; ask for more"),
+        ({"": 1}, "cards: 2: the layers of .* fill 1; ask for fewer"),
+        (ValueError("the device_map had weights offloaded to the disk"), "memory ran out .* more cards for the model"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "memory ran out .* more cards for the model"),
     ],
 )
-def test_a_model_that_cannot_fit_is_told_before_it_is_read(
-    device: str, cards: int, told: str, llama: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_is_not_spread_over_its_cards_is_refused(
+    placed: Any, told: str, llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size = place_on_cards.weight_bytes(llama, torch.float32)
-    monkeypatch.setattr(place_on_cards, "memory_bytes", lambda _, cards: int(size / 4.5 * cards))
-    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", lambda *_, **__: pytest.fail("is read"))
-    with pytest.raises(BeamUQError, match=rf"{llama}: its weights take 0.0 GB in float32, {told}"):
-        load_model.load_causal(llama, dtype=torch.float32, device=torch.device(device), cards=cards)
+    def from_pretrained(*_: object, **options: Any) -> tuple[Any, dict[str, Any]]:
+        assert (options["device_map"], options["max_memory"]) == ("balanced", {0: 80, 1: 80})
+        if isinstance(placed, Exception):
+            raise placed
+        return SimpleNamespace(hf_device_map=placed), {}
 
-
-@pytest.mark.parametrize("kind", tiny.KINDS)
-def test_each_model_class_is_spread_whole(kind: str, tmp_path: Path) -> None:
-    """A ``device_map`` that names every part once, in the order of the layers, and is one that transformers takes."""
-    folder = tiny.build_tiny_model(kind, tmp_path)
-    placed = load_model._spread(AutoModelForCausalLM, folder, ["first", "second"])
-    layers = [device for name, device in placed.items() if name.rpartition(".")[2].isdigit()]
-    assert layers == sorted(layers)
-    assert set(placed.values()) == {"first", "second"}
-    model = AutoModelForCausalLM.from_pretrained(folder, device_map=dict.fromkeys(placed, "cpu"))
-    for name, _ in model.named_parameters():
-        assert sum(name.startswith(f"{part}.") or name == part for part in placed) == 1, name
-
-
-def test_more_cards_than_layers_are_refused(llama: Path) -> None:
-    with pytest.raises(BeamUQError, match="cards: 9: the model has 2 layers"):
-        load_model._spread(AutoModelForCausalLM, llama, range(9))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=80))
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", from_pretrained)
+    with pytest.raises(BeamUQError, match=told):
+        load_model.load_causal(llama, dtype=torch.float32, device=torch.device("cuda"), cards=2)
 
 
 def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path) -> None:
@@ -330,7 +300,7 @@ def test_masks_that_older_checkpoints_keep_are_no_surplus_weights(tmp_path: Path
     masks = {"attn.bias": torch.ones(1, 1, 8, 8), "attn.masked_bias": torch.tensor(-1e9)}
     old = {f"transformer.h.{layer}.{name}": mask.clone() for layer in range(2) for name, mask in masks.items()}
     rewrite(tmp_path, lambda weights: weights.update(old))
-    load_model.load_whole(transformers.AutoModelForCausalLM, tmp_path, **CPU)
+    load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)
     rewrite(tmp_path, lambda weights: weights.update({"transformer.h.0.attn.q_proj.bias": torch.ones(16)}))
     with pytest.raises(BeamUQError, match=r"beyond its config\.json, transformer\.h\.0\.attn\.q_proj\.bias;"):
-        load_model.load_whole(transformers.AutoModelForCausalLM, tmp_path, **CPU)
+        load_model.load_whole(AutoModelForCausalLM, tmp_path, **CPU)

@@ -29,6 +29,11 @@ COMMIT = "c" * 40
 FILES = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": os.urandom(25_000)}
 
 
+def blob(data: bytes) -> str:
+    """The name that git gives a file's content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
 class Handler(BaseHTTPRequestHandler):
     """One model repository; ``gate`` is the status with which its files are refused."""
 
@@ -44,18 +49,15 @@ class Handler(BaseHTTPRequestHandler):
             refused = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to org/name is restricted for {TOKEN}."}
             return self.answer(hub.gate, f"no access with {TOKEN}".encode(), refused)
         if "/tree/" in path:
-            listed = [{"type": "file", "path": n, "size": len(d), "oid": "0" * 40} for n, d in FILES.items()]
+            listed = [{"type": "file", "path": n, "size": len(d), "oid": blob(d)} for n, d in FILES.items()]
             return self.answer(200, json.dumps(listed).encode(), {})
         if path.startswith("/api/"):
             siblings = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
             facts = {"id": "org/name", "sha": COMMIT, "siblings": siblings, "gated": "manual", "tags": []}
             return self.answer(200, json.dumps(facts | {"cardData": {"license": "mit"}}).encode(), {})
         name = path.rpartition("/")[2]
-        told = {
-            "ETag": f'"{hashlib.sha256(FILES[name]).hexdigest()}"',
-            "X-Repo-Commit": COMMIT,
-        }
-        return self.answer(200, FILES[name], told)
+        told = {"ETag": f'"{hashlib.sha256(FILES[name]).hexdigest()}"', "X-Repo-Commit": COMMIT}
+        return self.answer(200, FILES[name][::-1] if name == hub.damaged else FILES[name], told)
 
     def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -74,6 +76,7 @@ class Hub(ThreadingHTTPServer):
     """A hub on this machine."""
 
     gate = 0
+    damaged = ""  # a file that arrives with other bytes
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -140,7 +143,21 @@ def test_a_fetch_with_a_token_leaves_none_of_it(hub: Hub, tmp_path: Path) -> Non
     assert any(TOKEN in authorization for _, authorization in hub.asked)
     assert TOKEN not in done.stdout
     assert TOKEN.encode() not in left_by(tmp_path)
-    assert f"hub:org/name at {COMMIT}, 3 files: 25 kB to download, licence mit, gated, access by request" in done.stdout
+    assert f"hub:org/name at {COMMIT}: 3 files, licence mit" in done.stdout
+    manifest = json.loads((tmp_path / "models/name/fetched.json").read_text())
+    assert {name: entry["sha256"] for name, entry in manifest["files"].items()} == {
+        name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()
+    }
+
+
+def test_a_file_that_arrives_with_other_bytes_is_refused(hub: Hub, tmp_path: Path) -> None:
+    hub.damaged = "model.safetensors"
+    done = fetch(hub, tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert f"error: source hub:org/name: model.safetensors is not the file of commit {COMMIT}; removed" in done.stdout
+    assert [path for path in (tmp_path / "models").iterdir() if path.is_dir()] == []
+    hub.damaged = ""
+    assert fetch(hub, tmp_path).returncode == 0
 
 
 def test_the_tokens_own_file_is_as_secret(hub: Hub, tmp_path: Path) -> None:

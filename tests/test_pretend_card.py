@@ -15,12 +15,12 @@ import torch
 from accelerate.utils import send_to_device
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers.integrations.accelerate import infer_auto_device_map
 
 import tiny_scorers
 from beamuq.decoding import Candidate, Sample, next_token_logprobs, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import checked
-from beamuq.models.place_on_cards import spread_over
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
@@ -97,7 +97,14 @@ def test_layers_spread_over_two_cards_find_the_same_answers(kind: str, monkeypat
     expected = _decoded(kind, tiny_model(kind)[0])
     with pretend_card(monkeypatch) as card:
         model = copy.deepcopy(tiny_model(kind)[0])
-        placed = spread_over(model, [CARD, SECOND])
+        size = sum(weight.nbytes for weight in model.parameters())
+        cards = infer_auto_device_map(
+            model, {0: size * 9 // 10, 1: size}, no_split_module_classes=model._no_split_modules
+        )
+        (layers,) = (name for name in cards if name.endswith(".layers"))
+        del cards[layers]  # few and small: one of them for either card, as of a model that is mostly layers
+        placed = {name: (CARD, SECOND)[card] for name, card in cards.items()}
+        placed |= {f"{layers}.{number}": card for number, card in enumerate((CARD, SECOND))}
         assert set(placed.values()) == {CARD, SECOND}
         for name, device in placed.items():
             part = model.get_submodule(name)

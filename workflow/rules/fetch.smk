@@ -1,6 +1,6 @@
 rule fetch_model:
     output:
-        **paths.patterns("fetch_model"),
+        **paths.flagged("fetch_model", model=update),
     log:
         paths.log("fetch_model"),
     conda:
@@ -20,7 +20,7 @@ rule fetch_model:
 
 rule fetch_dataset:
     output:
-        **paths.patterns("fetch_dataset"),
+        **paths.flagged("fetch_dataset", split=update),
     log:
         paths.log("fetch_dataset"),
     conda:

@@ -1,16 +1,13 @@
 """A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema.
 
-The commit pins what is downloaded; the lock also keeps a hash of the split's rows (their canonical JSON, so that it
-doesn't depend on the version of the library that wrote the file), and rows that differ are refused. What the file is
-is said in its footer. A hidden copy beside it survives when the workflow engine removes an output before it runs the
-rule again, so nothing is downloaded twice.
+What the file is is said in its footer, with a hash of its rows (their canonical JSON, so that it doesn't depend on the
+version of the library that wrote the file).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,67 +17,59 @@ import pyarrow.parquet as pq
 from beamuq.data.question import Adapter, questions_of
 from beamuq.data.read_dataset_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError, reading
-from beamuq.models import hub_download
-from beamuq.models.revision_lock import record, verify_files
+from beamuq.models.hub_download import hub_errors, pinned_commit
 from beamuq.parquet_tables import atomic
 
 
 def fetch_split(
     repo_id: str, config: str | None, split: str, path: Path, *, adapter: Adapter, lock: Path, offline: bool = False
 ) -> None:
-    """Write ``split`` of ``repo_id`` to ``path``; the first fetch resolves the commit, afterwards the lock rules.
+    """Write ``split`` of ``repo_id`` to ``path``, unless it is there whole; the first fetch locks the commit.
 
-    Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split, its rows differ from
-    the lock, or the adapter can't use them (a test split without answers). Nothing half-written is left.
+    Raises BeamUQError if the hub can't be reached, knows no such dataset, configuration or split, or the adapter can't
+    use its rows (a test split without answers). Nothing half-written is left.
     """
     where = f"source hub:{repo_id}" + (f", {config}" if config else "") + f", {split}"
-    commit = hub_download.pinned_commit(lock, "datasets", repo_id, offline=offline)
+    commit = pinned_commit(lock, "datasets", repo_id, offline=offline)
     wanted = {"source": f"hub:{repo_id}", "config": config, "split": split, "revision": commit}
-    hidden = path.with_name(f".{path.name}")
-    if not _is_whole(hidden, wanted):
-        if offline:
-            raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
-        facts = hub_download.describe_dataset(repo_id, commit)
-        record(lock, "datasets", repo_id, facts)
-        hub_download.announce_download(f"{where} at {commit}", facts["sizes"].get(config or "default"), facts)
-        table = _load(repo_id, config, split, commit, where)
-        places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
-        questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
-        content = _content(table)
-        verify_files(lock, "datasets", repo_id, {f"{config or 'default'}/{split}": content})
-        footer = {**(table.schema.metadata or {}), SOURCE: json.dumps({**wanted, "content": content}, sort_keys=True)}
-        with atomic(hidden) as temporary:
-            pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
+    if _is_whole(path, wanted):
+        return
+    if offline:
+        raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
+    table = _load(repo_id, config, split, commit, where)
+    places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
+    questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
+    source = json.dumps({**wanted, "content": _content(table)}, sort_keys=True)
     with atomic(path) as temporary:
-        shutil.copyfile(hidden, temporary)
+        footer = {**(table.schema.metadata or {}), SOURCE: source}
+        pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
 
 
-def _is_whole(hidden: Path, wanted: dict[str, Any]) -> bool:
-    """Whether ``hidden`` holds what is wanted, its rows being those that were fetched."""
-    if not hidden.is_file():
+def _is_whole(path: Path, wanted: dict[str, Any]) -> bool:
+    """Whether ``path`` holds what is wanted, its rows being those that were fetched."""
+    if not path.is_file():
         return False
     try:
-        source = source_of(hidden)
+        source = source_of(path)
         if source is None or {key: source.get(key) for key in wanted} != wanted:
             return False
-        with reading(hidden, "a readable Parquet file", "fetch it again"):
-            return bool(_content(pq.read_table(hidden)) == source["content"])
+        with reading(path, "a readable Parquet file", "fetch it again"):
+            return bool(_content(pq.read_table(path)) == source["content"])
     except BeamUQError:
-        return False  # a damaged copy is fetched again
+        return False  # a damaged file is fetched again
 
 
 def _load(repo_id: str, config: str | None, split: str, commit: str, where: str) -> pa.Table:
     import datasets
 
     try:
-        loaded = datasets.load_dataset(repo_id, config, split=split, revision=commit)
-        return loaded.with_format("arrow")[:]
+        with hub_errors(repo_id, "datasets", OSError, datasets.exceptions.DatasetsError):
+            loaded = datasets.load_dataset(repo_id, config, split=split, revision=commit)
+            return loaded.with_format("arrow")[:]
     except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
         raise BeamUQError(told) from error
-    except (OSError, datasets.exceptions.DatasetsError) as error:
-        raise BeamUQError(hub_download.explain(repo_id, error, "datasets")) from error
 
 
 def _rows(table: pa.Table) -> Any:

@@ -151,7 +151,8 @@ class CachedRunner(BatchRunner):
             config: Any = self._decoder.config  # one that fills what it is given, and returns none
             return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
         beside = {(module, name): getattr(module, name) for module, name in self._moving}
-        return output.last_hidden_state[:, -1], {self._name: held.get(self._name) if found is None else found, **beside}
+        states = output.last_hidden_state[:, -1].to(self._device)  # the last layers may lie on another card
+        return states, {self._name: held.get(self._name) if found is None else found, **beside}
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
@@ -174,7 +175,7 @@ def _copied(held: Any, rows: torch.Tensor) -> Any:
     Its own `reorder_cache` would leave out what some caches hold beside their layers.
     """
     if isinstance(held, torch.Tensor):
-        return held.index_select(0, rows) if held.dim() > 1 else held
+        return held.index_select(0, rows.to(held.device)) if held.dim() > 1 else held
     if isinstance(held, list | tuple):
         return type(held)(_copied(each, rows) for each in held)
     if isinstance(held, dict):

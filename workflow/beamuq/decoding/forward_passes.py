@@ -296,7 +296,8 @@ class TreeRunner(BatchRunner):
             if not out_of_memory(error) or len(tokens) == 1:
                 raise
         else:
-            states: torch.Tensor = output.last_hidden_state[0]
+            # the last layers may lie on another card than the first
+            states: torch.Tensor = output.last_hidden_state[0].to(self._device)
             return states
         self._halve(len(tokens))
         return None

