@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,23 +30,7 @@ WIDTH = 5.5  # inches, the paper's text block
 BLUE, VERMILLION, GREEN, BLACK, GREY = "#0072B2", "#D55E00", "#009E73", "#000000", "#7F7F7F"
 ORANGE, PALE = "#E69F00", "#F3D9C9"
 TITLE, TEXT = 9.0, 8.0
-FAMILY = "DejaVu Sans"  # shipped with matplotlib, as the next, so the same on every machine
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
-
-_SETTINGS: dict[str, object] = {
-    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), TEXT),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), TEXT),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon", "text.usetex"), False),
-    **dict.fromkeys(("axes.linewidth", "hatch.linewidth"), 0.6),
-    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),
-    **dict.fromkeys(("figure.dpi", "savefig.dpi"), 200),
-    "font.family": FAMILY,
-    "figure.titlesize": TITLE,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 3.5,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "beamuq",
-}
 
 ERROR_BARS: dict[str, Any] = {
     "error_kw": {"elinewidth": 0.8, "capsize": 2, "capthick": 0.8, "ecolor": BLACK},
@@ -72,15 +56,11 @@ VARIANTS = {
 }
 
 
-@contextmanager
-def settings() -> Iterator[None]:
-    """matplotlib's defaults with this module's settings on top: a user's own matplotlibrc changes nothing."""
-    import matplotlib as mpl
+def settings() -> AbstractContextManager[None]:
+    """matplotlib's defaults with this package's style on top: a user's own matplotlibrc changes nothing."""
+    from matplotlib import style
 
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
-        yield
+    return style.context("beamuq.exhibits.figures", after_reset=True)
 
 
 def canvas(height: float, title: str, footnote: str = "", *, legend_rows: int = 0) -> matplotlib.figure.Figure:
@@ -241,6 +221,17 @@ def points(axes: matplotlib.axes.Axes, places: Any, data: pd.DataFrame, **style:
     errors = error_lengths(values, low, high)
     drawn: dict[str, Any] = {"linestyle": "", "elinewidth": 0.8, "capsize": 2} | style
     axes.errorbar(places, values, errors, **drawn)
+
+
+def line(axes: matplotlib.axes.Axes, x: str, data: pd.DataFrame, look: SeriesStyle, y: str = "value") -> None:
+    """A line through the column ``y`` against ``x``, broken at NaN."""
+    style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
+    axes.plot(data[x], data[y], label=look.title, **style)
+
+
+def band(axes: matplotlib.axes.Axes, x: str, data: pd.DataFrame, look: SeriesStyle, alpha: float = 0.12) -> None:
+    """What lies between the columns ``low`` and ``high``, against ``x``; NaN: no band there."""
+    axes.fill_between(data[x], data["low"], data["high"], color=look.colour, alpha=alpha, linewidth=0)
 
 
 def error_lengths(heights: Floats, low: Floats, high: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,8 @@ def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = ()
     for variant, form in data.groupby("variant", sort=False):
         look = VARIANTS.get(str(variant), ONE_FORM)
         curve, points = (form[form["part"] == part] for part in ("curve", "guaranteed"))
-        ax.fill_between(curve["shown"], curve["low"], curve["high"], color=look.colour, alpha=0.12, linewidth=0)
-        ax.plot(curve["shown"], curve["wrong"], color=look.colour, linestyle=look.line, label=look.title)
+        figure_style.band(ax, "shown", curve, look)
+        figure_style.line(ax, "shown", curve, replace(look, marker=""), "wrong")
         (marks,) = ax.plot(points["shown"], points["wrong"], look.marker, color=look.colour, zorder=3, **mark)
         marks.set(clip_on=False, in_layout=False)
     _shares(ax, top)

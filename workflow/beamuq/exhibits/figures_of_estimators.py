@@ -57,6 +57,7 @@ BY_ROWS = {
     "systematic": SeriesStyle("systematic", figure_style.ORANGE, ":", "v"),
     "never worse": SeriesStyle("never worse", figure_style.BLACK, ":", "*"),
 }
+PLACE = ["model", "dataset"]
 BANDS = ("samples", "beams, unnormalised")
 
 
@@ -102,13 +103,8 @@ def why_beams_win(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     data = data[["model", "dataset", "part", "M", "draws", "value", "low", "high", "n", "note"]]
     names = _names(study, data)
     labels = ("Number of candidates M", "Difference in PRR")
-    return Figure(
-        data,
-        lambda title, note: figure_style.panels(
-            title, note, data, ("model", "dataset"), names, draw_reasons, labels, across=2 if len(names) == 4 else 3
-        ),
-        facts(study, of_cells) | {"undefined": _undefined(data)},
-    )
+    said, across = facts(study, of_cells) | {"undefined": _undefined(data)}, 2 if len(names) == 4 else 3
+    return figure_style.figure(data, PLACE, names, draw_reasons, said, labels, across=across)
 
 
 def _reasons(study: Study, cell: EstimatorsOfCell) -> Iterator[Estimates]:
@@ -145,9 +141,9 @@ def draw_reasons(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
     axes.axhline(0, color=figure_style.GREY, linewidth=0.6)
     for offset, (part, look) in zip((-0.5, 0.0, 0.5), REASONS.items(), strict=True):
         line = data[(data["part"] == part) & (data["draws"] == 1)]
-        axes.fill_between(line["M"], line["low"], line["high"], color=look.colour, alpha=0.12, linewidth=0)
+        figure_style.band(axes, "M", line, look)
+        figure_style.line(axes, "M", line, look)
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker}
-        axes.plot(line["M"], line["value"], linestyle=look.line, label=look.title, **style)
         mean = data[(data["part"] == part) & (data["draws"] > 1)]
         figure_style.points(axes, mean["M"] + offset, mean, markerfacecolor="white", markersize=5.5, zorder=3, **style)
     axes.set_xticks([M for M in sorted(set(data["M"])) if M == 1 or M % 5 == 0])
@@ -188,15 +184,9 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     paper = data[(data["variant"] == "normalised") & (data["dataset"] != MEAN)]
     clear = ((paper["low"] > 0).sum(), (paper["high"] < 0).sum(), paper["low"].isna().sum())
     labels = ("Bin of covered mass; below, n", "PRR − that of samples")
-    return Figure(
-        data,
-        lambda title, note: figure_style.panels(
-            title, note, data, ("model", "dataset"), names, draw_gains, labels, across=2, sharex=False
-        ),
-        facts(study, of_cells)
-        | {"bins": count, "undefined": _undefined(data), "of": len(paper)}
-        | dict(zip(("above", "below", "without"), clear, strict=True)),
-    )
+    said = facts(study, of_cells) | {"bins": count, "undefined": _undefined(data), "of": len(paper)}
+    said |= dict(zip(("above", "below", "without"), clear, strict=True))
+    return figure_style.figure(data, PLACE, names, draw_gains, said, labels, across=2, sharex=False)
 
 
 def _kept(estimates: Estimates) -> list[tuple[str, str]]:
@@ -282,20 +272,14 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         for by in (LENGTH, MASS)
     }
     labels = ("Bin; below, n", "Questions (%)")
-    return Figure(
-        data,
-        lambda title, note: figure_style.panels(
-            title, note, data, ("model", "dataset", "by"), names, draw_conditions, labels,
-            height=1.75, across=2, legend_columns=4, sharex=False,
-        ),
-        facts(study, of_cells)
-        | {
-            "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
-            "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
-            "most_probable": most_probable,
-            "overall": "; ".join(_overall(study, cell, data) for cell in of_cells),
-        },
-    )  # fmt: skip
+    said = facts(study, of_cells) | {
+        "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
+        "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
+        "most_probable": most_probable,
+        "overall": "; ".join(_overall(study, cell, data) for cell in of_cells),
+    }
+    options: dict[str, Any] = {"height": 1.75, "across": 2, "legend_columns": 4, "sharex": False}
+    return figure_style.figure(data, [*PLACE, "by"], names, draw_conditions, said, labels, **options)
 
 
 def conditions(cell: EstimatorsOfCell, beam: str, most_probable: str, M: int) -> dict[str, NDArray[np.bool_]]:
@@ -360,18 +344,12 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     missing = int((points["value"].isna() | points["rows"].isna()).sum())
     labels = ("Decoded rows a question", "PRR")
     names = {(cell.keys["model"], cell.keys["dataset"]): f"{_title(study, cell)}\nn = {cell.n}" for cell in of_cells}
-    return Figure(
-        data,
-        lambda title, note: figure_style.panels(
-            title, note, data, ("model", "dataset"), names, draw_by_rows, labels,
-            height=2.3, across=2, legend_rows=3, sharex=False, sharey=False,
-        ),
-        facts(study, of_cells)
-        | {
-            "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
-            "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
-        },
-    )  # fmt: skip
+    said = facts(study, of_cells) | {
+        "Ms": ", ".join(f"{name} {low:g} to {high:g}" for name, low, high in sizes.itertuples()),
+        "missing": f"{missing} points are undefined, or of files without rows, and left out." if missing else "",
+    }
+    options: dict[str, Any] = {"height": 2.3, "across": 2, "legend_rows": 3, "sharex": False, "sharey": False}
+    return figure_style.figure(data, PLACE, names, draw_by_rows, said, labels, **options)
 
 
 def draw_by_rows(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
@@ -379,10 +357,8 @@ def draw_by_rows(data: pd.DataFrame, axes: matplotlib.axes.Axes) -> None:
     for estimator, look in BY_ROWS.items():
         part = data[data["estimator"] == estimator].sort_values("M")
         if estimator in BANDS:
-            axes.fill_between(part["rows"], part["low"], part["high"], color=look.colour, alpha=0.12, linewidth=0)
-        axes.plot(
-            part["rows"], part["value"], color=look.colour, linestyle=look.line, marker=look.marker, label=look.title
-        )
+            figure_style.band(axes, "rows", part, look)
+        figure_style.line(axes, "rows", part, look)
     for value in data[data["estimator"] == U]["value"].dropna():
         axes.axhline(value, color=figure_style.BLACK, linewidth=0.8, linestyle=":", label=U)
     top = 1.05 * float(np.nanmax([1.0, *data[data["estimator"] != U]["rows"]]))

@@ -100,10 +100,9 @@ def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
     """
     for (method, variant), look in looks.items():
         part = data[(data["method"] == method) & (data["variant"] == variant)]
-        m, value, low, high = (part[name].to_numpy(dtype=np.float64) for name in ("M", "value", "low", "high"))
         if len(part):
-            ax.fill_between(m, low, high, color=look.colour, alpha=0.15, linewidth=0)
-            ax.plot(m, value, color=look.colour, linestyle=look.line, marker=look.marker, label=look.title)
+            figure_style.band(ax, "M", part, look, 0.15)
+            figure_style.line(ax, "M", part, look)
     sizes = sorted(set(data["M"]))
     ax.set_xticks([m for m in sizes if m == sizes[0] or m % 5 == 0] if len(sizes) > 6 else sizes)
     ax.set_xlim(sizes[0] - 0.6, sizes[-1] + 0.6)
@@ -160,8 +159,8 @@ def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | N
     """
     for variant, look in VARIANTS.items():
         curve = data[data["variant"] == variant]
-        ax.fill_between(curve["rejected"], curve["low"], curve["high"], color=look.colour, alpha=0.18, linewidth=0)
-        ax.plot(curve["rejected"], curve["quality"], color=look.colour, linestyle=look.line, label=look.title)
+        figure_style.band(ax, "rejected", curve, look, 0.18)
+        figure_style.line(ax, "rejected", curve, replace(look, marker=""), "quality")
     both = data.drop_duplicates("rejected")
     ax.plot(both["rejected"], both["oracle"], color=BLACK, linewidth=0.9, label="oracle")
     ax.plot(both["rejected"], both["random"], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random")

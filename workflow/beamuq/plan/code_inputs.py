@@ -12,6 +12,7 @@ READ_BY = {  # what is no Python, by the module that reads it
     PACKAGE / "html_pages.py": sorted((PACKAGE / "templates").iterdir()),
     PACKAGE / "explorer" / "explorer_page.py": sorted((PACKAGE / "explorer").glob("explorer.*")),
     PACKAGE / "exhibits" / "captions.py": [PACKAGE / "exhibits" / "captions.txt"],
+    PACKAGE / "exhibits" / "figure_style.py": [PACKAGE / "exhibits" / "figures.mplstyle"],
 }
 LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
