@@ -101,7 +101,7 @@ def test_a_killed_job_frees_its_card(start: Start) -> None:
     first.communicate()
     told = second.communicate(timeout=60)
     assert told[0].split()[1] == "0"
-    assert "every card is taken (1)" in told[1]
+    assert "too many of 1 cards are taken" in told[1]
     assert re.search(r"^waited [1-9]\d* seconds for a card$", told[1], re.MULTILINE)
 
 

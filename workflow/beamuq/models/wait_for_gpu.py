@@ -111,27 +111,28 @@ def _choice(visible: str | None, listed: Sequence[str]) -> dict[str, str]:
 
 def _free(names: Mapping[str, str], count: int, folder: Path) -> dict[str, int]:
     """The first ``count`` names whose locks could be had, and the descriptors that hold them; waits for them."""
-    _make_shared(folder)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o1777)
     locks = {name: _open(folder / re.sub(r"[^\w.-]", "_", name)) for name in names}
-    collecting = _open(folder / COLLECTING) if count > 1 else None
+    collecting = _open(folder / COLLECTING)
     taken: dict[str, int] = {}
     wanted = "a card" if count == 1 else f"{count} cards"
-    begun, told = time.monotonic(), False
+    begun = None
     while True:
-        if collecting is None or _had(collecting):
+        if count == 1 or _had(collecting):
             for name, lock in locks.items():
                 if len(taken) < count and name not in taken and _had(lock):
                     taken[name] = lock
         if len(taken) == count:
             break
-        if not told:
-            taken_by_others = "every card is" if count == 1 else "too many cards are"
-            print(f"{taken_by_others} taken ({len(locks)}); waiting for {wanted}", file=sys.stderr, flush=True)
-            told = True
+        if begun is None:
+            begun = time.monotonic()
+            print(f"too many of {len(locks)} cards are taken; waiting for {wanted}", file=sys.stderr, flush=True)
         time.sleep(POLL_SECONDS)
-    for other in {*locks.values(), *([] if collecting is None else [collecting])} - {*taken.values()}:
+    for other in {*locks.values(), collecting} - {*taken.values()}:
         os.close(other)
-    if told:
+    if begun is not None:
         print(f"waited {time.monotonic() - begun:.0f} seconds for {wanted}", file=sys.stderr, flush=True)
     return taken
 
@@ -143,12 +144,6 @@ def _had(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _make_shared(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir()
-        folder.chmod(0o1777)
 
 
 def _open(path: Path) -> int:
