@@ -56,7 +56,6 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("grid.0.models.+", "smollm2-135m-plan", ["grid[0].models", "'smollm2-135m-plan'", "mean 'smollm2-135m-plain'"]),
     ("grid.0.recipe", "mian", ["grid[0].recipe", "did you mean 'main'"]),
     ("grid.0.scorers", ["nli"], ["grid[0].scorers", "'nli'", "embedding"]),
-    ("grid.0.datasets.triviaqa", DROP, ["exhibits[", "grid"]),
     ("main.relevance", DROP, ["main.relevance", "SAR"]),
     ("main.beam", "beam M=1O", ["main.beam", "did you mean 'beam M=10'"]),
     ("exhibits.+", "qa_mean_pr", [f"exhibits[{len(DEMO['exhibits'])}]", "qa_mean_pr", "qa_mean_prr"]),
