@@ -99,6 +99,7 @@ def nli_from_hub(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 MARKS = {
     "model": {"torch", "transformers", "tiny", "tiny_scorers", "small_batch", "listed_model", "pretend_card"},
     "snakemake": {"run_snakemake", "micro"},
+    "slow": {"exhibits_study"},
 }
 """By mark: a test module that imports one of these, or anything of them, has it."""
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import exhibits_study
 import synthetic
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
@@ -238,6 +237,8 @@ def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.Monk
 def test_a_study_with_another_beam_search_is_scored_and_measured(tmp_path: Path, options: dict[str, Any]) -> None:
     beam = " ".join(["beam M=10", *(f"{name}={value}" for name, value in options.items())])
     methods = ["Prob", "Dissimilarity", "SemanticEntropy"]
+    import exhibits_study  # at the top it would be the mark of a slow module
+
     study = exhibits_study.study(
         recipes={"widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options}},
         main={"recipe": "widths", "scorer": "cosine", "beam": beam},

@@ -79,7 +79,7 @@ class Inputs:
             rows, drawn = self.frame(cell.file("evaluation")), self[cell.file("replicates")].table
             rows = rows[rows["quality"] == quality].reset_index(drop=True)
             values = drawn.column("values").combine_chunks()
-            matrix = values.values.to_numpy().reshape(len(drawn), -1)
+            matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
             place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
             of_all = rows[ROW].assign(subset=ALL)
             own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
