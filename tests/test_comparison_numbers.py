@@ -231,10 +231,15 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
 
 
 def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
-    demo = read(one_model(demo=True), folder)
+    scorers = study().model_dump(mode="json")["scorers"]
+    scorers["nli"]["proxy_for"] = "another scorer"
+    demo = read(one_model(demo=True, scorers=scorers), folder)
     for frame in number_statuses.compare(demo, read_ledger()):
         assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
     assert set(claims.judge(demo)["found"]) == {"a demo"}
+    figure = beam_minus_multinomial.figure(demo, beam_minus_multinomial.differences(demo))
+    assert "proxy for another scorer" in figure.footnote
+    assert "[demo]" in figure.title
 
 
 def test_files_that_are_not_there_are_an_error_unless_the_run_is_partial(tmp_path: Path) -> None:

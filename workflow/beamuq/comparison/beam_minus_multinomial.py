@@ -20,6 +20,7 @@ from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import records
 from beamuq.exhibits.exhibit import EVALUATION, Built, Exhibit
 
@@ -73,8 +74,7 @@ def differences(results: Results) -> pd.DataFrame:
 def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
     """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
     study, families = results.study, results.rules.families
-    every = [cell for cell in cells.recipe_cells(study, study.main.recipe) if cell.model in models]
-    run = [cell for cell in every if not results.lacking([cell], *EVALUATION)]
+    run = [cell for cell in _run(results) if cell.model in models]
     if not run:
         return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
     of = {"metric": families.metric, "method": families.methods, "setting": "", "answer_source": "greedy"}
@@ -132,7 +132,13 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
     shown = figure_style.figure(frame, ["method"], methods, draw, facts, axes, height=height, across=len(methods))
-    return Exhibit(LABEL, "figure", lambda _: [], (), lambda *_: shown).built(study, results.inputs)
+    return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
+
+
+def _run(results: Results) -> list[Cell]:
+    """The cells of the main recipe that were run."""
+    every = cells.recipe_cells(results.study, results.study.main.recipe)
+    return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
 
 
 def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
