@@ -227,7 +227,7 @@ def undefined(tmp_path: Path) -> dict[str, Built]:
 
 def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined: dict[str, Built]) -> None:
     shown = undefined["qa_tiny"]
-    assert "Undefined: one quality & no <rank>" in shown.caption
+    assert "Without a value or an interval: one quality & no <rank>" in shown.caption
     assert '<td title="one quality &amp; no &lt;rank&gt;">n/a</td>' in table_formats.html(shown)
     assert re.search(r"\| MTE \|.* n/a \|.* n/a \|", table_formats.markdown(shown))
     values = undefined["qa_mean_prr"].frame.set_index(["model", "method"])["value"]

@@ -121,7 +121,8 @@ def table(study: Study, made: Layout, facts: Mapping[str, Any]) -> Table:
     published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
     defined = [{name: value for name, value in row.items() if value == value} for row in records(published)]
     with_interval = np.array([bool(column.beside) for column in columns])[there]
-    reasons = values.loc[(values["value"].isna() | with_interval) & (values["note"] != ""), "note"]
+    lacking = values["value"].isna() | (with_interval & values["low"].isna())
+    reasons = values.loc[lacking & (values["note"] != ""), "note"]
     return Table(defined, grid, told | dict(facts), list(dict.fromkeys(reasons)))
 
 

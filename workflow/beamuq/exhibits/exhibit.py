@@ -187,7 +187,7 @@ class Exhibit:
         facts = captions.study_facts(study) | dict(shown.facts)
         title, *sentences = captions.text(self.template or self.label, facts, self.caption)
         if isinstance(shown, Table) and shown.reasons:
-            sentences.append(f"Undefined: {'; '.join(shown.reasons)}.")
+            sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
         scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
         caption = captions.caption(study, [f"{title}.", *sentences], scorers=scorers, quality=self.quality)
         note = captions.footnote(study, scorers, quality=self.quality)
