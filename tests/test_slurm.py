@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import yaml
 
 from beamuq.study_config import ROOT
 from micro import EVALUATION, Workplace, micro_study, wait_for
+from run_snakemake import ENVIRONMENT
 
 SCRIPT = Path(os.environ.get("BEAMUQ_SLURM", ROOT.parent / "shared/slurm/start-slurm.sh"))
 
@@ -63,11 +65,25 @@ def queued(rule: str) -> list[str]:
     return next((job[:3] for job in jobs if f"rule_{rule}" in job[3]), [])
 
 
+def started(place: Workplace, *arguments: str) -> subprocess.Popen[str]:
+    """Snakemake in a process of its own: a cluster's jobs are not to be forked from that of the tests."""
+    config = ("--config", "study=micro.yaml", "device=cpu", "memory_gb=1")
+    return subprocess.Popen(
+        [str(Path(sys.executable).parent / "snakemake"), "--snakefile", str(ROOT / "Snakefile"), *arguments, *config],
+        cwd=place.folder,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.usefixtures("slurm")
 def test_a_cluster_with_a_cancelled_job_gives_the_bytes_of_a_workstation(tiny_models: Path, tmp_path: Path) -> None:
     cluster = Workplace(tmp_path / "cluster", micro_study(tiny_models))
     profile = profile_for_one_node(tmp_path / "profile")
-    process = cluster.start(EVALUATION, "--workflow-profile", str(profile), settings=("memory_gb=1",))
+    process = started(cluster, EVALUATION, "--workflow-profile", str(profile))
     wait_for(lambda: cluster.parts() or process.poll() is not None)
     number, partition, cards = queued("candidates")
     subprocess.run(["scancel", number], check=True)
