@@ -453,9 +453,11 @@ def pool(masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: 
 @pytest.mark.parametrize(("beams", "outcome"), [(0.5, "yes"), (0.0, "no")])
 def test_the_error_of_beams_is_judged_and_not_that_they_do_not_vary(beams: float, outcome: str) -> None:
     dissimilar = {0: beams, 5: beams, 1: 0.0, 2: 1.0}
-    made = pool([0.9] * N, lambda i, rank: 1 + zlib.crc32(f"{i} {rank}".encode()) % 2, dissimilar)  # mean .5
+    made = pool([0.9] * N, lambda _, rank: 2 if rank % 10 < (4 if rank < 10 else 6) else 1, dissimilar)
     verdict = judged(claims.smaller_error, made, POOL)
     assert (verdict.outcome, verdict.n) == (outcome, N), verdict
+    # two draws, of .4 and .6: their variance is .02, of which half is the error of their mean and none of the beams'
+    assert verdict.value == pytest.approx(0.02 - ((beams - 0.5) ** 2 - 0.01))
 
 
 @pytest.mark.parametrize(("mass", "every", "outcome"), [(0.9, 4, "yes"), (0.1, 4, "partly"), (0.1, 20, "no")])
