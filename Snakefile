@@ -70,4 +70,4 @@ rule generations:
 
 rule fetched:
     input:
-        plan.jobs.fetched,
+        files.fetched,

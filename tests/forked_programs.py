@@ -33,8 +33,9 @@ CLIENT = """#!{python} -SEs
 import json, os, socket, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 words = words if name == "python" else ["-m", name, *words]
-fetches = words[1:2] == ["beamuq.steps"] and words[2].startswith("fetch")
-if fetches or words[0] != "-c" and (words[0] != "-m" or words[1] not in ("beamuq", "beamuq.steps", "snakemake")):
+folder, _, program = words[0].rpartition("/")
+forked = folder.endswith("/scripts") and not program.startswith("fetch")
+if not forked and words[0] != "-c" and (words[0] != "-m" or words[1] not in ("beamuq", "snakemake")):
     os.execv({python!r}, [{python!r}, *words])
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     server.connect({address!r})
@@ -103,18 +104,21 @@ def _run(connection: socket.socket) -> None:
     os.setsid()
     threading.Thread(target=_end_with_client, args=(connection,), daemon=True).start()
     os.chdir(where)
-    # a test looks for the process of a step
-    Path("/proc/self/comm").write_text(words[2] if words[1] == "beamuq.steps" else "python", encoding="utf-8")
+    # a test looks for the process of a program of a rule
+    Path("/proc/self/comm").write_text(Path(words[0]).stem.rpartition(".")[2][:15], encoding="utf-8")
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = [where, *(path for path in environment.get("PYTHONPATH", "").split(":") if path)]
-    sys.argv = words[1:] if words[0] == "-m" else words[:1]
+    sys.argv = words[1:] if words[0] == "-m" else words
+    sys.executable = str(folder() / "python") if words[1:2] == ["snakemake"] else sys.executable
     status: object = 0
     try:
         if words[0] == "-m":
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-        else:
+        elif words[0] == "-c":
             exec(words[1], {"__name__": "__main__"})
+        else:
+            runpy.run_path(words[0], run_name="__main__")
     except SystemExit as stop:
         status = stop.code or 0
     except BaseException:  # as Python does at its end

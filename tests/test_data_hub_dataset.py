@@ -54,8 +54,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 def fetch(folder: Path, *, offline: bool = False, split: str = "test", **settings: Any) -> Path:
     path = folder / "web" / f"{split}.parquet"
-    job = {"source": f"hub:{REPOSITORY}", "config": None, "adapter": "web_questions", "split_name": split}
-    run_job("fetch_dataset", job | {"split": path} | settings, lock=folder / "paper.lock.json", offline=offline)
+    job = {"source": f"hub:{REPOSITORY}", "config": None, "adapter": "web_questions", "split": split}
+    lock = folder / "paper.lock.json"
+    run_job("fetch_dataset", {"settings": job | settings, "split": path}, lock=lock, offline=offline)
     return path
 
 
@@ -121,7 +122,7 @@ def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) ->
     }
     settings = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 3, "few_shot": 0}
     out = [str(tmp_path / "q.parquet"), str(tmp_path / "s.parquet")]
-    job = {"split": path, "settings": settings, "format": 1, "questions": out[0], "shots": out[1]}
+    job = {"split": path, "settings": settings, "questions": out[0], "shots": out[1]}
     run_job("questions", job)
     footer = json.loads(pq.read_schema(out[0]).metadata[b"beamuq"])
     assert footer["provenance"]["files"]["split"]["fetched"] == source
@@ -159,8 +160,3 @@ def test_test_split_without_answers_is_refused_before_it_is_written(tmp_path: Pa
     with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, test: row 6: an answer is empty: .* choose a split"):
         fetch(tmp_path)
     assert files_in(tmp_path) == ["paper.lock.json"]
-
-
-def test_source_that_is_not_the_hub_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="source: 'demo': only hub:ORG/NAME is fetched"):
-        fetch(tmp_path, source="demo")

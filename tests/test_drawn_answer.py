@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
-from beamuq.plan.study_on_machine import Plan
-from beamuq.steps.__main__ import main
 from conftest import Once
-from micro import micro_study
+from micro import Workplace, micro_study
 
 QUALITY = """
 import numpy as np
@@ -53,26 +49,12 @@ def study_with_drawn_answers(models: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def results(once: Once, tiny_models: Path) -> Path:
-    """Its results, each step run in this process as its rule would."""
+    """Its results, made by its rules."""
 
     def run(folder: Path) -> None:
-        of = {"dataset": "triviaqa", "model": "tiny", "style": "base", "scorer": "nli", "metric": "even_length.even"}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            Path("drawn.yaml").write_text(yaml.safe_dump(study_with_drawn_answers(tiny_models, folder)))
-            plan = Plan.load({"study": "drawn.yaml", "device": "cpu"})
-            for rule in ("study", "questions", "prompts"):
-                step(plan, rule, **of)
-            for recipe in RECIPES:
-                for rule in ("candidates", "similarity", "quality", "scores", "evaluation"):
-                    step(plan, rule, **of, recipe=recipe)
+        Workplace(folder, study_with_drawn_answers(tiny_models, folder)).run("evaluations")
 
-    return once("drawn_answer", run) / "results/drawn"
-
-
-def step(plan: Plan, rule: str, **wildcards: str) -> None:
-    of: Any = SimpleNamespace(**wildcards)
-    main([rule, "--job", plan.job(rule)(of), "--machine", plan.machine_options(rule)(of, None, 1)])
+    return once("drawn_answer", run) / "results/micro"
 
 
 def cell(results: Path, kind: str, recipe: str) -> pd.DataFrame:

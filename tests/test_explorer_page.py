@@ -23,7 +23,7 @@ from beamuq.evaluation.prr_and_auc import measure
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
 from beamuq.methods.registry import METHODS
 from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.code_inputs import step_sources
+from beamuq.plan.code_inputs import script_sources
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
 
@@ -253,8 +253,8 @@ def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | N
 
 
 def test_the_step_reruns_when_the_script_changes() -> None:
-    assert {"explorer.js", "explorer.css", "explorer.html"} <= {path.name for path in step_sources("explorer")}
-    assert not any(path.name == "explorer.js" for path in step_sources("table"))
+    assert {"explorer.js", "explorer.css", "explorer.html"} <= {path.name for path in script_sources("explorer")}
+    assert not any(path.name == "explorer.js" for path in script_sources("table"))
 
 
 # -- in a browser ---------------------------------------------------------------------------------------------------

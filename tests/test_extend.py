@@ -24,8 +24,8 @@ from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits, table_formats
 from beamuq.models.load_model import load_causal
 from beamuq.models.prompt_tokens import plain_prompt_ids
+from beamuq.plan.decode_recipe import policies_of
 from beamuq.plan.study_on_machine import Plan
-from beamuq.steps.candidates import policies_of
 from beamuq.study_config import Recipe
 from conftest import Once
 from docs_blocks import DOCS, follow

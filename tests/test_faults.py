@@ -15,6 +15,7 @@ import pytest
 
 import forked_programs
 from beamuq.plan.study_on_machine import Plan
+from beamuq.study_config import ROOT
 from micro import CANDIDATES, SIMILARITY, Workplace, wait_for
 from run_snakemake import ENVIRONMENT
 
@@ -43,8 +44,11 @@ def test_sigterm_keeps_the_batch_and_the_next_run_goes_on(
 ) -> None:
     monkeypatch.chdir(prompted.folder)
     plan, of = Plan.load({"study": "micro.yaml", "device": "cpu"}), cell()
-    words = ["-m", "beamuq.steps", "candidates", "--job", plan.job("candidates")(of)]
-    command = ["python", *words, "--machine", plan.machine_options("candidates")(of, None, 1)]
+    read = {"prompts": plan.files.prompts(of), "model": plan.files.model("candidates")(of)[0]}
+    settings = {"settings": plan.settings.candidates(of), "loading": plan.settings.loading("candidates")(of)}
+    words = {name: str(value) for name, value in (read | settings | {"candidates": CANDIDATES}).items()}
+    command = ["python", str(ROOT / "workflow/scripts/candidates.py")]
+    command += [word for name, value in words.items() for word in (f"--{name}", value)]
     options: dict[str, Any] = {"env": ENVIRONMENT | {"PATH": forked_programs.path()}, "text": True}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     client = subprocess.Popen(command, **options)

@@ -10,7 +10,7 @@ import pytest
 from beamuq import parquet_tables
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.study_on_machine import Plan
-from beamuq.steps.ledger import ledger, measured_jobs
+from run_job import program
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
 DECODED = Artifact("candidates", "coqa", "smollm2-135m-plain", "main")
@@ -37,7 +37,11 @@ def results(tmp_path: Path) -> Path:
 
 def test_jobs_are_summed_with_their_shards_and_missing_benchmarks_are_counted(results: Path) -> None:
     missing = Artifact("candidates", "coqa", "smollm2-135m-plain", "widths")
-    rows = ledger(measured_jobs(results, [DECODED, missing, *OTHERS])).set_index(["rule", "recipe"])
+    rows = (
+        program("ledger")
+        .ledger(program("ledger").measured_jobs(results, [DECODED, missing, *OTHERS]))
+        .set_index(["rule", "recipe"])
+    )
     columns = ["jobs", "tables", "seconds", "gpu_seconds", "cpu_seconds", "peak_memory_mb"]
     assert rows.loc[("candidates", ""), columns].tolist() == [1, 2, 32, 32, 3, 200]
     assert rows.loc[("quality", ""), columns].tolist() == [1, 1, 0, 0, 0, 0]
@@ -55,7 +59,7 @@ def test_the_ledger_follows_benchmarks_and_asks_for_none_that_is_gone(
 
     def benchmarks() -> set[Path]:
         files = {plan.paths.benchmark(artifact) for artifact in measured}
-        return files & {*plan.jobs.ledger(SimpleNamespace()).rerun_on}  # type: ignore[arg-type]
+        return files & {*plan.files.measured(SimpleNamespace())}  # type: ignore[arg-type]
 
     assert len(benchmarks()) == len(measured)
     for path in (plan.paths.table(measured[0]), plan.paths.table(measured[1]), plan.paths.benchmark(measured[0])):

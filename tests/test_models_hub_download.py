@@ -82,7 +82,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 def fetch(tmp_path: Path, *, offline: bool = False, source: str = "hub:org/name", folder: str = "name") -> Path:
     target = tmp_path / "models" / folder
     lock = tmp_path / "studies" / "paper.lock.json"
-    run_job("fetch_model", {"source": source, "model": target / "fetched.json"}, lock=lock, offline=offline)
+    run_job(
+        "fetch_model", {"settings": {"source": source}, "model": target / "fetched.json"}, lock=lock, offline=offline
+    )
     return target
 
 

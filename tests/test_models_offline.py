@@ -19,10 +19,9 @@ import pytest
 
 from beamuq.errors import BeamUQError
 from beamuq.machine_config import load_machine
-from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY, exports, is_offline, open_for_fetching
+from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY, environment, is_offline, open_for_fetching
 from beamuq.secret_masking import mask_output, masked
 from beamuq.study_config import ROOT, load_study
-from run_job import job_text
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
 COMMIT = "c" * 40
@@ -98,14 +97,14 @@ def fetch(hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: s
     talkative = {"HF_DEBUG": "1", "HF_HUB_VERBOSITY": "debug", "PYTHONPATH": f"{folder / 'site'}:{ROOT / 'workflow'}"}
     home = {"HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1", FETCHING: "0", SWITCHES[0]: "1"}
     address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
-    job: dict[str, object] = {"source": "hub:org/name"}
-    if step == "fetch_model":
-        job |= {"model": folder / "models/name/fetched.json"}
-    else:
-        job |= {"config": None, "adapter": "web_questions", "split_name": "test", "split": folder / "d/test.parquet"}
-    machine = json.dumps({"lock": str(folder / "own.lock.json")})
+    settings = {"source": "hub:org/name"}
+    written = ["--model", str(folder / "models/name/fetched.json")]
+    if step == "fetch_dataset":
+        settings |= {"config": None, "adapter": "web_questions", "split": "test"}
+        written = ["--split", str(folder / "d/test.parquet")]
+    words = ["--settings", repr(settings), "--lock", str(folder / "own.lock.json"), *written]
     return subprocess.run(
-        [sys.executable, "-m", "beamuq.steps", step, "--job", job_text(job), "--machine", machine],
+        [sys.executable, str(ROOT / "workflow" / "scripts" / f"{step}.py"), *words],
         env=os.environ | talkative | home | address | {"HF_TOKEN": TOKEN} | environment,
         text=True,
         stdout=subprocess.PIPE,
@@ -265,16 +264,15 @@ def test_only_fetching_lifts_the_switches(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_job_that_asks_the_hub_fails_at_once(hub: Hub) -> None:
     question = "import huggingface_hub as h; h.HfApi().model_info('org/name')"
-    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"}
 
-    def ask(program: str, before: str) -> subprocess.CompletedProcess[str]:
-        line = f'{before}; "{sys.executable}" -c "{program}"'
-        return subprocess.run(["bash", "-c", line], env=environment, text=True, capture_output=True, check=False)
+    def ask(**further: str) -> subprocess.CompletedProcess[str]:
+        of_job = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"} | further
+        return subprocess.run([sys.executable, "-c", question], env=of_job, text=True, capture_output=True, check=False)
 
-    assert ask(question, "true").returncode == 0
+    assert ask().returncode == 0
     assert "/api/models/org/name" in {path for path, _ in hub.asked}
     hub.asked.clear()
-    done = ask(question, exports(offline=False))
+    done = ask(**environment(offline=False))
     assert done.returncode != 0
     assert "OfflineModeIsEnabled" in done.stderr
     assert hub.asked == []

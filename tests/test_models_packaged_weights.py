@@ -82,7 +82,7 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     left = tmp_path / "models" / ".toy.rrrrrrrrrrrr.partial"  # by a fetch that was killed
     left.mkdir(parents=True)
     (left / "half.safetensors").touch()
-    run_job("fetch_model", {"source": "packaged:toy", "model": folder / "fetched.json"})
+    run_job("fetch_model", {"settings": {"source": "packaged:toy"}, "model": folder / "fetched.json"})
     assert {name: data for name, data in everything(folder).items() if "fetched" not in name} == FILES
     manifest = json.loads((folder / "fetched.json").read_text())
     assert manifest == {
@@ -176,7 +176,7 @@ def test_a_failed_fetch_leaves_the_old_folder_alone(
 )
 def test_a_bad_source_is_refused(source: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(BeamUQError, match=told):
-        run_job("fetch_model", {"source": source, "model": tmp_path / "toy" / "fetched.json"})
+        run_job("fetch_model", {"settings": {"source": source}, "model": tmp_path / "toy" / "fetched.json"})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from beamuq.machine_config import load_machine
-from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
 from beamuq.plan.paths import Paths
 from beamuq.study_config import STUDIES, Dataset, load_study
@@ -41,17 +39,6 @@ def test_an_estimator_is_of_every_strategy_of_its_kind_that_allows_it(grid: Grid
 
 def paths(**machine: object) -> Paths:
     return Paths("own", Path("own.yaml"), load_machine(machine))
-
-
-def test_tables_logs_and_benchmarks_of_a_rule_are_named_alike() -> None:
-    assert paths().patterns("scores") == {"scores": "results/own/scores/{scorer}/{model}/{dataset}/{recipe}.parquet"}
-    assert paths().log("scores") == "logs/own/scores/{scorer}/{model}/{dataset}/{recipe}.log"
-    assert paths().benchmarks("scores") == "results/own/benchmarks/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
-    assert paths().log("fetched") == "logs/own/fetched.log"
-    artifact = Artifact("scores", scorer="s", model="m", dataset="d", recipe="r")
-    (written,) = paths().outputs("scores", SimpleNamespace(**artifact.cell)).values()
-    assert written == paths().table(artifact)
-    assert str(paths().benchmark(artifact)) == paths().benchmarks("scores").format(**artifact.cell)
 
 
 def test_a_split_is_found_in_its_folder_or_asked_for_by_name(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from beamuq.decoding.search_state import Prompt, SearchContext
 from beamuq.errors import BeamUQError
 from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
+from beamuq.plan.decode_recipe import policies_of
 from beamuq.scorers.quality_metrics import quality_values
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.steps.candidates import policies_of
 from beamuq.study_config import Recipe
 
 ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "samples": ["a b"] * 3}]

@@ -139,7 +139,7 @@ def test_prompts_of_another_run_are_not_decoded(changed: str, tmp_path: Path) ->
     write("questions", "a", "b")
     write("shots", "s")
     template = PROMPTS / "base/trivia_qa.txt"
-    job = {"template": template, "settings": {"style": "base", "dataset": "web"}, "format": 1, "prompts": prompts}
+    job = {"template": template, "style": "base", "dataset": "web", "prompts": prompts}
     run_job("prompts", job | files)
     write(changed, *("ba" if changed == "questions" else "t"))
     settings: dict[str, Any] = {

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 def choose(folder: Path, out: str = "out", split: str = "test.parquet", **settings: Any) -> None:
     outputs = {name: folder / out / f"{name}.parquet" for name in ("questions", "shots")}
     splits = {"split": folder / split, "few_shot_split": folder / "train.jsonl"}
-    run_job("questions", splits | outputs | {"settings": SETTINGS | settings, "format": 1})
+    run_job("questions", splits | outputs | {"settings": SETTINGS | settings})
 
 
 def test_tables_hold_the_subset_and_examples_that_are_not_evaluated(folder: Path) -> None:
@@ -78,7 +78,6 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
     [
         ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
         ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
-        ({"questions": 0}, "--job: settings.questions: 0: "),
     ],
 )
 def test_bad_settings_are_refused_and_nothing_is_left(folder: Path, settings: dict[str, Any], told: str) -> None:

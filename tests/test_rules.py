@@ -1,8 +1,8 @@
-"""The rules: they ask for what they need and no more, and their commands are jobs that the steps read."""
+"""The rules: they ask for what they need and no more, and name what their programs take."""
 
 from __future__ import annotations
 
-import importlib
+import inspect
 import json
 import os
 import re
@@ -11,17 +11,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 import yaml
 
 import run_snakemake
-from beamuq.config_errors import validated_json
 from beamuq.errors import BeamUQError
-from beamuq.plan.job_types import MachineOptions, read_job
+from beamuq.parquet_tables import SCHEMAS, path_pattern
 from beamuq.plan.study_on_machine import Plan
+from beamuq.rule_programs import arguments_of, words_by_name
 from micro import micro_study
+from run_job import program
 from run_snakemake import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,18 +49,32 @@ def planned() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("study", ["demo", "paper"])
-def test_every_command_is_a_job_that_its_step_reads(study: str, planned: dict[str, str]) -> None:
-    commands = [
-        shlex.split(command)
-        for command in re.findall(r"^Shell command: python -m beamuq.steps (.*) > \S+ 2>&1$", planned[study], re.M)
-    ]
-    assert len(commands) > 50
-    assert len({rule for rule, *_ in commands}) >= 12
+def test_every_command_names_what_its_program_takes(study: str, planned: dict[str, str]) -> None:
+    shown = re.findall(r"^Shell command: python \S*scripts/(\w+).py (.*) > \S+ 2>&1$", planned[study], re.M)
+    commands = [(rule, shlex.split(words)) for rule, words in shown]
+    assert len(commands) > 30
+    assert {rule for rule, _ in commands} >= {"questions", "prompts", "candidates", "similarity"}
     assert str(ROOT) not in planned[study][planned[study].index("rule ") :]
-    for rule, _, job, _, machine in commands:
-        step = importlib.import_module(f"beamuq.steps.{rule}")
-        read_job(get_type_hints(step.run)["job"], job)
-        validated_json(MachineOptions, machine, "--machine")
+    for rule, words in commands:
+        arguments_of(program(rule).run, words_by_name(words))
+
+
+def test_every_script_finds_its_arguments_among_the_files_and_parameters_of_its_rule() -> None:
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    scripts = re.findall(
+        r"^rule (\w+):((?:\n(?!rule ).*)*?)\n    script:\n        \"../scripts/(\w+).py\"", rules, re.M
+    )
+    assert len(scripts) == 10
+    for rule, text, name in scripts:
+        named = set(re.findall(r"(\w+)=", text)) | set(re.findall(r"{(\w+)}", text))
+        needed = inspect.signature(program(name).run).parameters.values()
+        assert {of.name for of in needed if of.default is inspect.Parameter.empty} <= named, rule
+
+
+def test_rules_write_tables_where_exhibits_look_for_them() -> None:
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    for kind in SCHEMAS:
+        assert f'"results/{{study}}/{path_pattern(kind)}"' in rules, kind
 
 
 def test_a_figure_pulls_only_its_own_cell() -> None:
@@ -149,7 +163,7 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
     (tmp_path / "bin").mkdir()
     seen.mkdir()
     stub = tmp_path / "bin/python"
-    stub.write_text(f'#!/bin/sh\nenv > {seen}/"$3"\nexec {sys.executable} "$@"\n')
+    stub.write_text(f'#!/bin/sh\nenv > {seen}/"$(basename "$1" .py)"\nexec {sys.executable} "$@"\n')
     stub.chmod(0o755)
     path = {"PATH": f"{stub.parent}:{ENVIRONMENT['PATH']}", "HF_HUB_OFFLINE": ""}
 
@@ -174,13 +188,7 @@ def test_going_offline_or_to_another_study_fetches_nothing_again_and_every_job_i
         assert told["BEAMUQ_OFFLINE"] == offline
 
 
-def test_no_rule_runs_outside_the_shell_that_forbids_the_hub() -> None:
-    for path in (ROOT / "workflow/rules").glob("*.smk"):
-        text = path.read_text()
-        assert not re.findall(r"^    (run|script|notebook|wrapper):", text, re.MULTILINE), path
-        for switch in ("OFFLINE", "open_for_fetching", "env -"):
-            assert switch not in text, path
-    lifting = [
-        path.name for path in (ROOT / "workflow/beamuq").rglob("*.py") if "open_for_fetching(" in path.read_text()
-    ]
+def test_only_the_programs_that_fetch_ask_the_hub() -> None:
+    files = [*(ROOT / "workflow").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]
+    lifting = [path.name for path in files if "open_for_fetching(" in path.read_text()]
     assert sorted(lifting) == ["fetch_dataset.py", "fetch_model.py", "offline.py"]

@@ -170,8 +170,6 @@ SETTINGS: dict[str, Any] = {
     "normalizer": "triviaqa",
     "answer_source": ["greedy", "top_beam"],
     "beam": "beam M=2",
-    "source": None,
-    "backbone": None,
     "format": 1,
 }
 

@@ -131,7 +131,7 @@ def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
     parquet_tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
-    settings = {"name": name, "source": None, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
+    settings = {"name": name, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
     job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
     run_job("similarity", job | {"settings": settings}, **machine)
     return output
@@ -174,6 +174,6 @@ def test_the_step_gives_the_same_bytes_with_and_without_a_cache(tmp_path: Path) 
     settings = {"kind": "embedding", "source": f"folder:{folder}"}
     fresh = step(tmp_path, "cosine", settings, model).read_bytes()
     for _ in range(2):
-        memoised = step(tmp_path, "cosine", settings, model, cache_root=tmp_path / "cache").read_bytes()
+        memoised = step(tmp_path, "cosine", settings, model, cache=tmp_path / "cache").read_bytes()
         assert memoised == fresh
     assert str(tmp_path).encode() not in fresh

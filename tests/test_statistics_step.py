@@ -16,9 +16,9 @@ from beamuq.errors import BeamUQError
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.models.model_folder import model_identity
+from beamuq.plan.decode_recipe import candidate_row
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
-from beamuq.steps.candidates import candidate_row
 from beamuq.text_normalization import clean
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
@@ -87,7 +87,7 @@ def run(
     settings = ALL | changes
     job: dict[str, Any] = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
     job.pop(drop, None)
-    run_job("statistics", job | {"device": "cpu", "dtype": "float32"}, cache_root=cache_root)
+    run_job("judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
     return parquet_tables.read(out, "statistics")
 
 

@@ -9,7 +9,7 @@ import pytest
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
 from beamuq.judged_answer import strategy_of
-from beamuq.steps.candidates import policies_of
+from beamuq.plan.decode_recipe import policies_of
 from beamuq.strategy_names import number, parse
 from beamuq.study_config import Recipe
 

@@ -1,12 +1,15 @@
 rule candidates:
     input:
-        unpack(plan.inputs("candidates")),
+        prompts=files.prompts,
+        model=files.model("candidates"),
+        shards=files.shards,
+        plugins=files.plugins("candidates"),
     output:
-        **paths.patterns("candidates"),
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("candidates"),
+        "logs/{study}/candidates/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("candidates")
+        "results/{study}/benchmarks/candidates/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -15,26 +18,30 @@ rule candidates:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        job=plan.job("candidates"),
-        machine=plan.machine_options("candidates"),
+        settings=settings.candidates,
+        loading=settings.loading("candidates"),
+        cards=not_compared(plan.cards),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
     shell:
-        "python -m beamuq.steps candidates --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/candidates.py --prompts {input.prompts:q} --model {input.model:q} --shards {input.shards:q}"
+        " --settings {params.settings:q} --loading {params.loading:q} --cards {params.cards} --threads {threads}"
+        " --candidates {output.candidates:q} > {log} 2>&1"
 
 
 rule candidates_shard:
     input:
-        unpack(plan.inputs("candidates_shard")),
+        prompts=files.prompts,
+        model=files.model("candidates"),
+        plugins=files.plugins("candidates"),
     output:
-        **paths.flagged(
-            "candidates_shard",
-            candidates=temp,
+        candidates=temp(
+            "results/{study}/candidates/{model}/{dataset}/{recipe}.shards/{shard}.parquet"
         ),
     log:
-        paths.log("candidates_shard"),
+        "logs/{study}/candidates_shard/{model}/{dataset}/{recipe}/{shard}.log",
     benchmark:
-        paths.benchmarks("candidates_shard")
+        "results/{study}/benchmarks/candidates_shard/{model}/{dataset}/{recipe}/{shard}.tsv"
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -43,9 +50,12 @@ rule candidates_shard:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        job=plan.job("candidates_shard"),
-        machine=plan.machine_options("candidates_shard"),
+        settings=settings.candidates,
+        loading=settings.loading("candidates"),
+        cards=not_compared(plan.cards),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}, shard {wildcards.shard}"
     shell:
-        "python -m beamuq.steps candidates --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/candidates.py --prompts {input.prompts:q} --model {input.model:q} --shard {wildcards.shard}"
+        " --settings {params.settings:q} --loading {params.loading:q} --cards {params.cards} --threads {threads}"
+        " --candidates {output.candidates:q} > {log} 2>&1"

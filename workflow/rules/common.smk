@@ -12,7 +12,9 @@ if not (project / "workflow").is_dir():
 sys.path.insert(0, str(project / "workflow"))
 
 from beamuq.errors import BeamUQError, line_of
-from beamuq.plan.study_on_machine import Plan
+from beamuq.plan.code_inputs import code_hash
+from beamuq.plan.stage_settings import FORMATS
+from beamuq.plan.study_on_machine import Plan, not_compared
 
 
 configfile: "config.yaml"
@@ -20,14 +22,21 @@ configfile: "config.yaml"
 
 try:
     plan = Plan.load(config)
-    # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
-    # alike. No job asks the hub: only the steps that fetch lift this, for themselves.
-    shell.prefix(plan.shell_prefix(project / "workflow"))
 except (BeamUQError, OSError) as error:
     print(f"error: {line_of(error)}", file=sys.stderr, flush=True)
     os._exit(2)
 
-paths = plan.paths
+# The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
+# alike. No job asks the hub: only the programs that fetch lift this, for themselves.
+os.environ.update(plan.environment(project / "workflow"))
+
+settings, files = (
+    plan.settings,
+    plan.files,
+)  # by rule: a job's settings; inputs that depend on the study
+SCRIPTS = os.path.relpath(project / "workflow" / "scripts")
+MODELS, DATASETS = Path(plan.machine.models_root), Path(plan.machine.datasets_root)
+CACHE, LOCK = plan.machine.cache_root, plan.paths.lock
 
 
 onstart:
@@ -39,12 +48,12 @@ onstart:
 
 
 onsuccess:
-    print(f"Tables: {paths.results}/tables/, figures: {paths.figures}/")
+    print(f"Tables: {plan.paths.results}/tables/, figures: {plan.paths.figures}/")
 
 
-def in_report(caption, category, **labels):
-    """Flag an output as part of the report: its caption's file, its section, and how it is told from the others."""
-    return lambda path: report(
+def in_report(path, caption, category, **labels):
+    """An output as part of the report: its caption's file, its section, and how it is told from the others."""
+    return report(
         path, caption=f"../report/{caption}", category=category, labels=labels
     )
 

@@ -1,16 +1,29 @@
 rule comparison:
     input:
-        unpack(plan.inputs("comparison")),
+        study="results/{study}/study.json",
+        tables=files.comparison,
     output:
-        **paths.flagged(
-            "comparison",
-            html=in_report("comparison.rst", "0 Study", page="compared with print"),
-            forest_png=in_report(
-                "comparison.rst", "0 Study", page="beam minus multinomial, paired"
-            ),
+        csv="results/{study}/comparison.csv",
+        formulations="results/{study}/comparison_formulations.csv",
+        claims="results/{study}/comparison_claims.csv",
+        html=in_report(
+            "results/{study}/comparison.html",
+            "comparison.rst",
+            "0 Study",
+            page="compared with print",
         ),
+        forest_pdf="figures/{study}/paired.pdf",
+        forest_svg="figures/{study}/paired.svg",
+        forest_png=in_report(
+            "figures/{study}/paired.png",
+            "comparison.rst",
+            "0 Study",
+            page="beam minus multinomial, paired",
+        ),
+        forest_csv="figures/{study}/paired.csv",
+        forest_caption="figures/{study}/paired.txt",
     log:
-        paths.log("comparison"),
+        "logs/{study}/comparison.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -18,7 +31,6 @@ rule comparison:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("comparison"),
-        machine=plan.machine_options("comparison"),
-    shell:
-        "python -m beamuq.steps comparison --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=code_hash("comparison"),
+    script:
+        "../scripts/comparison.py"

@@ -1,12 +1,17 @@
 rule evaluation:
     input:
-        unpack(plan.inputs("evaluation")),
+        questions="results/{study}/questions/{dataset}.parquet",
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        scores="results/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        quality=files.quality,
+        further_qualities=files.further_qualities,
     output:
-        **paths.patterns("evaluation"),
+        evaluation="results/{study}/evaluation/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        replicates="results/{study}/replicates/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("evaluation"),
+        "logs/{study}/evaluation/{scorer}/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("evaluation")
+        "results/{study}/benchmarks/evaluation/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -14,19 +19,29 @@ rule evaluation:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("evaluation"),
-        machine=plan.machine_options("evaluation"),
-    shell:
-        "python -m beamuq.steps evaluation --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        settings=settings.evaluation,
+        beam=settings.main_beam,
+        made_with=settings.made_with(
+            "questions", "candidates", "scores", "quality", "further_qualities"
+        ),
+        code=code_hash("evaluation"),
+    script:
+        "../scripts/evaluation.py"
 
 
 rule decisions:
     input:
-        unpack(plan.inputs("decisions")),
+        questions="results/{study}/questions/{dataset}.parquet",
+        shots="results/{study}/shots/{dataset}.parquet",
+        prompts=files.prompts,
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        scores="results/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        quality=files.quality,
     output:
-        **paths.patterns("decisions"),
+        decisions="results/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        scored="results/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.scored.jsonl",
     log:
-        paths.log("decisions"),
+        "logs/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -34,7 +49,10 @@ rule decisions:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("decisions"),
-        machine=plan.machine_options("decisions"),
-    shell:
-        "python -m beamuq.steps decisions --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        settings=settings.decisions,
+        made_with=settings.made_with(
+            "questions", "shots", "candidates", "scores", "quality"
+        ),
+        code=code_hash("decisions"),
+    script:
+        "../scripts/decisions.py"

@@ -1,8 +1,8 @@
 rule study:
     output:
-        **paths.patterns("study"),
+        study="results/{study}/study.json",
     log:
-        paths.log("study"),
+        "logs/{study}/study.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -10,24 +10,27 @@ rule study:
         mem_mb=500,
         runtime=5,
     params:
-        job=plan.job("study"),
-        machine=plan.machine_options("study"),
-    shell:
-        "python -m beamuq.steps study --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        settings=settings.study,
+    script:
+        "../scripts/study.py"
 
 
 rule table:
     input:
-        unpack(plan.inputs("table")),
+        study="results/{study}/study.json",
+        tables=files.exhibit,
     output:
-        **paths.flagged(
-            "table",
-            html=in_report(
-                "table.rst", plan.report_section("1 Tables"), table="{name}"
-            ),
+        csv="results/{study}/tables/{name}.csv",
+        tex="results/{study}/tables/{name}.tex",
+        markdown="results/{study}/tables/{name}.md",
+        html=in_report(
+            "results/{study}/tables/{name}.html",
+            "table.rst",
+            plan.report_section("1 Tables"),
+            table="{name}",
         ),
     log:
-        paths.log("table"),
+        "logs/{study}/table/{name}.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -35,24 +38,28 @@ rule table:
         mem_mb=2000,
         runtime=10,
     params:
-        job=plan.job("table"),
-        machine=plan.machine_options("table"),
-    shell:
-        "python -m beamuq.steps table --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=settings.exhibit_code,
+    script:
+        "../scripts/table.py"
 
 
 rule figure:
     input:
-        unpack(plan.inputs("figure")),
+        study="results/{study}/study.json",
+        tables=files.exhibit,
     output:
-        **paths.flagged(
-            "figure",
-            png=in_report(
-                "figure.rst", plan.report_section("2 Figures"), figure="{name}"
-            ),
+        pdf="figures/{study}/{name}.pdf",
+        svg="figures/{study}/{name}.svg",
+        png=in_report(
+            "figures/{study}/{name}.png",
+            "figure.rst",
+            plan.report_section("2 Figures"),
+            figure="{name}",
         ),
+        csv="figures/{study}/{name}.csv",
+        caption="figures/{study}/{name}.txt",
     log:
-        paths.log("figure"),
+        "logs/{study}/figure/{name}.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -60,7 +67,6 @@ rule figure:
         mem_mb=2000,
         runtime=10,
     params:
-        job=plan.job("figure"),
-        machine=plan.machine_options("figure"),
-    shell:
-        "python -m beamuq.steps figure --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=settings.exhibit_code,
+    script:
+        "../scripts/figure.py"

@@ -1,13 +1,16 @@
 rule explorer:
     input:
-        unpack(plan.inputs("explorer")),
+        study="results/{study}/study.json",
+        tables=files.explored,
     output:
-        **paths.flagged(
-            "explorer",
-            html=in_report("explorer.rst", "0 Study", page="question by question"),
+        html=in_report(
+            "results/{study}/explorer.html",
+            "explorer.rst",
+            "0 Study",
+            page="question by question",
         ),
     log:
-        paths.log("explorer"),
+        "logs/{study}/explorer.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -15,7 +18,6 @@ rule explorer:
         mem_mb=4000,
         runtime=30,
     params:
-        job=plan.job("explorer"),
-        machine=plan.machine_options("explorer"),
-    shell:
-        "python -m beamuq.steps explorer --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=code_hash("explorer"),
+    script:
+        "../scripts/explorer.py"

@@ -1,8 +1,8 @@
 rule fetch_model:
     output:
-        **paths.flagged("fetch_model", model=update),
+        model=update(f"{MODELS}/{{folder}}/fetched.json"),
     log:
-        paths.log("fetch_model"),
+        f"logs/{plan.name}/fetch_model/{{folder}}.log",
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -10,19 +10,19 @@ rule fetch_model:
         mem_mb=4000,
         runtime=240,
     params:
-        job=plan.job("fetch_model"),
-        machine=plan.machine_options("fetch_model"),
+        settings=settings.fetch_model,
     message:
         "fetching the model {wildcards.folder}"
     shell:
-        "python -m beamuq.steps fetch_model --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/fetch_model.py --settings {params.settings:q} --lock {LOCK:q}"
+        " --model {output.model:q} > {log} 2>&1"
 
 
 rule fetch_dataset:
     output:
-        **paths.flagged("fetch_dataset", split=update),
+        split=update(f"{DATASETS}/{{dataset}}/{{split}}.parquet"),
     log:
-        paths.log("fetch_dataset"),
+        f"logs/{plan.name}/fetch_dataset/{{dataset}}/{{split}}.log",
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -30,9 +30,9 @@ rule fetch_dataset:
         mem_mb=4000,
         runtime=120,
     params:
-        job=plan.job("fetch_dataset"),
-        machine=plan.machine_options("fetch_dataset"),
+        settings=settings.fetch_dataset,
     message:
         "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
-        "python -m beamuq.steps fetch_dataset --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/fetch_dataset.py --settings {params.settings:q} --lock {LOCK:q}"
+        " --split {output.split:q} > {log} 2>&1"

@@ -1,13 +1,15 @@
 rule ledger:
     input:
-        unpack(plan.inputs("ledger")),
+        study="results/{study}/study.json",
+        measured=files.measured,
     output:
-        **paths.flagged(
-            "ledger",
-            html=in_report("ledger.rst", "0 Study", page="what it cost"),
+        csv="results/{study}/ledger.csv",
+        markdown="results/{study}/ledger.md",
+        html=in_report(
+            "results/{study}/ledger.html", "ledger.rst", "0 Study", page="what it cost"
         ),
     log:
-        paths.log("ledger"),
+        "logs/{study}/ledger.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -15,7 +17,6 @@ rule ledger:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("ledger"),
-        machine=plan.machine_options("ledger"),
-    shell:
-        "python -m beamuq.steps ledger --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=code_hash("ledger"),
+    script:
+        "../scripts/ledger.py"

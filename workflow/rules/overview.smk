@@ -1,20 +1,24 @@
 rule overview:
     input:
-        unpack(plan.inputs("overview")),
+        study="results/{study}/study.json",
+        manifests=files.manifests,
+        tables=files.study_tables,
     output:
-        **paths.flagged(
-            "overview",
-            html=in_report(
-                "overview.rst", "0 Study", page="what the study was made of"
-            ),
-            listed=in_report(
-                "answers.rst",
-                "0 Study",
-                page="dropped, empty and cut answers by question",
-            ),
+        html=in_report(
+            "results/{study}/overview.html",
+            "overview.rst",
+            "0 Study",
+            page="what the study was made of",
+        ),
+        csv="results/{study}/answers.csv",
+        listed=in_report(
+            "results/{study}/answers_listed.csv",
+            "answers.rst",
+            "0 Study",
+            page="dropped, empty and cut answers by question",
         ),
     log:
-        paths.log("overview"),
+        "logs/{study}/overview.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -22,7 +26,6 @@ rule overview:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("overview"),
-        machine=plan.machine_options("overview"),
-    shell:
-        "python -m beamuq.steps overview --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        code=code_hash("overview"),
+    script:
+        "../scripts/overview.py"

@@ -1,12 +1,16 @@
 rule quality:
     input:
-        unpack(plan.inputs("quality")),
+        questions="results/{study}/questions/{dataset}.parquet",
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        model=files.model("quality"),
+        backbone=files.model("quality", "backbone"),
+        plugins=files.plugins("quality"),
     output:
-        **paths.patterns("quality"),
+        quality="results/{study}/quality/{metric}/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("quality"),
+        "logs/{study}/quality/{metric}/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("quality")
+        "results/{study}/benchmarks/quality/{metric}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -15,7 +19,11 @@ rule quality:
         mem_mb=plan.memory_mb,
         runtime=60,
     params:
-        job=plan.job("quality"),
-        machine=plan.machine_options("quality"),
+        settings=settings.quality,
+        made_with=settings.made_with("questions", "candidates"),
+        loading=settings.loading("quality"),
     shell:
-        "python -m beamuq.steps quality --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/quality.py --questions {input.questions:q} --candidates {input.candidates:q}"
+        " --model {input.model:q} --backbone {input.backbone:q} --settings {params.settings:q}"
+        " --made-with {params.made_with:q} --loading {params.loading:q} --cache {CACHE:q} --threads {threads}"
+        " --quality {output.quality:q} > {log} 2>&1"

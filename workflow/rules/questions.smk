@@ -1,10 +1,12 @@
 rule questions:
     input:
-        unpack(plan.inputs("questions")),
+        split=files.split,
+        few_shot_split=files.few_shot_split,
     output:
-        **paths.patterns("questions"),
+        questions="results/{study}/questions/{dataset}.parquet",
+        shots="results/{study}/shots/{dataset}.parquet",
     log:
-        paths.log("questions"),
+        "logs/{study}/questions/{dataset}.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -12,19 +14,22 @@ rule questions:
         mem_mb=2000,
         runtime=10,
     params:
-        job=plan.job("questions"),
-        machine=plan.machine_options("questions"),
+        settings=settings.questions,
+        format=FORMATS["questions"],
     shell:
-        "python -m beamuq.steps questions --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/questions.py --split {input.split:q} --few-shot-split {input.few_shot_split:q}"
+        " --settings {params.settings:q} --questions {output.questions:q} --shots {output.shots:q} > {log} 2>&1"
 
 
 rule prompts:
     input:
-        unpack(plan.inputs("prompts")),
+        template=files.template,
+        questions="results/{study}/questions/{dataset}.parquet",
+        shots="results/{study}/shots/{dataset}.parquet",
     output:
-        **paths.patterns("prompts"),
+        prompts="results/{study}/prompts/{style}/{dataset}.parquet",
     log:
-        paths.log("prompts"),
+        "logs/{study}/prompts/{style}/{dataset}.log",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -32,7 +37,9 @@ rule prompts:
         mem_mb=2000,
         runtime=10,
     params:
-        job=plan.job("prompts"),
-        machine=plan.machine_options("prompts"),
+        made_with=settings.made_with("questions", "shots"),
+        format=FORMATS["prompts"],
     shell:
-        "python -m beamuq.steps prompts --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/prompts.py --template {input.template:q} --questions {input.questions:q}"
+        " --shots {input.shots:q} --style {wildcards.style} --dataset {wildcards.dataset}"
+        " --made-with {params.made_with:q} --prompts {output.prompts:q} > {log} 2>&1"

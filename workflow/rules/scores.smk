@@ -1,12 +1,17 @@
 rule scores:
     input:
-        unpack(plan.inputs("scores")),
+        questions="results/{study}/questions/{dataset}.parquet",
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        similarity="results/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
+        statistics=files.statistics,
+        cross_similarity=files.cross_similarity,
+        plugins=files.plugins("scores"),
     output:
-        **paths.patterns("scores"),
+        scores="results/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("scores"),
+        "logs/{study}/scores/{scorer}/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("scores")
+        "results/{study}/benchmarks/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -14,7 +19,10 @@ rule scores:
         mem_mb=4000,
         runtime=20,
     params:
-        job=plan.job("scores"),
-        machine=plan.machine_options("scores"),
-    shell:
-        "python -m beamuq.steps scores --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        settings=settings.scores,
+        made_with=settings.made_with(
+            "questions", "candidates", "similarity", "statistics", "cross_similarity"
+        ),
+        code=code_hash("scores"),
+    script:
+        "../scripts/scores.py"

@@ -1,12 +1,14 @@
 rule similarity:
     input:
-        unpack(plan.inputs("similarity")),
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        model=files.model("similarity"),
+        plugins=files.plugins("similarity"),
     output:
-        **paths.patterns("similarity"),
+        similarity="results/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("similarity"),
+        "logs/{study}/similarity/{scorer}/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("similarity")
+        "results/{study}/benchmarks/similarity/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -15,9 +17,12 @@ rule similarity:
         mem_mb=plan.memory_mb,
         runtime=120,
     params:
-        job=plan.job("similarity"),
-        machine=plan.machine_options("similarity"),
+        settings=settings.similarity,
+        made_with=settings.made_with("candidates"),
+        loading=settings.loading("similarity"),
     message:
         "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
-        "python -m beamuq.steps similarity --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/similarity.py --candidates {input.candidates:q} --model {input.model:q}"
+        " --settings {params.settings:q} --made-with {params.made_with:q} --loading {params.loading:q}"
+        " --cache {CACHE:q} --threads {threads} --similarity {output.similarity:q} > {log} 2>&1"

@@ -1,12 +1,18 @@
 rule statistics:
     input:
-        unpack(plan.inputs("statistics")),
+        questions="results/{study}/questions/{dataset}.parquet",
+        candidates="results/{study}/candidates/{model}/{dataset}/{recipe}.parquet",
+        template=files.p_true_template,
+        language_model=files.model("statistics", "language_model"),
+        nli=files.model("statistics", "nli"),
+        relevance=files.model("statistics", "relevance"),
+        plugins=files.plugins("statistics"),
     output:
-        **paths.patterns("statistics"),
+        statistics="results/{study}/statistics/{model}/{dataset}/{recipe}.parquet",
     log:
-        paths.log("statistics"),
+        "logs/{study}/statistics/{model}/{dataset}/{recipe}.log",
     benchmark:
-        paths.benchmarks("statistics")
+        "results/{study}/benchmarks/statistics/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
     threads: 1
@@ -15,9 +21,15 @@ rule statistics:
         mem_mb=plan.memory_mb,
         runtime=240,
     params:
-        job=plan.job("statistics"),
-        machine=plan.machine_options("statistics"),
+        settings=settings.statistics,
+        made_with=settings.made_with("questions", "candidates"),
+        loading=settings.loading("statistics"),
+        cards=not_compared(plan.cards),
     message:
         "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:
-        "python -m beamuq.steps statistics --job {params.job:q} --machine {params.machine:q} > {log} 2>&1"
+        "python {SCRIPTS}/judgements.py --questions {input.questions:q} --candidates {input.candidates:q}"
+        " --template {input.template:q} --language-model {input.language_model:q} --nli {input.nli:q}"
+        " --relevance {input.relevance:q} --settings {params.settings:q} --made-with {params.made_with:q}"
+        " --loading {params.loading:q} --cards {params.cards} --cache {CACHE:q} --threads {threads}"
+        " --statistics {output.statistics:q} > {log} 2>&1"

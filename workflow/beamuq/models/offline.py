@@ -22,10 +22,10 @@ def is_offline(environ: Mapping[str, str]) -> bool:
     return told.upper() in _TRUE
 
 
-def exports(offline: bool) -> str:
-    """Shell text that forbids the hub to a job, and tells one that fetches whether it is meant as well."""
-    forbidden = " ".join(f"{name}=1" for name in (*SWITCHES, TELEMETRY))
-    return f"export {forbidden} {FETCHING}={int(offline or is_offline(os.environ))}"
+def environment(offline: bool) -> dict[str, str]:
+    """What forbids the hub to a job, and tells one that fetches whether it is meant as well."""
+    forbidden = dict.fromkeys((*SWITCHES, TELEMETRY), "1")
+    return forbidden | {FETCHING: str(int(offline or is_offline(os.environ)))}
 
 
 def open_for_fetching(*, offline: bool) -> bool:

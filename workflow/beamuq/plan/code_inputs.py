@@ -1,4 +1,4 @@
-"""Which package files a step imports, and their hash, which makes a rule run again when its code changes."""
+"""Which package files the program of a rule imports, and their hash: when it changes, the rule runs again."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ LIST_OF_EXHIBITS = PACKAGE / "exhibits" / "list_of_exhibits.py"
 
 
 @cache
-def code_hash(step: str, *modules: str) -> str:
-    """A hash of the names and contents of :func:`step_sources`: 16 hexadecimal digits.
+def code_hash(script: str, *modules: str) -> str:
+    """A hash of the names and contents of :func:`script_sources`: 16 hexadecimal digits.
 
     As a parameter of a job it reruns exactly the rules whose code changed, and nothing after a touch or in a fresh
     checkout. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
     """
     digest = hashlib.sha256()
-    for path in step_sources(step, *modules):
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\n{_content_hash(path)}\n".encode())
+    for path in script_sources(script, *modules):
+        digest.update(f"{path.relative_to(PACKAGE.parent).as_posix()}\n{_content_hash(path)}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def step_sources(step: str, *modules: str) -> list[Path]:
-    """Every package file that ``beamuq.steps.<step>``, what starts it, and ``modules`` import, directly or not, sorted.
+def script_sources(script: str, *modules: str) -> list[Path]:
+    """The program ``workflow/scripts/<script>.py`` and every package file that it or ``modules`` import, sorted.
 
     Imports inside functions count, and with a module come the files that it reads (templates, scripts).
     """
     found: set[Path] = set()
-    pending = [_file(module) for module in ("beamuq.steps.__main__", f"beamuq.steps.{step}", *modules)]
+    pending = [PACKAGE.parent / "scripts" / f"{script}.py", *map(_file, modules)]
     while pending:
         path = pending.pop()
         if path is not None and path not in found:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from beamuq.machine_config import Machine
 from beamuq.parquet_tables import Artifact
-from beamuq.plan.job_types import job_type
 from beamuq.study_config import DEMO_DATA, Dataset, Study
-
-FOLDERS = ("results", "figures", "models", "datasets")  # in braces as wildcards are
 
 
 @dataclass(frozen=True)
@@ -47,36 +42,6 @@ class Paths:
     def benchmark(self, artifact: Artifact) -> Path:
         """Where Snakemake writes what the job of a table took."""
         return benchmark_file(self.results, artifact)
-
-    # -- patterns of the rules -----------------------------------------------------------------------------------
-
-    def patterns(self, rule: str) -> dict[str, str]:
-        """What a rule writes, by name, with its wildcards in braces."""
-        folders = {
-            "results": str(self.results),
-            "figures": str(self.figures),
-            "models": str(Path(self.machine.models_root)),  # as every other path to a file in it is written
-            "datasets": str(Path(self.machine.datasets_root)),
-        }
-        return {name: _filled(pattern, folders) for name, pattern in job_type(rule).patterns().items()}
-
-    def outputs(self, rule: str, wildcards: object = None) -> dict[str, Any]:
-        """What a job of a rule writes, by name; ``wildcards`` has the value of each as an attribute."""
-        values = {name: getattr(wildcards, name) for name in _wildcards(rule)}
-        return {name: Path(_filled(pattern, values)) for name, pattern in self.patterns(rule).items()}
-
-    def flagged(self, rule: str, **flags: Callable[[str], Any]) -> dict[str, Any]:
-        """:meth:`patterns` for ``output:``, with some flagged: temporary, or part of the report."""
-        return {name: flags.get(name, str)(pattern) for name, pattern in self.patterns(rule).items()}
-
-    def log(self, rule: str) -> str:
-        """A rule's log, beside the results so that another study keeps its own."""
-        return "/".join(("logs", self.name, rule, *(f"{{{name}}}" for name in _wildcards(rule)))) + ".log"
-
-    def benchmarks(self, rule: str) -> str:
-        """Where Snakemake writes what a rule's jobs took."""
-        folders = (str(self.results), "benchmarks", rule)
-        return "/".join((*folders, *(f"{{{name}}}" for name in _wildcards(rule)))) + ".tsv"
 
     # -- what is fetched or brought along ------------------------------------------------------------------------
 
@@ -122,18 +87,6 @@ def shard_benchmarks(results: Path, candidates: Artifact) -> Path:
 def model_folder_name(source: str) -> str:
     """A source as one folder name: ``hub:org/name`` → ``org--name``."""
     return source.split(":", 1)[1].replace("/", "--")
-
-
-def _wildcards(rule: str) -> list[str]:
-    """The wildcards of a rule, in the order of its first output; none for a rule that writes no file."""
-    first = next(iter(job_type(rule).patterns().values()), "")
-    return [name for name in re.findall(r"{(\w+)}", first) if name not in FOLDERS]
-
-
-def _filled(pattern: str, values: dict[str, str]) -> str:
-    for name, value in values.items():
-        pattern = pattern.replace(f"{{{name}}}", value)
-    return pattern
 
 
 def _existing(folder: Path, split: str, *, missing: str) -> Path:

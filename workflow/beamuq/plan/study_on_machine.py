@@ -1,10 +1,9 @@
-"""One study on one machine: loaded and checked once, then asked by the rules for paths, jobs and resources."""
+"""One study on one machine: loaded and checked once, then asked by the rules for files, settings and resources."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +16,10 @@ from beamuq.machine_config import Machine, load_machine
 from beamuq.models import offline
 from beamuq.parquet_tables import file_name
 from beamuq.plan import check_study
-from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.job_types import Job, MachineOptions
-from beamuq.plan.make_jobs import Jobs, SnakemakeWildcards
+from beamuq.plan.cells_of_a_study import P_TRUE, Grid
 from beamuq.plan.paths import Paths
+from beamuq.plan.stage_files import StageFiles
+from beamuq.plan.stage_settings import StageSettings, Wildcards
 from beamuq.study_config import Study, load_study, study_path
 
 BEYOND_PAPER = "3 Beyond the paper"
@@ -61,9 +60,14 @@ class Plan:
         return Paths(self.name, self.path, self.machine)
 
     @cached_property
-    def jobs(self) -> Jobs:
-        """The job of every rule."""
-        return Jobs(self.machine, self.grid, self.paths)
+    def settings(self) -> StageSettings:
+        """The settings of every rule's jobs."""
+        return StageSettings(self.machine, self.grid)
+
+    @cached_property
+    def files(self) -> StageFiles:
+        """The inputs of rules that depend on the study."""
+        return StageFiles(self.settings, self.paths)
 
     # -- targets -------------------------------------------------------------------------------------------------
 
@@ -103,47 +107,12 @@ class Plan:
 
     # -- what the rules ask for ----------------------------------------------------------------------------------
 
-    def inputs(self, rule: str) -> Callable[[SnakemakeWildcards], dict[str, Any]]:
-        """The input function of a rule, to be unpacked: its job's files, and those whose change reruns it."""
-        make = getattr(self.jobs, rule)
-
-        def of_wildcards(wildcards: SnakemakeWildcards) -> dict[str, Any]:
-            job: Job = make(wildcards)
-            return job.inputs() | ({"rerun_on": job.rerun_on} if job.rerun_on else {})
-
-        return of_wildcards
-
-    def job(self, rule: str) -> Callable[[SnakemakeWildcards], str]:
-        """The parameter function of a rule: its job as text, which Snakemake compares."""
-        make = getattr(self.jobs, rule)
-        return lambda wildcards: make(wildcards).text()
-
-    def report_section(self, section: str) -> Callable[[SnakemakeWildcards], str]:
+    def report_section(self, section: str) -> Callable[[Wildcards], str]:
         """Of an exhibit's rule: the report's section of what is in the paper; what is not has one of its own."""
 
-        def of_wildcards(wildcards: SnakemakeWildcards) -> str:
+        def of_wildcards(wildcards: Wildcards) -> str:
             beyond = list_of_exhibits.exhibit(wildcards.name, self.study).beyond_paper
             return BEYOND_PAPER if beyond else section
-
-        return of_wildcards
-
-    def machine_options(self, rule: str) -> Callable[[SnakemakeWildcards, object, int], str]:
-        """The parameter function of a rule: how this machine runs its job, and what the job checks, as text.
-
-        Studies share what is fetched, and caches and threads change no result: neither is a reason to run again.
-        """
-
-        def of_wildcards(wildcards: SnakemakeWildcards, output: object, threads: int) -> str:  # noqa: ARG001
-            # it asks for `output` because Snakemake compares no such parameter
-            options = MachineOptions(
-                threads=threads,
-                cache_root=Path(self.machine.cache_root),
-                lock=self.paths.lock,
-                offline=self.machine.offline,
-                expected=self.jobs.expected(rule, wildcards),
-                cards=self._cards(wildcards.model) if hasattr(wildcards, "model") else 1,
-            )
-            return options.model_dump_json()
 
         return of_wildcards
 
@@ -152,6 +121,7 @@ class Plan:
         """Regular expressions for the wildcards: the study's own names and no others."""
         study = self.study
         return {
+            "study": re.escape(self.name),
             "model": _either(study.models),
             "dataset": _either(study.datasets),
             "recipe": _either(study.recipes),
@@ -169,41 +139,47 @@ class Plan:
     @property
     def gpus(self) -> int:
         """Cards that a job asks for which loads a judge."""
-        return int(self.jobs.device == "cuda")
+        return int(self.settings.device == "cuda")
 
-    def _cards(self, model: str) -> int:
-        return self.study.models[model].cards or 1
+    def cards(self, wildcards: Wildcards) -> int:
+        """How many cards the cell's language model is spread over, where there are any."""
+        return self.study.models[wildcards.model].cards or 1
 
-    def shard_gpus(self, wildcards: SnakemakeWildcards) -> int:
+    def shard_gpus(self, wildcards: Wildcards) -> int:
         """Cards that decoding asks for: those of its model."""
-        return self.gpus * self._cards(wildcards.model)
+        return self.gpus * self.cards(wildcards)
 
-    def candidates_gpus(self, wildcards: SnakemakeWildcards) -> int:
+    def candidates_gpus(self, wildcards: Wildcards) -> int:
         """None where the rule only puts shards together."""
         return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
 
-    def statistics_gpus(self, wildcards: SnakemakeWildcards) -> int:
+    def statistics_gpus(self, wildcards: Wildcards) -> int:
         """Those of the language model where it is asked, for P(True)."""
-        return self.shard_gpus(wildcards) if self.jobs.statistics(wildcards).settings.p_true else self.gpus
+        return self.shard_gpus(wildcards) if P_TRUE in self.grid.statistics_of(wildcards.recipe) else self.gpus
 
-    def quality_gpus(self, wildcards: SnakemakeWildcards) -> int:
+    def quality_gpus(self, wildcards: Wildcards) -> int:
         """None for a metric that loads no model."""
-        return self.gpus if self.jobs.quality_called(wildcards.metric).source else 0
+        return self.gpus if self.settings.quality_called(wildcards.metric).source else 0
 
-    def memory_mb(self, wildcards: SnakemakeWildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
+    def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
         """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
         return int(self.machine.memory_gb * 1000) * attempt
 
-    def shell_prefix(self, package: Path) -> str:
-        """How every job's shell starts: the hub forbidden but to the steps that fetch, the package to be found.
+    def environment(self, package: Path) -> dict[str, str]:
+        """The environment of every job: the hub forbidden but to the programs that fetch, the package to be found.
 
         It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start.
         """
-        exports = offline.exports(self.machine.offline)
         importable = [package, plugins.folder(self.path).resolve()]
         folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
-        search_path = shlex.quote(":".join(folders))
-        return f'set -euo pipefail; {exports}; export PYTHONPATH={search_path}"${{{{PYTHONPATH:+:$PYTHONPATH}}}}"; '
+        before = os.environ.get("PYTHONPATH", "").split(":")
+        search_path = ":".join(dict.fromkeys([*folders, *filter(None, before)]))
+        return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path}
+
+
+def not_compared(value: Callable[..., object]) -> Callable[..., object]:
+    """A parameter function that Snakemake does not compare, since it asks for the output: how a machine runs a job."""
+    return lambda wildcards, output: value(wildcards)  # noqa: ARG005
 
 
 def _either(names: Iterable[str]) -> str:

@@ -1,7 +1,5 @@
 """What the study was made of, as one page: models, scorers, datasets, versions, dropped, empty and cut answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from beamuq.exhibits.table_formats import csv_text
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.overview import empty_and_cut_answers, overview_tables
 from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.job_types import MachineOptions, OverviewJob
 from beamuq.provenance import check_one_run, check_settings
+from beamuq.rule_programs import run_script
 
 READING = (
     "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "
@@ -33,10 +31,14 @@ STRATEGIES = ("Every candidate, not only the produced answer; n is the column te
 VERSIONS = ("More than one version of a package means that some tables were made before an upgrade.",)
 
 
-def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
-    """Read footers, manifests and candidates, write the page and its tables."""
-    study, results = read_study(job.study), job.study.parent
-    grid = Grid(study)
+def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Path, listed: Path) -> None:
+    """Read footers, manifests and candidates, write the page and its tables.
+
+    ``manifests``: fetched.json of models and scorers; ``csv``: counts of dropped, empty and cut answers; ``listed``:
+    the questions with such an answer.
+    """
+    of, results = read_study(study), study.parent
+    grid = Grid(of)
     questions = [parquet_tables.read(results / artifact.path, "questions") for artifact in grid.questions]
     candidates = [parquet_tables.read(results / artifact.path, "candidates") for artifact in grid.generations]
     others = (artifact for artifact in grid.measured if artifact.kind != "candidates")
@@ -44,40 +46,42 @@ def run(job: OverviewJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as
     made = [*questions, *candidates, *others_made]
     check_one_run(made)
     for table in made:
-        check_settings(table, settings_of(study, table))
-    manifests = {manifest["source"]: manifest for manifest in map(_read_json, job.manifests)}
+        check_settings(table, settings_of(of, table))
+    fetched = {manifest["source"]: manifest for manifest in map(_read_json, manifests or ())}
     asked = {loaded.cell["dataset"]: loaded.table["id"].to_pylist() for loaded in questions}
-    counts, listed = (
-        empty_and_cut_answers.counts(study, asked, candidates),
-        empty_and_cut_answers.listed(study, asked, candidates),
+    counts, questions_listed = (
+        empty_and_cut_answers.counts(of, asked, candidates),
+        empty_and_cut_answers.listed(of, asked, candidates),
     )
-    named = overview_tables.options_named(study, made)
-    further = f"Questions by id; all of them are in {job.listed.name}, the counts in {job.csv.name}."
+    named = overview_tables.options_named(of, made)
+    further = f"Questions by id; all of them are in {listed.name}, the counts in {csv.name}."
     sections = [
-        PageSection("Settings", overview_tables.settings(study, candidates)),
-        PageSection("Models", overview_tables.models(study, candidates, manifests)),
-        PageSection("Similarity and quality", overview_tables.scorers(study, made, manifests)),
-        PageSection("Datasets", overview_tables.datasets(study, questions)),
-        PageSection("Questions read and left out", overview_tables.reading(study, questions), READING),
+        PageSection("Settings", overview_tables.settings(of, candidates)),
+        PageSection("Models", overview_tables.models(of, candidates, fetched)),
+        PageSection("Similarity and quality", overview_tables.scorers(of, made, fetched)),
+        PageSection("Datasets", overview_tables.datasets(of, questions)),
+        PageSection("Questions read and left out", overview_tables.reading(of, questions), READING),
         PageSection(
-            "Dropped, empty and cut answers", empty_and_cut_answers.shown(study, counts, listed), (*ANSWERS, further)
+            "Dropped, empty and cut answers",
+            empty_and_cut_answers.shown(of, counts, questions_listed),
+            (*ANSWERS, further),
         ),
         *([] if named.empty else [PageSection("Options that answers name", named, OPTIONS)]),
-        PageSection(
-            "Candidates by strategy", empty_and_cut_answers.by_strategy(study, counts), STRATEGIES, folded=True
-        ),
-        PageSection("Prompt templates", overview_tables.prompts(study, made), folded=True),
+        PageSection("Candidates by strategy", empty_and_cut_answers.by_strategy(of, counts), STRATEGIES, folded=True),
+        PageSection("Prompt templates", overview_tables.prompts(of, made), folded=True),
         PageSection("Versions", overview_tables.versions(made), VERSIONS),
     ]
-    opening = [captions.DEMO_WARNING] if study.demo else []
+    opening = [captions.DEMO_WARNING] if of.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-    parquet_tables.write_text(
-        job.html, sections_page(captions.titled(study, study.title), [*opening, hashes], sections)
-    )
-    for path, frame in ((job.csv, counts), (job.listed, listed)):
+    parquet_tables.write_text(html, sections_page(captions.titled(of, of.title), [*opening, hashes], sections))
+    for path, frame in ((csv, counts), (listed, questions_listed)):
         parquet_tables.write_text(path, csv_text(frame))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
+
+
+if __name__ == "__main__":
+    run_script(run)

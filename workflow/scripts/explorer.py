@@ -1,6 +1,6 @@
 """The questions of a study's main cells as one HTML file, to be gone through in a browser."""
 
-from __future__ import annotations
+from pathlib import Path
 
 from beamuq import parquet_tables
 from beamuq.exhibits.captions import titled
@@ -8,11 +8,15 @@ from beamuq.exhibits.inputs import read_study
 from beamuq.explorer.explorer_page import page
 from beamuq.explorer.read_results import read_cells
 from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.job_types import ExplorerJob, MachineOptions
+from beamuq.rule_programs import run_script
 
 
-def run(job: ExplorerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+def run(*, study: Path, html: Path) -> None:
     """Read what lies beside the study, write the page."""
-    study = read_study(job.study)
-    cells, notes = read_cells(study, job.study.parent, Grid(study).explored)
-    parquet_tables.write_text(job.html, page(titled(study, study.title), notes, cells))
+    shown = read_study(study)
+    cells, notes = read_cells(shown, study.parent, Grid(shown).explored)
+    parquet_tables.write_text(html, page(titled(shown, shown.title), notes, cells))
+
+
+if __name__ == "__main__":
+    run_script(run)

@@ -1,7 +1,5 @@
 """Sum what the jobs of a study took, from Snakemake's benchmark files: by rule and by cell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,8 +12,8 @@ from beamuq.exhibits.table_formats import csv_text, markdown_line
 from beamuq.html_pages import PageSection, sections_page
 from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.job_types import LedgerJob, MachineOptions
 from beamuq.plan.paths import benchmark_file, shard_benchmarks
+from beamuq.rule_programs import run_script
 
 MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
 CELL = ["model", "dataset", "recipe"]
@@ -26,16 +24,16 @@ NOTES = (
 )
 
 
-def run(job: LedgerJob, machine: MachineOptions) -> None:  # noqa: ARG001  (as every step's)
+def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     """Read the benchmarks of the study's jobs, write the sums."""
-    study = read_study(job.study)
-    rows = ledger(measured_jobs(job.study.parent, Grid(study).measured))
+    of = read_study(study)
+    rows = ledger(measured_jobs(study.parent, Grid(of).measured))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
-    parquet_tables.write_text(job.csv, csv_text(rows))
-    parquet_tables.write_text(job.markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
-    title = captions.titled(study, f"{study.title}: what it cost")
-    opening = [captions.DEMO_WARNING] if study.demo else []
-    parquet_tables.write_text(job.html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
+    parquet_tables.write_text(csv, csv_text(rows))
+    parquet_tables.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
+    title = captions.titled(of, f"{of.title}: what it cost")
+    opening = [captions.DEMO_WARNING] if of.demo else []
+    parquet_tables.write_text(html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
 
 
 def measured_jobs(results: Path, tables: Iterable[Artifact]) -> pd.DataFrame:
@@ -70,3 +68,7 @@ def ledger(jobs: pd.DataFrame) -> pd.DataFrame:
     names = ["rule", *CELL]
     rows[names] = rows[names].fillna("")
     return rows[[*names, *sums]].fillna(0).round().astype(dict.fromkeys(sums, int))
+
+
+if __name__ == "__main__":
+    run_script(run)

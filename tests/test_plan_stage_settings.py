@@ -1,0 +1,211 @@
+"""What a study says of each rule's jobs: plain settings that Snakemake compares, and nothing of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from beamuq.plan.code_inputs import script_sources
+from beamuq.plan.study_on_machine import Plan, not_compared
+from beamuq.study_config import STUDIES, Study
+
+WHERE = {
+    "model": "smollm2-135m-plain",
+    "dataset": "triviaqa",
+    "recipe": "main",
+    "scorer": "embedding",
+    "metric": "answer_f1",
+    "style": "base",
+    "folder": "all-minilm-l6-v2",
+    "split": "validation",
+    "name": "redundancy",
+}
+SETTINGS = ("fetch_model", "fetch_dataset", "questions", "candidates", "similarity", "quality", "statistics", "scores")
+SETTINGS += ("evaluation", "decisions", "study")
+LOADING = ("candidates", "similarity", "quality", "statistics")
+
+
+def where(**of: str) -> Any:
+    return SimpleNamespace(**WHERE | of)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan.load({"study": "demo", "device": "cpu"})
+
+
+def compared(plan: Plan, **of: str) -> dict[str, Any]:
+    """All that Snakemake compares of the jobs of one cell, by rule."""
+    settings = {rule: getattr(plan.settings, rule)(where(**of)) for rule in SETTINGS}
+    return settings | {f"{rule} loading": plan.settings.loading(rule)(where(**of)) for rule in LOADING}
+
+
+def changed(plan: Plan, study: Study, **of: str) -> set[str]:
+    before, after = compared(plan, **of), compared(replace(plan, study=study), **of)
+    return {rule for rule in before if before[rule] != after[rule]}
+
+
+def test_settings_are_what_snakemake_compares(plan: Plan) -> None:
+    """It compares builtins and ignores any other object; the footers of tables hold the same, as JSON gives it back."""
+
+    def check(value: object) -> None:
+        assert type(value) in (dict, list, str, int, float, bool, type(None)), value
+        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            check(part)
+
+    check(compared(plan))
+    check(plan.settings.made_with("questions", "candidates", "further_qualities")(where()))
+
+
+# a key of the study, another value, and the rules whose jobs run again for it (and what follows from their files)
+CHANGES: list[tuple[str, Any, set[str]]] = [
+    ("seed", 7, {"questions", "candidates", "scores", "evaluation", "decisions", "study"}),
+    ("newline_stops", False, {"candidates", "study"}),
+    ("batch_questions", 3, {"candidates"}),
+    ("title", "Another", {"study"}),
+    ("exhibits", [], set()),
+    ("datasets.triviaqa.questions", 12, {"questions", "candidates", "study"}),
+    ("datasets.triviaqa.few_shot", 2, {"questions", "study"}),
+    ("datasets.triviaqa.max_new_tokens", 5, {"candidates", "study"}),
+    ("datasets.triviaqa.title", "T", {"study"}),
+    ("models.smollm2-135m-plain.style", "instruct", {"candidates", "statistics", "study"}),
+    ("models.smollm2-135m-plain.title", "T", {"study"}),
+    ("recipes.main.merge_stop_tokens", True, {"candidates", "study"}),
+    ("scorers.embedding.equivalence_threshold", 0.5, {"statistics", "scores", "study"}),
+    ("scorers.embedding.title", "T", {"study"}),
+    ("main.alpha", 0.3, {"scores", "study"}),
+    ("main.epsilon", 0.2, {"scores", "study"}),
+    ("scoring.main.methods", ["Prob", "Dissimilarity"], {"similarity", "statistics", "scores", "study"}),
+    ("scoring.main.estimators", ["uniform sample"], {"scores", "study"}),
+    ("evaluation.resamples", 777, {"evaluation", "decisions", "study"}),
+    ("evaluation.metrics", ["PRR"], {"evaluation", "study"}),
+    ("decisions.risks", [0.3], {"decisions", "study"}),
+    ("decisions.confidence", 0.8, {"decisions", "study"}),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "rules"), CHANGES, ids=[key for key, _, _ in CHANGES])
+def test_a_changed_key_reruns_the_rules_that_depend_on_it(key: str, value: Any, rules: set[str], plan: Plan) -> None:
+    content = plan.study.model_dump(mode="json")
+    *parents, last = key.split(".")
+    place = content
+    for name in parents:
+        place = place[name]
+    assert place[last] != value
+    place[last] = value
+    assert changed(plan, Study.model_validate(content, strict=False)) == rules
+
+
+def test_how_a_machine_runs_jobs_is_not_compared(plan: Plan) -> None:
+    machine = {"cache_root": "elsewhere", "offline": True, "memory_gb": 99, "shards": 3}
+    assert compared(Plan.load({"study": "demo", "device": "cpu"} | machine)) == compared(plan)
+    assert not_compared(plan.cards).__code__.co_varnames[:2] == ("wildcards", "output")
+
+
+def test_cards_of_a_model_are_asked_for_and_run_nothing_again() -> None:
+    plan = Plan.load({"study": "demo", "device": "cuda"})
+    model = plan.study.models[WHERE["model"]].model_copy(update={"cards": 2})
+    study = plan.study.model_copy(update={"models": plan.study.models | {WHERE["model"]: model}})
+    spread = replace(plan, study=study)
+    asking: list[Callable[[Any], int]] = [spread.shard_gpus, spread.candidates_gpus, spread.statistics_gpus]
+    assert [gpus(where()) for gpus in asking] == [2, 2, 2]
+    assert (spread.gpus, plan.cards(where()), spread.cards(where())) == (1, 1, 2)
+    assert changed(plan, study) == {"study"}
+
+
+def test_a_recipe_may_decode_fewer_questions_together_and_nothing_else_changes(plan: Plan) -> None:
+    recipe = plan.study.recipes["truth"].model_copy(update={"batch_questions": 3})
+    study = plan.study.model_copy(update={"recipes": plan.study.recipes | {"truth": recipe}})
+    assert changed(plan, study, recipe="truth") == {"candidates"}
+    assert changed(plan, study) == set()
+
+
+def test_the_settings_of_the_tables_that_a_job_reads_are_asked_for(plan: Plan) -> None:
+    kinds = ("questions", "candidates", "scores", "quality", "further_qualities", "statistics", "cross_similarity")
+    made = plan.settings.made_with(*kinds)(where())
+    further = made.pop("quality exact_match")
+    assert further == plan.settings.quality(where(metric="exact_match"))
+    assert made.pop("cross_similarity") == plan.settings.similarity(where(scorer=plan.study.main.relevance))
+    assert made == {name: getattr(plan.settings, name)(where()) for name in made}
+    assert "statistics" not in plan.settings.made_with(*kinds)(where(recipe="widths"))
+
+
+def test_files_that_no_method_needs_are_not_read(plan: Plan) -> None:
+    asking = (plan.files.statistics, plan.files.cross_similarity, plan.files.p_true_template)
+    assert [len(files(where())) for files in asking] == [1, 1, 1]
+    assert [files(where(recipe="widths")) for files in asking] == [[], [], []]
+
+
+@pytest.fixture
+def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model's folder and, beside it, a study that decodes with it and scores with it, where a user would start it."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_text(name)
+    study = yaml.safe_load((STUDIES / "demo.yaml").read_text())
+    study["models"][WHERE["model"]]["source"] = study["scorers"]["embedding"]["source"] = f"folder:{folder}"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def folders_of(rule: str) -> dict[str, str]:
+    content: dict[str, str] = Plan.load({"study": "own.yaml", "device": "cpu"}).settings.loading(rule)(where())[
+        "content"
+    ]
+    return content
+
+
+LOADED = {"candidates": ["model"], "similarity": ["model"], "statistics": ["language_model", "nli"], "quality": []}
+
+
+@pytest.mark.parametrize("rule", LOADED)
+def test_the_weights_of_a_folder_of_ones_own_decide_what_runs_again(rule: str, own_model: Path) -> None:
+    first = folders_of(rule)
+    assert list(first) == LOADED[rule]
+    assert folders_of(rule) == first
+    (own_model / "config.json").touch()
+    (own_model / "checkpoint-500").mkdir()
+    for name in ("README.md", "training_args.bin", "checkpoint-500/model.safetensors"):
+        (own_model / name).write_text("which nothing loads")
+    assert folders_of(rule) == first
+    (own_model / "model.safetensors").write_text("retrained weights")
+    again = folders_of(rule)
+    assert all(again[name] != first[name] for name in LOADED[rule])
+
+
+def test_a_plug_in_may_read_every_file_of_its_folder(own_model: Path, tmp_path: Path) -> None:
+    study = yaml.safe_load((tmp_path / "own.yaml").read_text())
+    study["scorers"]["embedding"]["kind"] = "my_similarity:Scorer"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(study))
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "my_similarity.py").write_text("class Scorer: ...")
+    first = folders_of("similarity"), folders_of("candidates")
+    (own_model / "head.onnx").write_text("which the plug-in may load")
+    assert folders_of("similarity") != first[0]
+    assert folders_of("candidates") == first[1]
+
+
+def test_scorers_run_in_float32_whatever_the_language_model_runs_in() -> None:
+    """On a card everything ran in bfloat16, which the release's scorers do not."""
+    loading = Plan.load({"study": "paper", "device": "cuda"}).settings.loading
+    cell = where(model="gemma-3-4b-base", dataset="coqa", scorer="nli", metric="alignscore")
+    assert loading("candidates")(cell)["dtype"] == "bfloat16"
+    assert [loading(rule)(cell)["dtype"] for rule in ("similarity", "quality")] == ["float32", "float32"]
+    assert (loading("statistics")(cell)["dtype"], loading("statistics")(cell)["scorer_dtype"]) == (
+        "bfloat16",
+        "float32",
+    )
+
+
+def test_code_that_a_program_imports_itself_or_through_others_makes_its_rule_run_again() -> None:
+    sources = script_sources("scores")
+    assert {"scores.py", "registry.py", "parquet_tables.py", "errors.py"} <= {path.name for path in sources}
+    assert not {path.parent.name for path in sources} & {"decoding", "exhibits"}

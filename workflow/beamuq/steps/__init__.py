@@ -1,1 +1,0 @@
-"""One module a rule: ``run(job, machine)`` reads the job's files, calls pure functions, and writes atomically."""

@@ -1,0 +1,176 @@
+"""Prompts to candidates: every strategy of a recipe from one prefill, batch by batch."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beamuq import parquet_tables
+from beamuq.data.render_prompts import rendered
+from beamuq.decoding import finished_batches
+from beamuq.decoding.finished_batches import FinishedBatches
+from beamuq.errors import BeamUQError
+from beamuq.plan.decode_recipe import candidate_row, policies_of
+from beamuq.plan.paths import shard_benchmarks
+from beamuq.provenance import provenance
+from beamuq.rule_programs import run_program
+from beamuq.study_config import PROMPTS, Recipe
+from beamuq.text_normalization import clean
+
+
+def run(
+    *,
+    prompts: Path,
+    model: Path,
+    shards: tuple[Path, ...] = (),
+    shard: str | None = None,
+    settings: dict[str, Any],
+    loading: dict[str, Any],
+    cards: int = 1,
+    threads: int = 1,
+    candidates: Path,
+) -> None:
+    """Decode every batch, or put together what the shards decoded; write the candidates in the order of the prompts.
+
+    ``model``: a file in the model's folder (fetched.json or config.json). ``shard``: decode only this share of the
+    questions ("2-of-4"). ``shards``: decode nothing, put these tables together. ``cards``: how many the model is spread
+    over, where there are any.
+    """
+    cell, asked = settings["cell"], _prompts(prompts, settings)
+    kept = candidates.with_suffix(".batches")
+    if shards:
+        batches, made = finished_batches.marked(kept, "candidates", shards)
+        with batches.locked():
+            complete = len(batches.finished()) == batches.count
+        if complete:  # neither model nor card is needed
+            _write(candidates, cell, batches, [row["id"] for row in asked], made)
+            _forget_other_shards(candidates, cell, len(shards))
+            return
+        print(f"{batches.folder}: batches are missing and are decoded here", file=sys.stderr)
+    elif shard:
+        kept = candidates.parent.with_suffix(".batches")
+
+    from beamuq import decoding
+    from beamuq.models import devices, load_model, prompt_tokens
+    from beamuq.models.model_folder import check_folder, identities
+
+    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads, cards)
+    folder = model.parent
+    check_folder(folder)
+    models = identities({"model": folder}, loading["content"])
+    tokenizer = load_model.load_tokenizer(folder)  # what is wrong with prompts is told before the weights are read
+    tokens = {row["id"]: tuple(_prompt_ids(tokenizer, row["prompt"], settings)) for row in asked}
+    network, tokenizer = load_model.load_causal(folder, dtype=dtype, device=device, cards=cards)
+    prompt_tokens.check_prompt_lengths(tokens, prompt_tokens.context_window(network), settings["max_new_tokens"])
+    stops = decoding.stop_tokens(tokenizer, network, newline=settings["newline_stops"])
+    merge_stop_tokens = decoding.bare_stops(tokenizer, stops) if settings["merge_stop_tokens"] else frozenset()
+    policies = policies_of(Recipe.model_validate(settings["recipe"], strict=False), network.generation_config)
+    made = provenance(settings, {"prompts": prompts}, models=models, dtype=dtype, device=device)
+    path = decoding.checked(network)
+    print(f"{folder.name}: {path.told}")
+    said = {"self_check": {**asdict(path), "told": path.told}}
+    work = decoding.Work()
+
+    def run_batch(batch: Sequence[decoding.Prompt]) -> decoding.BatchResult:
+        before = work.prompt_rows + work.decoded_rows
+        found = decoding.decode(
+            network,
+            batch,
+            policies,
+            stop_ids=stops,
+            seed=settings["seed"],
+            max_new_tokens=settings["max_new_tokens"],
+            merge_stop_tokens=merge_stop_tokens,
+            work=work,
+        )
+        text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
+        rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
+        note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
+        return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
+
+    asking = [decoding.Prompt(key, ids) for key, ids in tokens.items()]
+    batches = decoding.run_batches(
+        decoding.compose_batches(asking, settings["batch_questions"]),
+        run_batch,
+        folder=kept,
+        kind="candidates",
+        described=made,
+        share=shard or finished_batches.WHOLE,
+    )
+    if shard:
+        batches.write_marker(candidates, shard, made | said)
+    else:
+        _write(candidates, cell, batches, list(tokens), made | said)
+        _forget_other_shards(candidates, cell, len(shards))
+    print(
+        f"{work.prompts} questions: {work.prompt_tokens} prompt tokens, {work.prompt_rows} run; "
+        f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
+        f"prefill {work.prefill_seconds:.1f} s, decoding {work.decode_seconds:.1f} s"
+    )
+
+
+def _prompts(path: Path, settings: dict[str, Any]) -> list[dict[str, str]]:
+    """The prompts that are asked.
+
+    Refuses prompts that the questions and examples of the same study would not give: they are of another run. The
+    footer of prompts tells of no run, so they are rendered again, where the study's files and template are here.
+    """
+    prompts, dataset = parquet_tables.read(path, "prompts"), settings["cell"]["dataset"]
+    if prompts.cell["dataset"] != dataset:
+        raise BeamUQError(f"{path}: holds prompts of {prompts.cell['dataset']!r}, not {dataset!r}")
+    rows: list[dict[str, str]] = prompts.table.to_pylist()
+    results = path.parent.parent.parent
+    questions, shots = (results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots"))
+    if questions.is_file() and shots.is_file():
+        adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
+        template = PROMPTS / settings["style"] / f"{adapter}.txt"
+        known = template.is_file() and parquet_tables.file_sha256(template) == prompts.provenance.get("template_sha256")
+        if known and rendered(template, questions, shots, dataset, {}) != rows:
+            raise BeamUQError(
+                f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"
+            )
+    if len(rows) < settings["questions"]:
+        raise BeamUQError(f"{path}: holds {len(rows)} prompts, {settings['questions']} are asked for")
+    return rows[: settings["questions"]]
+
+
+def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:
+    from beamuq.models import prompt_tokens
+
+    if settings["style"] == "instruct":
+        return prompt_tokens.chat_prompt_ids(tokenizer, prompt, settings["enable_thinking"])
+    return prompt_tokens.plain_prompt_ids(tokenizer, prompt)
+
+
+def _write(path: Path, cell: dict[str, str], batches: FinishedBatches, ids: list[str], made: dict[str, Any]) -> None:
+    """Write the whole table in the order of the prompts, the order within a question kept; its batches then go.
+
+    Its footer tells of batches that did not fit into memory whole: ``memory_cuts``, each with the number of the
+    ``batch`` and its ``pieces``, pairs of questions and rows at once.
+    """
+    table, notes = batches.collected()
+    held = table.column("id").to_pylist()
+    if set(held) != set(ids):
+        raise BeamUQError(f"{batches.folder}: does not hold the questions asked for; delete it and run again")
+    cuts = [{"batch": number, **note} for number, note in notes.items()]
+    place = {key: position for position, key in enumerate(ids)}
+    table = table.take(np.argsort([place[key] for key in held], kind="stable"))
+    made = made | ({"memory_cuts": cuts} if cuts else {})
+    parquet_tables.write(path, "candidates", table, cell=cell, provenance=made)
+    batches.discard()
+
+
+def _forget_other_shards(path: Path, cell: dict[str, str], count: int) -> None:
+    """Delete what shards took that this table was not made of: its bytes never tell in how many it was decoded."""
+    results = path.parents[3]
+    for file in shard_benchmarks(results, parquet_tables.Artifact("candidates", **cell)).glob("*.tsv"):
+        if not file.stem.endswith(f"-of-{count}"):
+            file.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    run_program(run)

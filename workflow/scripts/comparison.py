@@ -1,0 +1,39 @@
+"""A run held against print: every printed number, every claim, beam minus multinomial paired."""
+
+from pathlib import Path
+
+from beamuq import parquet_tables
+from beamuq.comparison import beam_minus_multinomial, comparison_page
+from beamuq.exhibits import figure_style
+from beamuq.exhibits.inputs import read_study
+from beamuq.rule_programs import run_script
+
+
+def run(
+    *,
+    study: Path,
+    csv: Path,
+    formulations: Path,
+    claims: Path,
+    html: Path,
+    forest_pdf: Path,
+    forest_svg: Path,
+    forest_png: Path,
+    forest_csv: Path,
+    forest_caption: Path,
+    partial: bool = False,
+) -> None:
+    """Read a study's results, compare them with the printed numbers, and write the tables, pages and figure.
+
+    ``partial``: files that do not exist yet count as "not run".
+    """
+    found = comparison_page.compare_with_print(read_study(study), study, study.parent, partial=partial)
+    figure = beam_minus_multinomial.figure(found.results, found.differences)
+    figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
+    outputs = {"csv": csv, "formulations": formulations, "claims": claims, "html": html}
+    for name, content in comparison_page.contents(found, forest_svg.read_text(encoding="utf-8")).items():
+        parquet_tables.write_text(outputs[name], content)
+
+
+if __name__ == "__main__":
+    run_script(run)

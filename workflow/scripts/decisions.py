@@ -1,0 +1,68 @@
+"""What each score of a cell would decide under a guarantee, and the scores as ``beamuq calibrate`` reads them."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from beamuq import parquet_tables
+from beamuq.evaluation import decisions_of_scores
+from beamuq.evaluation.decisions_of_scores import DecisionSettings
+from beamuq.parquet_tables import Footer
+from beamuq.provenance import check_one_run, check_settings, provenance, read_cell
+from beamuq.rule_programs import run_script
+
+CHANGING = (  # settings of candidates and scores that a method's scores depend on
+    *("max_new_tokens", "newline_stops", "merge_stop_tokens", "enable_thinking"),
+    *("main", "num_candidates", "alpha", "epsilon", "equivalence_threshold"),
+)
+
+
+def run(
+    *,
+    questions: Path,
+    shots: Path,
+    prompts: Path,
+    candidates: Path,
+    scores: Path,
+    quality: Path,
+    settings: dict[str, Any],
+    made_with: dict[str, Any],
+    decisions: Path,
+    scored: Path,
+) -> None:
+    """Read the tables of a cell, calibrate on one half, test on the other, write both files.
+
+    Of ``candidates`` and ``prompts`` only the footers are read: which model and prompt the scores are of.
+    """
+    deciding = DecisionSettings.model_validate(settings, strict=False)
+    paths = {"scores": scores, "quality": quality, "questions": questions, "shots": shots}
+    tables = read_cell({name: (name, path) for name, path in paths.items()}, made_with, seed=deciding.seed)
+    decoded, asked = map(parquet_tables.read_footer, (candidates, prompts))
+    check_settings(decoded, made_with.get("candidates", {}))
+    check_one_run([*tables.values(), decoded, asked])
+    check_settings(tables["quality"], {"metric": deciding.quality})
+    cell, (scored_by, right, known, examples) = tables["scores"].cell, (tables[name].table for name in paths)
+    found, rows = decisions_of_scores.decisions(scored_by, right, known, deciding, cell.get("dataset", ""))
+    hashes = _hashes(decoded, tables["scores"], asked, examples.to_pylist())
+    parquet_tables.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
+    made = provenance({key: of for key, of in settings.items() if key not in ("similarity", "model")}, paths)
+    made["empty"] = tables["quality"].provenance.get("empty", {})
+    parquet_tables.write(decisions, "decisions", found, cell=cell, provenance=made)
+
+
+def _hashes(candidates: Footer, scores: Footer, prompts: Footer, shots: list[dict[str, Any]]) -> dict[str, str]:
+    """Of the model's files; of the template, its examples and settings."""
+    settings = candidates.provenance.get("settings", {}) | scores.provenance.get("settings", {})
+    found = {}
+    if model := candidates.provenance.get("models", {}).get("model"):
+        found["model_hash"] = model["content"]
+    if template := prompts.provenance.get("template_sha256"):
+        changing = {name: settings.get(name) for name in CHANGING}
+        around = json.dumps([prompts.cell["style"], template, shots, changing], ensure_ascii=False)
+        found["prompt_hash"] = hashlib.sha256(around.encode()).hexdigest()
+    return found
+
+
+if __name__ == "__main__":
+    run_script(run)

@@ -1,0 +1,26 @@
+"""Fetch one split of a hub dataset at its locked commit."""
+
+from pathlib import Path
+from typing import Any
+
+from beamuq.data.dataset_adapters import load_adapter
+from beamuq.data.hub_dataset import fetch_split
+from beamuq.models.offline import open_for_fetching
+from beamuq.rule_programs import run_program
+
+
+def run(*, settings: dict[str, Any], lock: Path, split: Path, offline: bool = False) -> None:
+    """Fetch; the lock file keeps the commit."""
+    fetch_split(
+        settings["source"].removeprefix("hub:"),
+        settings["config"],
+        settings["split"],
+        split,
+        adapter=load_adapter(settings["adapter"]),
+        lock=lock,
+        offline=open_for_fetching(offline=offline),
+    )
+
+
+if __name__ == "__main__":
+    run_program(run)

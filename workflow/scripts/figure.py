@@ -1,0 +1,22 @@
+"""One figure of the paper, from the files it names: PDF, SVG, PNG, the data drawn as CSV, the caption as text."""
+
+from pathlib import Path
+
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import figure_style, list_of_exhibits
+from beamuq.exhibits.inputs import Inputs, read_study
+from beamuq.rule_programs import run_script
+
+
+def run(*, name: str, study: Path, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:
+    """Read what the figure needs, build it, draw it in every format."""
+    of = read_study(study)
+    item = list_of_exhibits.exhibit(name, of)
+    built = item.built(of, Inputs.read(study.parent, item.artifacts(of), of))
+    if item.kind != "figure":
+        raise BeamUQError(f"{name!r} is a table; ask for it under results/")
+    figure_style.save(built, pdf=pdf, svg=svg, png=png, csv=csv, caption=caption)
+
+
+if __name__ == "__main__":
+    run_script(run)

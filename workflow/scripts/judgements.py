@@ -1,0 +1,178 @@
+"""Ask the models what PTrue, CCP and SAR need to know of the answers."""
+
+import gc
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamuq import parquet_tables, plugins
+from beamuq.errors import BeamUQError
+from beamuq.judged_answer import produced_texts, strategy_of
+from beamuq.models import devices
+from beamuq.models.load_model import load_causal, load_tokenizer
+from beamuq.models.model_folder import identities
+from beamuq.provenance import provenance, read_cell
+from beamuq.rule_programs import run_program
+from beamuq.scorers.ccp_labels import ccp_labels
+from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
+from beamuq.scorers.sar_token_relevance import token_relevances
+from beamuq.scorers.scorer_protocol import CountingScorer, work_of
+from beamuq.scorers.similarity_by_kind import WITHOUT_MODEL, load_scorer
+
+Row = dict[str, Any]
+Settings = dict[str, Any]
+JUDGES = {"nli": "ccp", "relevance": "relevance"}  # models by what the settings call their use
+COLUMNS = ["id", "strategy", "rank", "text", "token_ids", "terminated", "top_ids", "top_texts"]
+
+
+def run(
+    *,
+    questions: Path,
+    candidates: Path,
+    template: Path | None = None,
+    language_model: Path | None = None,
+    nli: Path | None = None,
+    relevance: Path | None = None,
+    settings: Settings,
+    made_with: dict[str, Any],
+    loading: dict[str, Any],
+    cards: int = 1,
+    cache: Path | None = None,
+    threads: int = 1,
+    statistics: Path,
+) -> None:
+    """Read questions and candidates, load one model after the other, write the statistics table.
+
+    ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
+    ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
+    """
+    files = {"language_model": language_model, "nli": nli, "relevance": relevance}
+    _check_files(settings, {"template": template} | files)
+    read = {"candidates": ("candidates", candidates), "questions": ("questions", questions)}
+    tables = read_cell(read, made_with)
+    loaded = tables["candidates"]
+    by_id = {row["id"]: row for row in tables["questions"].table.to_pylist()}
+    unknown = set(loaded.table.column("id").to_pylist()) - by_id.keys()
+    if unknown:
+        raise BeamUQError(f"{candidates}: id {min(unknown)!r} is not in {questions}; make both anew")
+    answers, others = answers_and_candidates(loaded.table, settings)
+    rows: list[Row] = [
+        {"id": answer["id"], "answer_source": answer_source, "candidate_strategy": "", "candidate_rank": 0}
+        for answer_source, answer in answers
+    ] + [
+        {
+            "id": other["id"],
+            "answer_source": "",
+            "candidate_strategy": other["strategy"],
+            "candidate_rank": other["rank"],
+        }
+        for other in others
+    ]
+    cards = cards if settings["p_true"] else 1
+    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads, cards)
+    _, scorer_dtype = devices.resolve(loading["device"], loading.get("scorer_dtype", loading["dtype"]))
+    folders = {name: file.parent if file else None for name, file in files.items()}
+    plugged = plugins.among(**{use: settings[key]["kind"] if settings[key] else None for use, key in JUDGES.items()})
+    models = identities(folders, loading["content"], plugged)
+    _check_language_model(folders["language_model"], candidates, loaded.provenance, models)
+
+    def judge_of(use: str) -> CountingScorer:
+        kind = settings[JUDGES[use]]["kind"]
+        return load_scorer(kind, folders[use], dtype=scorer_dtype, device=device, cache=cache)
+
+    if settings["p_true"] and template and language_model:
+        model, tokenizer = load_causal(language_model.parent, dtype=dtype, device=device, cards=cards)
+        query = PTrueQuery(tokenizer, load_template(template), settings["style"], settings["enable_thinking"])
+        asked = [(f"{answer['id']} ({name})", by_id[answer["id"]], answer["text"]) for name, answer in answers]
+        _fill(rows, "p_true_logprob", p_true_logprobs(model, query, asked))
+        del model
+        gc.collect()
+    if settings["ccp"]:
+        judge = judge_of("nli")
+        labels = ccp_labels([answer for _, answer in answers], judge, settings["ccp"]["equivalence_threshold"])
+        _fill(rows, "ccp_labels", labels)
+        print(f"CCP: {work_of(judge)}", file=sys.stderr)
+        del judge
+        gc.collect()
+    if settings["relevance"] and language_model:
+        judge = judge_of("relevance")
+        texts = [answer for _, answer in answers] + others
+        asked_of = {key: str(row["question"]) for key, row in by_id.items()}
+        tokenizer = load_tokenizer(language_model.parent)
+        _fill(rows, "token_relevances", token_relevances(texts, asked_of, tokenizer, judge))
+        print(f"SAR: {work_of(judge)}", file=sys.stderr)
+    made = provenance(
+        settings,
+        {"questions": questions, "candidates": candidates, "template": template},
+        models=models,
+        dtype=dtype,
+        device=device,
+    ) | ({"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {})
+    parquet_tables.write(statistics, "statistics", rows, cell=loaded.cell, provenance=made)
+
+
+def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:
+    """The rows of the produced answers, with the name of each, and of the candidates whose tokens are judged for SAR.
+
+    Raises BeamUQError if a question lacks a produced answer, or the file the main strategies.
+    """
+    texts = produced_texts(table, settings["answer_source"], settings["beam"])
+    judged = [name for name in (settings["sample"], settings["beam"]) if name and settings["relevance"]]
+    sources = {name: strategy_of(name, settings["beam"]) for name in settings["answer_source"]}
+    wanted = pa.array([*sources.values(), *judged], pa.string())
+    rows: list[Row] = table.select(COLUMNS).filter(pc.is_in(table.column("strategy"), value_set=wanted)).to_pylist()
+    others = [row for row in rows if row["strategy"] in judged]
+    for name in judged:
+        if not any(row["strategy"] == name for row in others):
+            raise BeamUQError(f"candidates: hold no {name!r}; decode it, or set it to null")
+    first = {(row["strategy"], row["id"]): row for row in rows if row["rank"] == 0}
+    answers = [(name, first[sources[name], key]) for name, of_name in texts.items() for key in of_name]
+    return answers, others
+
+
+def _check_files(settings: Settings, files: Mapping[str, Path | None]) -> None:
+    """Each file is given exactly where the settings call for it: the footer names what was used and no more."""
+    needed = {
+        "template": settings["p_true"],
+        "language_model": settings["p_true"] or settings["relevance"] is not None,
+        "nli": _loads_a_model(settings["ccp"]),
+        "relevance": _loads_a_model(settings["relevance"]),
+    }
+    for name, is_needed in needed.items():
+        if is_needed is not None and is_needed != (files[name] is not None):
+            fix = "give it" if is_needed else "the settings ask for nothing that uses it; leave it out"
+            raise BeamUQError(f"--{name.replace('_', '-')}: {fix}")
+
+
+def _loads_a_model(judge: Settings | None) -> bool | None:
+    """Whether a judge is loaded from a folder; None where either will do: one of one's own has a source or none."""
+    if judge is None or ":" not in judge["kind"]:
+        return judge is not None and judge["kind"] not in WITHOUT_MODEL
+    return None
+
+
+def _check_language_model(
+    folder: Path | None, candidates: Path, made: Mapping[str, Any], models: Mapping[str, dict[str, str]]
+) -> None:
+    """The model that is asked now is the one that gave the answers, as far as their footer says which."""
+    answered, asked = made.get("models", {}).get("model"), models.get("language_model")
+    if answered and asked and answered["content"] != asked["content"]:
+        told = f"content {asked['content'][:12]}…, {candidates} was made with {answered['content'][:12]}…"
+        raise BeamUQError(
+            f"{folder}: is not the model that gave the answers ({told}); put that model back, or delete the candidates "
+            "and run again"
+        )
+
+
+def _fill(rows: Sequence[Row], column: str, values: Sequence[object]) -> None:
+    """Give the first rows their values; the rest, and rows of parts not asked for, keep null."""
+    for row, value in zip(rows, values, strict=False):
+        row[column] = value
+
+
+if __name__ == "__main__":
+    run_program(run)

@@ -1,0 +1,30 @@
+"""Questions and few-shot examples to prompts, through one template."""
+
+from pathlib import Path
+from typing import Any
+
+from beamuq import parquet_tables
+from beamuq.data.render_prompts import rendered
+from beamuq.rule_programs import run_program
+
+
+def run(
+    *,
+    template: Path,
+    questions: Path,
+    shots: Path,
+    style: str,
+    dataset: str,
+    made_with: dict[str, Any],
+    prompts: Path,
+) -> None:
+    """Render the prompts, in the order of the questions."""
+    rows = rendered(template, questions, shots, dataset, made_with)
+    # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
+    made = {"template_sha256": parquet_tables.file_sha256(template)}
+    parquet_tables.write(prompts, "prompts", rows, cell={"style": style, "dataset": dataset}, provenance=made)
+    print(f"{style}/{dataset}: {len(rows)} prompts")
+
+
+if __name__ == "__main__":
+    run_program(run)

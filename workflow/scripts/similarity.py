@@ -1,0 +1,53 @@
+"""Score every pair of answers that the methods can ask for."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from beamuq import parquet_tables, plugins
+from beamuq.models import devices
+from beamuq.models.model_folder import identities
+from beamuq.provenance import provenance, read_cell
+from beamuq.rule_programs import run_program
+from beamuq.scorers.scorer_protocol import scored, work_of
+from beamuq.scorers.similarity_by_kind import load_scorer
+from beamuq.scorers.similarity_table import needed_pairs, similarity_table
+
+
+def run(
+    *,
+    candidates: Path,
+    model: Path | None,
+    settings: dict[str, Any],
+    made_with: dict[str, Any],
+    loading: dict[str, Any],
+    cache: Path | None = None,
+    threads: int = 1,
+    similarity: Path,
+) -> None:
+    """Read the candidates, score their pairs, write the similarity table.
+
+    ``model``: a file in the scorer's folder, where it has one.
+    """
+    loaded = read_cell({"candidates": ("candidates", candidates)}, made_with)["candidates"]
+    only_with_answer = settings.get("only_with_answer", ())
+    needed = needed_pairs(loaded.table, settings["answer_source"], settings["beam"], only_with_answer)
+    folder = model.parent if model else None
+    models = identities({"model": folder}, loading["content"], plugins.among(model=settings["kind"]))
+    device, dtype = devices.prepare(loading["device"], loading["dtype"], threads) if folder else (None, None)
+    scorer = load_scorer(settings["kind"], folder, dtype=dtype, device=device, cache=cache)
+    scores = scored(scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
+    print(f"{settings['name']}: {len(needed)} pairs; {work_of(scorer)}", file=sys.stderr)
+    made = provenance(
+        settings,
+        {"candidates": candidates},
+        models=models,
+        dtype=dtype,
+        device=device,
+    ) | {"pairs": len(needed)}
+    cell = loaded.cell | {"scorer": settings["name"]}
+    parquet_tables.write(similarity, "similarity", similarity_table(needed, scores), cell=cell, provenance=made)
+
+
+if __name__ == "__main__":
+    run_program(run)

@@ -1,0 +1,17 @@
+"""Write down the study as exhibits and pages see it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from beamuq import parquet_tables
+from beamuq.rule_programs import run_script
+
+
+def run(*, settings: dict[str, Any], study: Path) -> None:
+    """Write them as JSON."""
+    parquet_tables.write_text(study, json.dumps(settings, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    run_script(run)
