@@ -1,4 +1,4 @@
-"""Resamples, intervals, means over datasets and paired differences; the step that writes them."""
+"""Resamples and intervals; the step that writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import difference, draws_name, interval, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
 from run_job import run_job
 
@@ -69,19 +69,6 @@ def test_undefined_resamples_are_counted_and_too_many_leave_no_interval() -> Non
     many = interval(replicates)
     assert (many.low, many.high, many.std) == (None, None, None)
     assert many.note == "11 of 1000 resamples undefined: no interval"
-
-
-def test_a_paired_difference_cancels_what_is_shared() -> None:
-    rng = np.random.default_rng(0)
-    shared = rng.normal(0, 0.5, 2000)
-    a, b = 0.5 + shared + rng.normal(0, 0.01, 2000), 0.45 + shared
-    found = difference(0.5, 0.45, a, b)
-    assert found.value == pytest.approx(0.05)
-    assert found.low > 0.02
-    assert found.p == pytest.approx(2 / 2001)
-    same = difference(0.5, 0.5, a - 0.05, b)
-    assert same.low < 0 < same.high
-    assert same.p > 0.5
 
 
 def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path]:

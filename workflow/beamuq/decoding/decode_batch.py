@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from beamuq.array_types import Bools, Floats
 from beamuq.decoding.beam_search import Beam, DiverseBeam
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
@@ -108,7 +108,7 @@ def next_token_logprobs(
     *,
     rows: int | None = None,
     work: Work | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
 
     ``rows``, ``work`` and the errors raised are those of `decode`.
@@ -116,7 +116,7 @@ def next_token_logprobs(
     _check_prompts(model, prompts, 1)
     work = Work() if work is None else work
 
-    def looked_up(piece: Sequence[Prompt]) -> NDArray[np.float64]:
+    def looked_up(piece: Sequence[Prompt]) -> Floats:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
             return runner.lookup(NextTokenDistributions(OutputLayer(model), frozenset(), frozenset()), token_ids)
@@ -173,7 +173,7 @@ def _candidate(
     rank: int,
     node: int,
     policy_logprob: float | None,
-    stops: NDArray[np.bool_],
+    stops: Bools,
     effort: Effort | None,
 ) -> Candidate:
     path = np.array(trie.path(node))

@@ -15,11 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.errors import BeamUQError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ALTERNATIVES = 10
 _BLOCK = 256

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
 
 
 class CandidateSets:
@@ -109,7 +105,7 @@ class QuestionBin:
     title: str
     lowest: float
     highest: float
-    members: Truths
+    members: Bools
 
 
 def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
@@ -149,6 +145,6 @@ def equal_bins(
     return bins
 
 
-def groups_of(groups: Sequence[str], members: Truths) -> list[str]:
+def groups_of(groups: Sequence[str], members: Bools) -> list[str]:
     """The groups of some of the questions."""
     return [group for group, member in zip(groups, members, strict=True) if member]

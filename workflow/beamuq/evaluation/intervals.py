@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from beamuq.array_types import Bools, Floats
+
 LEAST_GROUPS = 5
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def accuracy(quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, c
     return Accuracy(float(correct.mean()), low, high, len(correct), confidence)
 
 
-def proportion_interval(successes: NDArray[np.bool_], groups: Sequence[str], confidence: float) -> tuple[float, float]:
+def proportion_interval(successes: Bools, groups: Sequence[str], confidence: float) -> tuple[float, float]:
     """Wilson's score interval of a proportion, with the sample size cut by the design effect of dependent questions.
 
     Parameters
@@ -118,7 +118,7 @@ def interval_of_equal_values(value: float, groups: Sequence[str], confidence: fl
     return value * (1 - other), value + (1 - value) * other
 
 
-def cluster_robust_variance(values: NDArray[np.bool_] | Floats, groups: Sequence[str]) -> tuple[float, int]:
+def cluster_robust_variance(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, int]:
     """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
     names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:

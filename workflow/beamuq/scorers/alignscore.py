@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder, model_identity
@@ -82,7 +82,7 @@ class AlignScore(PackedEncoder):
         logits: torch.Tensor = self.head(self.body(**inputs).pooler_output)
         return logits
 
-    def score(self, contexts: Sequence[str], claims: Sequence[str]) -> NDArray[np.float64]:
+    def score(self, contexts: Sequence[str], claims: Sequence[str]) -> Floats:
         """``nli_sp`` of each (context, claim), shape (P,), in [0, 1]."""
         pairs: list[tuple[str, str]] = []
         shapes = []
@@ -99,7 +99,7 @@ class AlignScore(PackedEncoder):
             start += size
         return np.array(scores, dtype=np.float64)
 
-    def _aligned(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+    def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         return softmax(self.values(self.encoding.pair_rows(pairs, "only_first")))[:, ALIGNED]
 
 
@@ -115,9 +115,7 @@ def chunks(context: str) -> list[str]:
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def best_over_references(
-    scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]
-) -> NDArray[np.float64]:
+def best_over_references(scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]) -> Floats:
     """The best score over each answer's references, shape (A,): context = answer, claim = reference."""
     contexts = [answer for answer, claims in zip(answers, references, strict=True) for _ in claims]
     values = scorer.score(contexts, [claim for claims in references for claim in claims])

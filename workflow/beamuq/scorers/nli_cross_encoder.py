@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.packed_encoder import PackedEncoder, Values
-from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
+from beamuq.scorers.scorer_protocol import Pair, PairScores
 
 if TYPE_CHECKING:
     import torch
