@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, decode, stop_tokens
-from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import SearchContext
 from tiny import KINDS, WINDOW, tiny_model
 
 STEPS = 12
@@ -184,18 +181,3 @@ def test_the_model_is_left_as_it_was() -> None:
     model, _ = tiny_model("gemma3_multimodal")
     _decoded("gemma3_multimodal")
     assert model.get_decoder().config._attn_implementation == "sdpa"
-
-
-class Silent(Beam):
-    """A search of someone else's that asks for less than the first answer's alternatives take."""
-
-    def start(self, context: SearchContext) -> Any:
-        state: Any = super().start(context)
-        ask = state.query
-        state.query = lambda: replace_statistics(ask())
-        return state
-
-
-def replace_statistics(query: DistributionQuery) -> DistributionQuery:
-    query.statistics = False
-    return query
