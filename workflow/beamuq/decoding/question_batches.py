@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, run_hash, share_of
@@ -88,13 +87,7 @@ def _patient() -> Iterator[threading.Event]:
     """Within the block, SIGTERM only sets the event."""
     asked = threading.Event()
 
-    def note(_: int, __: FrameType | None) -> None:
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     try:
         yield asked
     finally:

@@ -65,14 +65,15 @@ class CandidateSets:
 
     def outcomes(self, strategy: str, size: int | None = None) -> pd.DataFrame:
         """Distinct token sequences: ``id``, ``sequence`` and ``logprob``, most probable first."""
+        return self._distinct(strategy, size).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+
+    def _distinct(self, strategy: str, size: int | None) -> pd.DataFrame:
         rows = self.of(strategy, size)
-        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
-        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+        return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
 
     def mass(self, strategy: str, size: int) -> Floats:
         """[N] Σ p over the distinct token sequences among each question's first ``size`` candidates, at most 1."""
-        rows = self.of(strategy, size)
-        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+        rows = self._distinct(strategy, size)
         total = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum()
         return np.minimum(np.asarray(total.loc[self.ids], dtype=np.float64), 1.0)
 

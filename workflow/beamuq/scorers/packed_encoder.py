@@ -224,28 +224,13 @@ def run(
     cache: ScoredPairCache | None = None,
     label: str = "rows",
 ) -> tuple[Values, Counts]:
-    """Run each distinct row once.
+    """Run each distinct row once: values in float32, of shape (len(rows), width), and how much work that was.
 
-    Parameters
-    ----------
-    forward
-        A network's keyword arguments, each of shape (B, L), to values of shape (B, width).
-    pad
-        Token id behind a row's end; masked, so that any will do.
-    cache
-        Where values are looked up and kept; the caller flushes it.
+    ``forward`` makes values of shape (B, width) of a network's keyword arguments, each of shape (B, L). ``pad`` is the
+    token behind a row's end, which is masked, so that any will do. Values are looked up and kept in ``cache``, which
+    the caller flushes.
 
-    Returns
-    -------
-    values
-        float32 of shape (len(rows), width).
-    counts
-        Rows asked for, distinct, and run (not in the cache).
-
-    Raises
-    ------
-    BeamUQError
-        If the model gives a value that is not finite.
+    Raises BeamUQError if the model gives a value that is not finite.
     """
     import torch
 
