@@ -57,24 +57,11 @@ def cell(
             ]
         for premise in texts:
             for hypothesis in texts:
-                entail, neutral, contradict = (float(p) for p in rng.dirichlet([1.0, 0.5, 0.5]))
-                similarity.append(
-                    {
-                        "id": key,
-                        "premise": premise,
-                        "hypothesis": hypothesis,
-                        "entail": entail,
-                        "neutral": neutral if classes else None,
-                        "contradict": contradict if classes else None,
-                    }
-                )
-    rows = {
-        "questions": questions,
-        "candidates": candidates,
-        "similarity": similarity,
-        "statistics": statistics,
-        "quality": quality,
-    }
+                p = dict(zip(("entail", "neutral", "contradict"), rng.dirichlet([1.0, 0.5, 0.5]).tolist(), strict=True))
+                p |= {} if classes else {"neutral": None, "contradict": None}
+                similarity.append({"id": key, "premise": premise, "hypothesis": hypothesis} | p)
+    rows: dict[str, list[dict[str, Any]]] = {"questions": questions, "candidates": candidates, "quality": quality}
+    rows |= {"similarity": similarity, "statistics": statistics}
     return {kind: pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows.items()}
 
 

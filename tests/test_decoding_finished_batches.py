@@ -145,17 +145,6 @@ def test_two_processes_never_do_the_same_work(tmp_path: Path, at_work: str, come
     run(tmp_path, share=comes)
 
 
-def test_a_log_gets_a_line_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fails_at(tmp_path, 1)
-    capsys.readouterr()
-    run(tmp_path)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "2 of 7 questions are there from an earlier run"
-    assert len(lines) == 4
-    assert lines[1].startswith("batch 2 of 4: 4 of 7 questions, ")
-    assert lines[-1].endswith("0 min 0 s left")
-
-
 def _slow(folder: Path) -> multiprocessing.process.BaseProcess:
     """A run in a process of its own, slowed down so that it can be killed within a batch."""
     folder.mkdir(exist_ok=True)

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from beamuq.decoding import Beam, Candidate, DiverseBeam, Greedy, Hybrid, Prompt, Sample, decode, stop_tokens
-from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import SearchContext
-from tiny import KINDS, WINDOW, tiny_model
+from tiny import KINDS, WINDOW, forced_logits, forced_logprobs, generated, tiny_model
 
 STEPS = 12
 WIDTH = 6
@@ -66,41 +64,12 @@ def _of(kind: str, strategy: str, prompt: str) -> list[Candidate]:
 def _generate(kind: str, prompt: Prompt, **options: object) -> list[tuple[tuple[int, ...], float]]:
     """The sequences of ``generate`` with the sums of their raw log-probabilities."""
     model, _ = tiny_model(kind)
-    stops = sorted(_stops(kind))
-    with torch.inference_mode():
-        output = model.generate(
-            torch.tensor([prompt.token_ids]),
-            attention_mask=torch.ones(1, len(prompt.token_ids), dtype=torch.long),
-            do_sample=False,
-            max_new_tokens=STEPS,
-            eos_token_id=stops,
-            pad_token_id=0,
-            **options,
-        )
-    found = []
-    for row in output[:, len(prompt.token_ids) :].tolist():
-        end = next((i + 1 for i, token in enumerate(row) if token in stops), STEPS)
-        found.append((tuple(row[:end]), float(_rescored(kind, prompt, tuple(row[:end])).sum())))
-    return found
+    found = generated(model, prompt.token_ids, _stops(kind), STEPS, **options)
+    return [(tokens, float(_rescored(kind, prompt, tokens).sum())) for tokens in found]
 
 
-def _logits(kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0) -> torch.Tensor:
-    """Teacher-forced logits of ``tokens`` (T, vocabulary), from the untouched model, after ``padding`` pads."""
-    model, _ = tiny_model(kind)
-    ids = torch.tensor([[0] * padding + [*prompt.token_ids, *tokens]])
-    mask = (torch.arange(ids.shape[1]) >= padding).long()[None]
-    with torch.inference_mode():
-        positions = (mask.cumsum(-1) - 1).clamp_min(0)
-        logits: torch.Tensor = model(ids, attention_mask=mask, position_ids=positions).logits
-    return logits[0, -len(tokens) - 1 : -1].double()
-
-
-def _rescored(
-    kind: str, prompt: Prompt, tokens: tuple[int, ...], padding: int = 0, temperature: float = 1.0
-) -> np.ndarray:
-    """Teacher-forced log-probabilities of ``tokens``, sharpened to 1/``temperature``."""
-    logprobs = torch.log_softmax(_logits(kind, prompt, tokens, padding) / temperature, dim=-1)
-    return logprobs.gather(1, torch.tensor(tokens)[:, None])[:, 0].numpy()
+def _rescored(kind: str, prompt: Prompt, tokens: tuple[int, ...], **options: Any) -> np.ndarray:
+    return forced_logprobs(tiny_model(kind)[0], prompt.token_ids, tokens, **options)
 
 
 def test_prompts_outgrow_the_sliding_window_and_hypotheses_end_at_many_lengths() -> None:
@@ -154,7 +123,9 @@ def test_greedy_rescores_when_the_oracle_is_padded_and_samples_when_it_is_sharpe
 def test_entropies_and_alternatives_are_those_of_the_full_distribution(kind: str) -> None:
     for prompt in _prompts(kind):
         for candidate in (_of(kind, "greedy", prompt.id)[0], _of(kind, BEAMS[0].strategy, prompt.id)[0]):
-            logprobs = torch.log_softmax(_logits(kind, prompt, candidate.token_ids), dim=-1)
+            logprobs = torch.log_softmax(
+                forced_logits(tiny_model(kind)[0], prompt.token_ids, candidate.token_ids), dim=-1
+            )
             assert candidate.entropies == pytest.approx(-(logprobs.exp() * logprobs).sum(-1).numpy(), abs=1e-4)
             assert candidate.top_ids is not None
             assert candidate.top_logprobs is not None
@@ -184,18 +155,3 @@ def test_the_model_is_left_as_it_was() -> None:
     model, _ = tiny_model("gemma3_multimodal")
     _decoded("gemma3_multimodal")
     assert model.get_decoder().config._attn_implementation == "sdpa"
-
-
-class Silent(Beam):
-    """A search of someone else's that asks for less than the first answer's alternatives take."""
-
-    def start(self, context: SearchContext) -> Any:
-        state: Any = super().start(context)
-        ask = state.query
-        state.query = lambda: replace_statistics(ask())
-        return state
-
-
-def replace_statistics(query: DistributionQuery) -> DistributionQuery:
-    query.statistics = False
-    return query

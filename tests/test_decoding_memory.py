@@ -15,7 +15,7 @@ import torch
 
 from beamuq.decoding import ROWS, Beam, Greedy, Prompt, Sample, Work, decode, forward_passes, next_token_logprobs
 from beamuq.decoding.forward_passes import BatchRunner
-from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.tree_attention import TreeCache
 from beamuq.errors import BeamUQError
 from small_batch import FEW, SHOTS, assert_same, batch_of, decoded, expected
@@ -101,7 +101,7 @@ def test_states_that_do_not_fit_cut_the_batch_too(monkeypatch: pytest.MonkeyPatc
 
 def test_running_out_of_memory_for_logits_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     free, work = expected("llama", FEW), Work()
-    tight(monkeypatch, NextTokenDistributions, "_logits", lambda _, states: len(states) > 3)
+    tight(monkeypatch, OutputLayer, "logits", lambda _, states: len(states) > 3)
     assert_same(decoded("llama", policies=FEW, work=work), free)
     assert work.rows_at_once in (2, 3)
 

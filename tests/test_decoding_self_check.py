@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import types
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
 
 from beamuq.decoding import (
     Beam,
-    Candidate,
     Greedy,
     Hybrid,
     Prompt,
@@ -29,7 +26,7 @@ from beamuq.decoding.self_check import TOLERANCE, SelfCheck, remember
 from beamuq.errors import BeamUQError
 from model_classes import VOCABULARY, random_model
 from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded, expected
-from tiny import tiny_model, toy_model
+from tiny import forced_logprobs, generated, tiny_model, toy_model
 
 TREE = ("gpt_oss", "granite", "gemma2", "deepseek_v3", "llama4_text", "diffllama", "mixtral", "gemma3")
 CACHED = ("jamba", "qwen3_next", "bloom", "mamba", "minimax", "lfm2", "recurrent_gemma")
@@ -53,41 +50,24 @@ def test_what_keeps_states_or_attends_by_itself_is_decoded_over_its_cache(kind: 
     assert found.reason
 
 
-def _found(model: PreTrainedModel) -> list[Candidate]:
-    policies = [Greedy(), Sample(6), Beam(4), Hybrid(6, 2)]
-    return decode(model, PROMPTS, policies, stop_ids=STOPS, seed=3, max_new_tokens=STEPS)
-
-
 @pytest.mark.parametrize("kind", ["gpt_oss", "gemma2", "bloom", "mamba", "recurrent_gemma"])
 def test_log_probabilities_are_those_of_the_plain_forward_pass(kind: str) -> None:
     model: Any = random_model(kind)
     tokens = {prompt.id: prompt.token_ids for prompt in PROMPTS}
-    for candidate in _found(model):
-        ids = torch.tensor([[*tokens[candidate.prompt_id], *candidate.token_ids]])
-        with torch.inference_mode():
-            logits = model(input_ids=ids, use_cache=False).logits[0, -len(candidate.token_ids) - 1 : -1]
-        logprobs = torch.log_softmax(logits.float(), dim=-1).gather(1, ids[0, -len(candidate.token_ids) :, None])[:, 0]
-        assert candidate.token_logprobs == pytest.approx(logprobs.numpy(), abs=1e-3)
+    policies = [Greedy(), Sample(6), Beam(4), Hybrid(6, 2)]
+    for candidate in decode(model, PROMPTS, policies, stop_ids=STOPS, seed=3, max_new_tokens=STEPS):
+        expected = forced_logprobs(model, tokens[candidate.prompt_id], candidate.token_ids)
+        assert candidate.token_logprobs == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["cohere", "gptj", "falcon_h1"])
 def test_greedy_and_beams_are_those_of_generate(kind: str) -> None:
     model: Any = random_model(kind)
+    exactly = {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 0.0, "early_stopping": "never"}
     for prompt in PROMPTS:
         found = decode(model, [prompt], [Greedy(), Beam(4)], stop_ids=STOPS, seed=0, max_new_tokens=STEPS)
-        ids = torch.tensor([prompt.token_ids])
-        usual: dict[str, Any] = {"max_new_tokens": STEPS, "do_sample": False, "pad_token_id": 0}
-        usual |= {"eos_token_id": sorted(STOPS), "attention_mask": torch.ones_like(ids)}
-        greedy = model.generate(ids, **usual)
-        exactly = {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 0.0, "early_stopping": "never"}
-        beams = model.generate(ids, **usual, **exactly)
-        theirs = [_cut(row[len(prompt.token_ids) :]) for row in (*greedy.tolist(), *beams.tolist())]
-        assert [candidate.token_ids for candidate in found] == theirs
-
-
-def _cut(row: list[int]) -> tuple[int, ...]:
-    ends = (place + 1 for place, token in enumerate(row) if token in STOPS)
-    return tuple(row[: next(ends, STEPS)])
+        greedy, beams = (generated(model, prompt.token_ids, STOPS, STEPS, **options) for options in ({}, exactly))
+        assert [candidate.token_ids for candidate in found] == [*greedy, *beams]
 
 
 @pytest.mark.parametrize(("kind", "policies"), [("llama", POLICIES), ("gemma3", FEW)])
@@ -122,23 +102,17 @@ def test_p_true_reads_the_cached_path() -> None:
     assert found == pytest.approx(torch.log_softmax(torch.stack(logits), dim=-1)[:, [40, 50]].numpy(), abs=1e-4)
 
 
-def _scaled_behind_the_engine(model: PreTrainedModel) -> None:
-    """Scale what attention reads by how many tokens it is given, as code of a class may that no config tells of."""
-    decoder: Any = model.get_decoder()
-    for layer in decoder.layers:
-        attention = layer.self_attn
+def test_a_scale_behind_the_engines_back_is_caught_and_nothing_is_decoded() -> None:
+    """What attention reads is scaled by how many tokens it is given, as code of a class may that no config tells of."""
+    model: Any = copy.deepcopy(toy_model(20))
+    for layer in model.get_decoder().layers:
 
-        def forward(_: Any, hidden_states: Any, *rest: Any, _plain: Any = attention.forward, **more: Any) -> Any:
+        def forward(hidden_states: Any, *rest: Any, _plain: Any = layer.self_attn.forward, **more: Any) -> Any:
             return _plain(hidden_states * (1.0 + hidden_states.shape[1] / 20), *rest, **more)
 
-        attention.forward = types.MethodType(forward, attention)
-
-
-def test_a_scale_behind_the_engines_back_is_caught_and_nothing_is_decoded() -> None:
-    model = copy.deepcopy(toy_model(20))
-    _scaled_behind_the_engine(model)
+        layer.self_attn.forward = forward
     with pytest.raises(BeamUQError, match=r"'llama' cannot be decoded: over a tree: differs by .* cache: differs by"):
-        _decode_toy(model)
+        decode(model, [Prompt("q", (2, 3, 4))], [Greedy()], stop_ids=frozenset(), seed=0, max_new_tokens=2)
 
 
 def test_a_path_that_disagrees_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +125,6 @@ def test_a_path_that_disagrees_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
     found = checked(model)
     assert found.path == "cached"
     assert found.reason.startswith("differs by")
-
-
-def _decode_toy(model: PreTrainedModel) -> list[Candidate]:
-    return decode(model, [Prompt("q", (2, 3, 4))], [Greedy()], stop_ids=frozenset(), seed=0, max_new_tokens=2)
 
 
 @pytest.mark.parametrize(

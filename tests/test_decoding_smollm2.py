@@ -11,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Beam, Candidate, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
+from tiny import forced_logprobs, generated
 
 FOLDER = Path(__file__).resolve().parents[1] / "resources" / "models" / "smollm2-135m-instruct"
 SHOTS = (
@@ -43,19 +44,7 @@ def _decoded() -> list[Candidate]:
 
 def _generate(text: str, **options: object) -> list[tuple[int, ...]]:
     model, tokenizer, stops = _model()
-    ids = tokenizer(text, return_tensors="pt")["input_ids"]
-    with torch.inference_mode():
-        rows = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=STEPS,
-            eos_token_id=sorted(stops),
-            pad_token_id=tokenizer.pad_token_id,
-            **options,
-        )[:, ids.shape[1] :].tolist()
-    ends = [next((i + 1 for i, token in enumerate(row) if token in stops), STEPS) for row in rows]
-    return [tuple(row[:end]) for row, end in zip(rows, ends, strict=True)]
+    return generated(model, tokenizer(text)["input_ids"], stops, STEPS, **options)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -79,11 +68,7 @@ def test_beams_are_identical_to_generate_on_real_weights(text: str, beam: Beam) 
 def test_every_candidate_rescores_on_real_weights() -> None:
     model, tokenizer, _ = _model()
     for candidate in {(c.prompt_id, c.token_ids): c for c in _decoded() if c.rank == 0}.values():
-        ids = [*tokenizer(candidate.prompt_id)["input_ids"], *candidate.token_ids]
-        with torch.inference_mode():
-            logits = model(torch.tensor([ids])).logits[0, -len(candidate.token_ids) - 1 : -1]
-        logprobs = torch.log_softmax(logits, dim=-1)
-        expected = logprobs.gather(1, torch.tensor(candidate.token_ids)[:, None])[:, 0].double().numpy()
+        expected = forced_logprobs(model, tokenizer(candidate.prompt_id)["input_ids"], candidate.token_ids)
         assert candidate.token_logprobs == pytest.approx(expected, abs=1e-4)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -154,22 +152,3 @@ def test_padding_of_very_unequal_prompts_is_bounded() -> None:
     for piece in pieces:
         cells = int(np.prod(piece.size))
         assert cells <= min(tree_attention._CELLS, 2 * sum(real.get(row, 0) for row in piece.rows.tolist()))
-
-
-def test_attention_on_a_gpu_plans_nothing_for_each_shape() -> None:
-    def installed(device: str) -> AbstractContextManager[Any]:
-        parameters = [SimpleNamespace(device=torch.device(device))]
-        config = SimpleNamespace(_attn_implementation="sdpa")
-        decoder = SimpleNamespace(config=config, parameters=lambda: iter(parameters))
-        model: Any = SimpleNamespace(get_decoder=lambda: decoder)
-        return tree_attention.tree_attention(model)
-
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    with installed("cuda"):
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
-        assert torch.backends.cuda.flash_sdp_enabled()
-        assert torch.backends.cuda.mem_efficient_sdp_enabled()
-        assert torch.backends.cuda.math_sdp_enabled()
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    with installed("cpu"):
-        assert torch.backends.cuda.cudnn_sdp_enabled()

@@ -1,4 +1,4 @@
-"""Resamples, intervals, means over datasets and paired differences; the step that writes them."""
+"""Resamples and intervals; the step that writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import difference, draws_name, interval, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
 from run_job import run_job
 
@@ -69,19 +69,6 @@ def test_undefined_resamples_are_counted_and_too_many_leave_no_interval() -> Non
     many = interval(replicates)
     assert (many.low, many.high, many.std) == (None, None, None)
     assert many.note == "11 of 1000 resamples undefined: no interval"
-
-
-def test_a_paired_difference_cancels_what_is_shared() -> None:
-    rng = np.random.default_rng(0)
-    shared = rng.normal(0, 0.5, 2000)
-    a, b = 0.5 + shared + rng.normal(0, 0.01, 2000), 0.45 + shared
-    found = difference(0.5, 0.45, a, b)
-    assert found.value == pytest.approx(0.05)
-    assert found.low > 0.02
-    assert found.p == pytest.approx(2 / 2001)
-    same = difference(0.5, 0.5, a - 0.05, b)
-    assert same.low < 0 < same.high
-    assert same.p > 0.5
 
 
 def files(folder: Path, model: str = "m", **changed: pa.Table) -> dict[str, Path]:
@@ -209,14 +196,6 @@ def test_without_any_answer_the_answered_questions_are_undefined(tmp_path: Path)
     assert np.isnan([row["values"] for row in of_subset(replicates, "answered")]).all()
 
 
-def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
-    inputs = files(tmp_path)
-    run(tmp_path, inputs)
-    first = [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
-    run(tmp_path, inputs)
-    assert first == [(tmp_path / kind).read_bytes() for kind in ("evaluation", "replicates")]
-
-
 def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_path: Path) -> None:
     """Equal answers of two models, in another order of rows, have equal replicates: their mean is no less uncertain."""
     one = run(tmp_path / "one", files(tmp_path / "one", "one"))[1]
@@ -226,15 +205,6 @@ def test_models_that_were_asked_the_same_questions_share_their_resamples(tmp_pat
     two = run(tmp_path / "two", files(tmp_path / "two", "two", scores=backwards))[1]
     for row, other in zip(one, two, strict=True):
         np.testing.assert_allclose(row["values"], other["values"], rtol=1e-6)
-
-
-def test_models_that_were_asked_other_questions_do_not_share_resamples(tmp_path: Path) -> None:
-    one = run(tmp_path / "one", files(tmp_path / "one"))[1]
-    table = parquet_tables.read(tmp_path / "one" / "questions", "questions").table
-    renamed = pa.array([f"{key} again" for key in table["group"].to_pylist()])
-    regrouped = table.set_column(table.schema.get_field_index("group"), "group", renamed)
-    two = run(tmp_path / "two", files(tmp_path / "two", questions=regrouped))[1]
-    assert (np.array(one[0]["values"]) != np.array(two[0]["values"])).any()
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
 from beamuq.evaluation.prr_and_auc import (
     METRICS,
-    Array,
     Evaluator,
     area_under_generalised_risk,
     measure,
@@ -21,13 +21,13 @@ from beamuq.evaluation.prr_and_auc import (
 )
 
 
-def area(order: Array, k: int) -> float:
+def area(order: Floats, k: int) -> float:
     """Mean quality of the first n, averaged over n = N, …, N − k + 1: quality already in rejection order."""
     N = len(order)
     return float(np.mean([order[:n].mean() for n in range(N, N - k, -1)]))
 
 
-def plain_prr(uncertainty: Array, quality: Array, max_rejection: float = 0.5) -> float:
+def plain_prr(uncertainty: Floats, quality: Floats, max_rejection: float = 0.5) -> float:
     """By definition; the order of equal scores averaged by giving each its group's mean quality."""
     k = int(max_rejection * len(quality))
     levelled = np.array([quality[uncertainty == u].mean() for u in uncertainty])
@@ -36,7 +36,7 @@ def plain_prr(uncertainty: Array, quality: Array, max_rejection: float = 0.5) ->
     return (unc - random) / (oracle - random)
 
 
-def plain_average_precision(uncertainty: Array, quality: Array) -> float:
+def plain_average_precision(uncertainty: Floats, quality: Floats) -> float:
     """Its expectation over the orders of equal scores, position by position, most uncertain first."""
     incorrect, called, right, total = quality <= 0.5, 0, 0, 0.0
     for value in np.unique(uncertainty)[::-1]:
@@ -185,7 +185,7 @@ def test_augrc_of_four_answers(right: list[int], by_hand: float) -> None:
     assert area_under_generalised_risk(np.mean(right), auc) == pytest.approx(by_hand)
 
 
-def by_definition(uncertainty: Array, right: Array) -> float:
+def by_definition(uncertainty: Floats, right: Floats) -> float:
     """Of Traub et al. (2024), trapezoids over the expected order of equal scores: docs/what_scores_mean.md."""
     curves = rejection_curves(uncertainty, right)
     shown = np.append(1 - curves.rejected, 0.0)

@@ -64,12 +64,6 @@ def test_a_taken_name_is_refused() -> None:
         register(Method("Prob", lambda e: e.answer.logprob, "answer", ("answer.logprob",)))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_not_finite_is_refused(bad: float, evidence: Evidence) -> None:
-    with pytest.raises(BeamUQError, match="method 'Bad'"):
-        compute(Method("Bad", lambda _: np.where(np.arange(5) == 3, bad, 0.0), "answer"), evidence)
-
-
 def every_formulation() -> list[Any]:
     return [
         pytest.param(

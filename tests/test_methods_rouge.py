@@ -55,12 +55,10 @@ def test_a_single_candidate_does_not_disagree_with_itself() -> None:
 TEXT = st.text("abc ", max_size=40)
 
 
-@given(TEXT, TEXT, st.integers(1, 9))
-def test_it_is_the_value_of_the_rouge_package_in_blocks_of_any_size(one: str, other: str, block: int) -> None:
-    first, second = one.split(), other.split()
+@given(TEXT, TEXT)
+def test_it_is_the_value_of_the_rouge_package(one: str, other: str) -> None:
     expected = RougeScorer(["rougeL"], use_stemmer=True).score(one, other)["rougeL"].fmeasure
-    assert rouge_l(one, other) == expected or not (first or second)
-    assert longest_common_subsequence(first, second, block) == longest_common_subsequence(first, second)
+    assert rouge_l(one, other) == expected or not (one.split() or other.split())
 
 
 def test_long_texts_are_compared_in_little_memory() -> None:

@@ -1,12 +1,8 @@
-"""The scores of a cell: which rows they are, and the step that writes them."""
+"""The scores of a cell: which rows they are."""
 
 from __future__ import annotations
 
-import sys
-import types
 from collections.abc import Mapping
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,17 +11,12 @@ import pyarrow as pa
 import pytest
 
 import synthetic
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.machine_config import load_machine
-from beamuq.methods import METHODS, Method
+from beamuq.methods import METHODS
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.score_all_methods import ScoringSettings, score_cell
-from beamuq.plan.study_on_machine import Plan
 from beamuq.scorers.similarity_table import needed_pairs
-from beamuq.study_config import Recipe
-from run_job import run_job
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",
@@ -105,17 +96,6 @@ def test_settings_equal_to_the_main_ones_give_the_main_scores() -> None:
         assert values(frame, "Eccentricity", "beamsearch", setting) == main
     assert values(frame, "Eccentricity", "multinomial", "sample T=1.0") == values(frame, "Eccentricity", "multinomial")
     assert values(frame, "Eccentricity", "beamsearch", "K=11") != main
-
-
-def test_a_beam_budget_is_a_search_of_that_width() -> None:
-    narrow = scored(methods=["Dissimilarity"], main={"beam": "beam M=5"})
-    frame = scored(methods=["Dissimilarity"], ablations={"budgets": [5]})
-    assert values(frame, "Dissimilarity", "beamsearch", "M=5") == values(narrow, "Dissimilarity", "beamsearch")
-
-
-def test_a_sample_budget_is_the_first_samples() -> None:
-    frame = scored(methods=["Dissimilarity"], num_candidates=5, ablations={"budgets": [5]})
-    assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
 
 
 ESTIMATED = (
@@ -217,122 +197,33 @@ def test_without_samples_only_the_beam_forms_are_scored() -> None:
     ]
 
 
-def test_a_method_from_outside_is_scored_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("their_methods")
-    module.farthest = Method("Farthest", lambda e: 1 - e.to_produced.min(axis=1), "candidates", ("pairs.similarity",))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "their_methods", module)
-    monkeypatch.delitem(METHODS, "Farthest", raising=False)
-    frame = scored(methods=["their_methods:farthest"], ablations={"budgets": [5]})
-    assert keys(frame) == [
-        ("Farthest", "multinomial", ""),
-        ("Farthest", "multinomial", "M=5"),
-        ("Farthest", "beamsearch", ""),
-        ("Farthest", "beamsearch", "M=5"),
-    ]
-    METHODS.pop("Farthest")
-
-
-@pytest.mark.parametrize("options", [{"length_penalty": 1.0}, {"length_penalty": -0.5}, {"early_stopping": True}])
-def test_a_study_with_another_beam_search_is_scored_and_measured(tmp_path: Path, options: dict[str, Any]) -> None:
-    beam = " ".join(["beam M=10", *(f"{name}={value}" for name, value in options.items())])
-    methods = ["Prob", "Dissimilarity", "SemanticEntropy"]
-    import exhibits_study  # at the top it would be the mark of a slow module
-
-    study = exhibits_study.study(
-        recipes={"widths": {"sample": {"size": 10}, "beam": {"widths": [2, 5, 10]} | options}},
-        main={"recipe": "widths", "scorer": "cosine", "beam": beam},
-        scoring={"widths": {"methods": methods, "budgets": [2, 5, 10], "every_strategy": True}},
-        grid=[{"recipe": "widths", "models": ["tiny-base"], "datasets": ["triviaqa"], "scorers": ["cosine"]}],
-    )
-    plan = Plan(study, load_machine({}), "other", Path("other.yaml"))
-    where = SimpleNamespace(model="tiny-base", dataset="triviaqa", recipe="widths", scorer="cosine")
-    strategies = study.recipes["widths"].strategies()
-    inputs = files(tmp_path, synthetic.cell(5, tuple(strategies), classes=False, top_beam=beam))
-    paths = {name: tmp_path / name for name in ("scores", "evaluation", "replicates")}
-    measured_from = {"questions": inputs["questions"], "quality": tmp_path / "quality.parquet"}
-    settings_of = {rule: getattr(plan.settings, rule)(where) for rule in ("scores", "evaluation")}
-    settings_of["evaluation"]["further_qualities"] = {}  # of which there is no file here
-    run_job("scores", inputs | {"settings": settings_of["scores"], "scores": paths["scores"]})
-    run_job("evaluation", paths | measured_from | {"settings": settings_of["evaluation"]})
-    frame = parquet_tables.read(paths["scores"], "scores").table.to_pandas().query("answer_source == 'greedy'")
-    measured = parquet_tables.read(paths["evaluation"], "evaluation").table.to_pandas()
-    found = measured[(measured["method"] == "Dissimilarity") & (measured["variant"] == "beamsearch")]
-    assert set(found["answer_source"]) == {"greedy", "top_beam"}
-    assert sorted(set(found["setting"])) == sorted(["", "M=2", "M=5", "M=10", *strategies[2:]])
-    budgets = {M: values(frame, "Dissimilarity", "beamsearch", f"M={M}") for M in (2, 5, 10)}
-    for M, strategy in zip(budgets, strategies[2:], strict=True):
-        assert budgets[M] == values(frame, "Dissimilarity", "beamsearch", strategy)
-    assert budgets[10] == values(frame, "Dissimilarity", "beamsearch") != budgets[5]
-
-
-def test_a_policy_bears_the_name_that_the_study_gives_it() -> None:
-    from beamuq.plan.decode_recipe import policies_of  # torch
-
-    for options in ({"length_penalty": 1}, {"length_penalty": -0.5, "early_stopping": True}, {"early_stopping": False}):
-        recipe = Recipe.model_validate({"beam": {"widths": [2, 10]} | options})
-        assert [policy.strategy for policy in policies_of(recipe, None)] == recipe.strategies()
-
-
 def test_a_budget_whose_beams_were_not_decoded_is_told_by_its_name() -> None:
     with pytest.raises(BeamUQError, match="fewer than 1 of 'beam M=7'; decode them"):
         scored(methods=["Dissimilarity"], ablations={"budgets": [7]})
 
 
-def files(folder: Path, made: dict[str, pa.Table] = MADE, **cells: dict[str, str]) -> dict[str, Path]:
-    for kind, table in made.items():
-        of = CELL | cells.get(kind, {})
-        parquet_tables.write(
-            folder / f"{kind}.parquet", kind, table, cell={"dataset": of["dataset"]} if kind == "questions" else of
-        )
-    kinds = ("questions", "candidates", "similarity", "statistics")
-    return {kind: folder / f"{kind}.parquet" for kind in kinds}
-
-
-def test_the_step_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
-    inputs = files(tmp_path)
-    settings = {"methods": ["Prob", "CCP", "Dissimilarity"], "answer_source": ["greedy"], "main": MAIN}
-    for name in ("one", "other"):
-        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / name})
-    written = parquet_tables.read(tmp_path / "one", "scores")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
-    assert written.cell == {"model": "m", "dataset": "d", "recipe": "main"}
-    assert set(written.provenance["inputs"]) == {"questions", "candidates", "similarity", "statistics"}
-    assert np.isfinite(written.table.column("value").to_numpy()).all()
+@pytest.mark.parametrize("options", ["", " length_penalty=1.0", " length_penalty=-0.5", " early_stopping=True"])
+def test_a_budget_is_the_first_samples_and_a_beam_search_of_that_width_with_the_same_options(options: str) -> None:
+    strategies = [f"beam M={M}{options}" for M in (2, 5, 10)]
+    made = synthetic.cell(5, ("greedy", "sample T=1.0", *strategies), top_beam=strategies[-1])
+    main = MAIN | {"beam": strategies[-1]}
+    ablations = {"budgets": [2, 5, 10], "strategies": strategies}
+    frame = scored(made, methods=["Dissimilarity"], main=main, ablations=ablations, num_candidates=5)
+    for M, strategy in zip((2, 5, 10), strategies, strict=True):
+        budget = values(frame, "Dissimilarity", "beamsearch", f"M={M}")
+        assert budget == values(frame, "Dissimilarity", "beamsearch", strategy)
+    assert values(frame, "Dissimilarity", "beamsearch") == budget
+    assert values(frame, "Dissimilarity", "multinomial", "M=5") == values(frame, "Dissimilarity", "multinomial")
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"methods": ["Prob"], "answer_source": ["best"], "main": MAIN}, "answer_source: 'best'"),
-        ({"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN}, "'SAR' needs sentence_similarity"),
-        (
-            {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"},
-            "sar_similarity 'file'",
-        ),
+        ({"answer_source": ["best"]}, "answer_source: 'best'"),
+        ({"methods": ["SAR"]}, "'SAR' needs sentence_similarity"),
+        ({"sar_similarity": "file"}, "sar_similarity 'file'"),
     ],
 )
-def test_bad_settings_are_refused_in_one_line(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
-    inputs = files(tmp_path)
-    with pytest.raises(BeamUQError, match=message) as caught:
-        run_job("scores", inputs | {"settings": settings, "scores": tmp_path / "out"})
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("kind", ["questions", "similarity", "statistics", "cross_similarity"])
-@pytest.mark.parametrize("key", ["model", "dataset", "recipe"])
-def test_files_of_another_cell_are_refused(tmp_path: Path, kind: str, key: str) -> None:
-    inputs = files(tmp_path, MADE, **{kind: {key: "other"}})
-    cross = tmp_path / "cross_similarity.parquet"
-    of = CELL | ({key: "other"} if kind == "cross_similarity" else {})
-    parquet_tables.write(cross, "similarity", MADE["similarity"], cell=of | {"scorer": "sts"})
-    settings = {"methods": ["SAR"], "answer_source": ["greedy"], "main": MAIN, "sar_similarity": "file"}
-    job = inputs | {"cross_similarity": cross, "settings": settings, "scores": tmp_path / "out"}
-    if kind == "questions" and key != "dataset":  # their footer names the dataset only
-        run_job("scores", job)
-        return
-    with pytest.raises(
-        BeamUQError, match=rf"{kind}\.parquet: is of {key} 'other', .*candidates\.parquet of '\w+'; give files"
-    ):
-        run_job("scores", job)
-    assert not (tmp_path / "out").exists()
+def test_settings_that_the_files_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BeamUQError, match=message):
+        scored(**{"methods": ["Prob"]} | settings)

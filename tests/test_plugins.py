@@ -178,8 +178,6 @@ def test_a_search_that_grows_by_what_the_model_said_passes(asked: dict[str, Any]
         ({"found": lambda _: []}, "finds nothing for 'a1'"),
         ({"found": lambda _: [(0, None)]}, "finds a node of no whole answer for 'a1'"),
         ({"steps": 2, "stops": True, "again": True}, "goes on after a token that ends an answer"),
-        (queries(top=-1), r"query\(\)\.top is not what"),
-        (edits(3, np.nan), r"query\(\)\.edits is not what"),
     ],
 )
 def test_a_search_that_goes_wrong_is_blamed(wrong: dict[str, Any], told: str) -> None:

@@ -56,14 +56,6 @@ def test_the_prompt_shows_what_the_question_has_and_no_line_more() -> None:
     assert render_prompt(SHORT, titled, "he") == "P X: x.\n\nP Y: y.\n\nQ Who?\nA he\nTrue?"
 
 
-def test_the_projects_own_prompt_asks_about_the_answer_and_ends_without_a_space() -> None:
-    prompt = render_prompt(PARTS, question("How many?"), "six")
-    assert "How many?" in prompt
-    assert "six" in prompt
-    assert "True" in prompt
-    assert prompt == prompt.strip()
-
-
 def test_braces_in_a_question_are_just_braces() -> None:
     assert render_prompt(SHORT, question("Is it {answer}?"), "{options}") == "Q Is it {answer}?\nA {options}\nTrue?"
 

@@ -85,7 +85,8 @@ def test_the_batch_size_moves_no_score_by_more_than_rounding(
 
 
 def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_path: Path) -> None:
-    def forward(ids: torch.Tensor, mask: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
+    def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
         place = torch.arange(len(ids)).unsqueeze(1) * (ids.shape[1] == 8)
         return (ids * mask).sum(dim=1, keepdim=True) + place * 0.25
 
@@ -102,8 +103,9 @@ def test_the_cache_serves_only_lengths_whose_places_in_a_batch_are_alike(tmp_pat
 
 
 def test_a_value_that_is_not_finite_is_never_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forward(ids: torch.Tensor, _: torch.Tensor, __: torch.Tensor | None) -> torch.Tensor:
-        return torch.where(ids[:, :1] == 5, torch.nan, ids[:, :1].float())
+    def forward(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        ids = inputs["input_ids"][:, :1]
+        return torch.where(ids == 5, torch.nan, ids.float())
 
     monkeypatch.setattr("beamuq.scorers.scored_pair_cache.FLUSH_SECONDS", 0.0)
     row, cache = packed_encoder.EncoderInput((5,)), ScoredPairCache(tmp_path)

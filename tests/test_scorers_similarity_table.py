@@ -126,14 +126,14 @@ def test_two_processes_write_one_cache(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None, **machine: Path) -> Path:
+def step(tmp_path: Path, name: str, settings: dict[str, Any], model: Path | None = None) -> Path:
     """Run the step on the two-strategy candidates; its output file."""
     source, output = tmp_path / "candidates.parquet", tmp_path / f"{name}.parquet"
     cell = {"model": "m", "dataset": "d", "recipe": "main"}
     parquet_tables.write(source, "candidates", TWO_STRATEGIES, cell=cell)
     settings = {"name": name, "answer_source": ["greedy"], "beam": None, "format": 1} | settings
     job = {"candidates": source, "model": model, "similarity": output, "device": "cpu", "dtype": "auto"}
-    run_job("similarity", job | {"settings": settings}, **machine)
+    run_job("similarity", job | {"settings": settings})
     return output
 
 
@@ -147,33 +147,9 @@ def test_the_step_writes_each_needed_pair_once(tmp_path: Path) -> None:
     assert value["Paris", "Lyon"] == (0.0, None, None)
 
 
-def test_the_step_refuses_a_similarity_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in_percent.py").write_text(
-        "import numpy as np\nfrom beamuq.scorers.scorer_protocol import PairScores\n\n"
-        "class Percent:\n    def score(self, pairs):\n        return PairScores(np.full(len(pairs), 40.0))\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(
-        BeamUQError, match=r"similarity in_percent:Percent: entail: gave 40, not finite and from 0 to 1"
-    ):
-        step(tmp_path, "percent", {"kind": "in_percent:Percent"})
-    assert not (tmp_path / "percent.parquet").exists()
-
-
 def test_the_step_writes_all_three_classes(tmp_path: Path) -> None:
     folder = tiny_scorers.build_nli(tmp_path / "nli")
     output = step(tmp_path, "nli", {"kind": "nli"}, folder / "config.json")
     table = parquet_tables.read(output, "similarity").table
     sums = sum(table.column(name).to_numpy() for name in ("entail", "neutral", "contradict"))
     np.testing.assert_allclose(sums, 1.0)
-
-
-def test_the_step_gives_the_same_bytes_with_and_without_a_cache(tmp_path: Path) -> None:
-    folder = tiny_scorers.build_embedder(tmp_path / "minilm")
-    model = folder / "config.json"
-    settings = {"kind": "embedding", "source": f"folder:{folder}"}
-    fresh = step(tmp_path, "cosine", settings, model).read_bytes()
-    for _ in range(2):
-        memoised = step(tmp_path, "cosine", settings, model, cache=tmp_path / "cache").read_bytes()
-        assert memoised == fresh
-    assert str(tmp_path).encode() not in fresh

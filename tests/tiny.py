@@ -8,10 +8,12 @@ the prompts of the tests.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -117,6 +119,38 @@ def toy_model(vocabulary: int = 6, *, seed: int = 1, scale: float = 0.5) -> PreT
     shape |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "initializer_range": scale}
     config = LlamaConfig(**shape, max_position_embeddings=64, tie_word_embeddings=False)
     return LlamaForCausalLM(config).eval()
+
+
+def generated(
+    model: Any, prompt: Sequence[int], stops: Iterable[int], steps: int, **options: Any
+) -> list[tuple[int, ...]]:
+    """The answers of transformers' ``generate``, each up to its first stop; it does not sample."""
+    ids, stops = torch.tensor([prompt]), sorted(stops)
+    usual = {"attention_mask": torch.ones_like(ids), "do_sample": False, "max_new_tokens": steps, "pad_token_id": 0}
+    with torch.inference_mode():
+        rows = model.generate(ids, eos_token_id=stops, **usual, **options)[:, len(prompt) :].tolist()
+    ends = [next((place + 1 for place, token in enumerate(row) if token in stops), steps) for row in rows]
+    return [tuple(row[:end]) for row, end in zip(rows, ends, strict=True)]
+
+
+def forced_logits(model: Any, prompt: Sequence[int], tokens: Sequence[int], padding: int = 0) -> torch.Tensor:
+    """Teacher-forced logits of ``tokens`` (T, vocabulary) in float64, from the untouched model, after so many pads."""
+    ids = torch.tensor([[0] * padding + [*prompt, *tokens]])
+    given: dict[str, Any] = {"use_cache": False}
+    if padding:
+        mask = (torch.arange(ids.shape[1]) >= padding).long()[None]
+        given |= {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp_min(0)}
+    with torch.inference_mode():
+        logits: torch.Tensor = model(input_ids=ids, **given).logits
+    return logits[0, -len(tokens) - 1 : -1].double()
+
+
+def forced_logprobs(
+    model: Any, prompt: Sequence[int], tokens: Sequence[int], padding: int = 0, temperature: float = 1.0
+) -> np.ndarray:
+    """Teacher-forced log-probabilities of ``tokens``, sharpened to 1/``temperature``."""
+    logprobs = torch.log_softmax(forced_logits(model, prompt, tokens, padding) / temperature, dim=-1)
+    return logprobs.gather(1, torch.tensor(tokens)[:, None])[:, 0].numpy()
 
 
 def byte_level(corpus: list[str], vocabulary: int, special: list[str]) -> Tokenizer:

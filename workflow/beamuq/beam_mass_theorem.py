@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamuq.methods.log_space_sums import Array, Index, Mask, log_sum_exp
+from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
 
 
 def printed_threshold(M: int) -> float:
@@ -44,15 +44,6 @@ def meets_fair_share(left: Array, M: int) -> Mask:
     """
     sizes = np.arange(left.shape[1])[:M]
     return np.asarray((left[:, 1:M] <= 1.0 - sizes[1:] / M).any(axis=1))
-
-
-def best_set_size(left: Array, M: int) -> Index:
-    """B* = argmin over 0 ≤ B < M of r_B/(M − B), the smallest of equals: left [N, K] → [N].
-
-    From the masses alone, so that the estimate stays unbiased, and never worse than M samples: r_B*/(M − B*) ≤ 1/M.
-    """
-    sizes = np.arange(left.shape[1])[:M]
-    return np.asarray((left[:, :M] / (M - sizes)).argmin(axis=1), dtype=np.int64)
 
 
 def left_by_size(logprob: Array, mask: Mask) -> Array:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategy_names
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import SearchContext, positive
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -146,14 +142,10 @@ class BeamState:
         scores = self._scores[:, :, None] + logprobs - lost[..., 0]
         parents = np.broadcast_to(self._running[:, :, None], shape)
         rank = np.broadcast_to(np.arange(shape[1])[:, None], shape)
-        flat_tokens, flat_scores = tokens.reshape(shape[0], -1), scores.reshape(shape[0], -1)
-        order = np.lexsort((rank.reshape(shape[0], -1), flat_tokens, -flat_scores), axis=1)
-        return (
-            np.take_along_axis(flat_tokens, order, axis=1),
-            np.take_along_axis(logprobs.reshape(shape[0], -1), order, axis=1),
-            np.take_along_axis(parents.reshape(shape[0], -1), order, axis=1),
-            np.take_along_axis(flat_scores, order, axis=1),
-        )
+        flat = [array.reshape(shape[0], -1) for array in (tokens, logprobs, parents, scores)]
+        order = np.lexsort((rank.reshape(shape[0], -1), flat[0], -flat[3]), axis=1)
+        tokens, logprobs, parents, scores = (np.take_along_axis(array, order, axis=1) for array in flat)
+        return tokens, logprobs, parents, scores
 
     def _done(self, best: Floats) -> Bools:
         """Questions whose pool is full and, as ``early_stopping`` sees it, not to be improved from score ``best``."""

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
+from beamuq.array_types import Ints
 from beamuq.decoding.forward_passes import BatchRunner, out_of_memory
 from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
-Ints = NDArray[np.int64]
 _Place = tuple[torch.nn.Module, str]
 _NAMES = ("past_key_values", "cache_params")
 

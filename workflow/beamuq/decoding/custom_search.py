@@ -39,9 +39,8 @@ class CheckedSearch:
     The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
     said: a token that a list after its prefix held, with the log-probability there.
 
-    Raises BeamUQError if it fails, draws, asks about nodes that there are not or after an ending, or for what no query
-    is, adds what the model did not say, or finds nothing, what is no whole answer, or the same tokens twice for a
-    question.
+    Raises BeamUQError if it fails, draws, asks about nodes that there are not or after an ending, adds what the model
+    did not say, or finds nothing, what is no whole answer, or the same tokens twice for a question.
     """
 
     def __init__(self, policy: Policy, context: SearchContext) -> None:
@@ -57,40 +56,13 @@ class CheckedSearch:
             raise BeamUQError(f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery")
         if query.uniforms is not None:
             raise self._refused("asks for draws")
-        nodes, trie = np.asarray(query.nodes), self._context.trie
-        if nodes.ndim != 1 or not (nodes.dtype.kind in "iu" or not len(nodes)):
-            raise BeamUQError(f"{self._what}: query().nodes are no list of whole numbers; mend it")
-        query.nodes = nodes.astype(np.int64)
+        trie, steps = self._context.trie, self._context.steps
+        query.nodes = plugins.call(self._what, lambda: np.asarray(query.nodes, dtype=np.int64))
         if not ((query.nodes >= 0) & (query.nodes < len(trie))).all():
             raise BeamUQError(f"{self._what}: asks about a node that the trie has not; mend it")
-        if (trie.depth[query.nodes] >= self._context.steps).any():
-            raise BeamUQError(
-                f"{self._what}: goes on after {self._context.steps} tokens, the most there may be; mend it"
-            )
         if any(map(self._is_whole, query.nodes.tolist())):
-            raise BeamUQError(f"{self._what}: goes on after a token that ends an answer; mend it")
-        wrong = plugins.call(self._what, lambda: self._wrong_part(query))
-        if wrong:
-            raise BeamUQError(f"{self._what}: query().{wrong} is not what DistributionQuery says of it; mend it")
+            raise BeamUQError(f"{self._what}: goes on after a token that ends an answer, or the {steps}th; mend it")
         return query
-
-    def _wrong_part(self, query: DistributionQuery) -> str | None:
-        """What is asked of the nodes, where it is no number of tokens, no yes or no, or no array of the right form."""
-        masses, edits = query.masses, query.edits
-        right = {
-            "top": isinstance(query.top, int | np.integer) and query.top >= 0,
-            "statistics": isinstance(query.statistics, bool | np.bool_),
-            "temperature, top_k and top_p": (query.temperature, query.top_k, query.top_p) == (1.0, 0, 1.0),
-            "masses": masses is None or (masses.dtype == np.float64 and masses.shape == query.nodes.shape),
-            "edits": edits is None
-            or (
-                edits.nodes.dtype == edits.tokens.dtype == np.int64
-                and edits.nodes.shape == edits.tokens.shape == edits.factors.shape
-                and bool(((edits.tokens >= 0) & (edits.tokens < len(self._context.stops))).all())
-                and bool((np.isfinite(edits.factors) & (edits.factors >= 0)).all())
-            ),
-        }
-        return next((name for name, is_right in right.items() if not is_right), None)
 
     def _is_whole(self, node: int) -> bool:
         """Whether an answer ends here: with a token that stops, or as long as may be (D1, ending; D2, cut)."""

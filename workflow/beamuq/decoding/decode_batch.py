@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, DiverseBeam
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.forward_passes import ROWS, BatchRunner, StepStatistics, Work, out_of_memory
@@ -81,22 +81,29 @@ def decode(
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
-        return [
-            _candidate(
-                trie,
-                statistics,
-                prompt,
-                search.policy,
-                rank,
-                node,
-                logprob,
-                stops,
-                None if rank else _effort(search, int(efforts.rows[at, index]), int(efforts.passes[at, index]), index),
-            )
-            for index, prompt in enumerate(piece)
-            for at, search in enumerate(searches)
-            for rank, (node, logprob) in enumerate(search.found(index))
-        ]
+        found = []
+        for index, prompt in enumerate(piece):
+            for at, search in enumerate(searches):
+                proof = search.proof(index) if isinstance(search, ProvenState) else (None, None)
+                effort = Effort(int(efforts.rows[at, index]), int(efforts.passes[at, index]), *proof)
+                for rank, (node, policy_logprob) in enumerate(search.found(index)):
+                    path = np.array(trie.path(node))
+                    tokens = trie.token[path]
+                    first = rank == 0 and isinstance(search.policy, Greedy | Beam | Shipped)
+                    candidate = Candidate(
+                        prompt_id=prompt.id,
+                        strategy=search.policy.strategy,
+                        rank=rank,
+                        token_ids=tuple(tokens.tolist()),
+                        token_logprobs=trie.logprob[path],
+                        logprob=float(trie.total[node]),
+                        policy_logprob=policy_logprob,
+                        terminated=bool(stops[tokens[-1]]),
+                        effort=None if rank else effort,
+                        **(_step_statistics(trie, statistics, path, search.policy.strategy) if first else {}),
+                    )
+                    found.append(candidate)
+        return found
 
     return [candidate for found in _in_pieces(prompts, decoded, work) for candidate in found]
 
@@ -108,7 +115,7 @@ def next_token_logprobs(
     *,
     rows: int | None = None,
     work: Work | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Log-probabilities of ``token_ids`` right after each prompt of one batch: (prompts, tokens). For P(True).
 
     ``rows``, ``work`` and the errors raised are those of `decode`.
@@ -116,7 +123,7 @@ def next_token_logprobs(
     _check_prompts(model, prompts, 1)
     work = Work() if work is None else work
 
-    def looked_up(piece: Sequence[Prompt]) -> NDArray[np.float64]:
+    def looked_up(piece: Sequence[Prompt]) -> Floats:
         with _opened(model, piece, rows, work) as (runner, _):
             runner.prefill()
             return runner.lookup(NextTokenDistributions(OutputLayer(model), frozenset(), frozenset()), token_ids)
@@ -165,52 +172,21 @@ def _opened(
     work.pieces.append((len(prompts), work.rows_at_once))
 
 
-def _candidate(
-    trie: TokenTrie,
-    statistics: StepStatistics,
-    prompt: Prompt,
-    policy: Policy,
-    rank: int,
-    node: int,
-    policy_logprob: float | None,
-    stops: NDArray[np.bool_],
-    effort: Effort | None,
-) -> Candidate:
-    path = np.array(trie.path(node))
-    tokens = trie.token[path]
-    entropies = top_ids = top_logprobs = None
-    if isinstance(policy, Greedy | Beam | Shipped) and rank == 0:
-        above = trie.parent[path].tolist()
-        if any(parent not in statistics for parent in above):  # a Beam of someone else's
-            raise BeamUQError(
-                f"strategy {policy.strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
-                "set DistributionQuery.statistics, as Beam does"
-            )
-        read = [statistics.of(parent) for parent in above]
-        entropies = np.array([entropy for entropy, _, _ in read])
-        tops = []
-        for (_, ids, logprobs), token, logprob in zip(read, tokens.tolist(), trie.logprob[path].tolist(), strict=True):
-            tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
-        top_ids, top_logprobs = tuple(top[0] for top in tops), tuple(top[1] for top in tops)
-    return Candidate(
-        prompt_id=prompt.id,
-        strategy=policy.strategy,
-        rank=rank,
-        token_ids=tuple(tokens.tolist()),
-        token_logprobs=trie.logprob[path],
-        logprob=float(trie.total[node]),
-        policy_logprob=policy_logprob,
-        terminated=bool(stops[tokens[-1]]),
-        entropies=entropies,
-        top_ids=top_ids,
-        top_logprobs=top_logprobs,
-        effort=effort,
-    )
-
-
-def _effort(search: SearchState, rows: int, passes: int, question: int) -> Effort:
-    proven, missed = search.proof(question) if isinstance(search, ProvenState) else (None, None)
-    return Effort(rows, passes, proven, missed)
+def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str) -> dict[str, Any]:
+    """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always among these."""
+    above = trie.parent[path].tolist()
+    if any(parent not in statistics for parent in above):  # a Beam of someone else's
+        raise BeamUQError(
+            f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
+            "set DistributionQuery.statistics, as Beam does"
+        )
+    entropies, tops = [], []
+    for parent, token, logprob in zip(above, trie.token[path].tolist(), trie.logprob[path].tolist(), strict=True):
+        entropy, ids, logprobs = statistics.of(parent)
+        entropies.append(entropy)
+        tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
+    top_ids, top_logprobs = zip(*tops, strict=True)
+    return {"entropies": np.array(entropies), "top_ids": top_ids, "top_logprobs": top_logprobs}
 
 
 def _started(policy: Policy, context: SearchContext) -> SearchState:

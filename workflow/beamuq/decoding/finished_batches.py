@@ -27,7 +27,6 @@ from beamuq.errors import BeamUQError
 FORMAT = 3
 """Raised by hand whenever the engine's numbers or the batches' files change: what an older one left is then unused."""
 
-_NAME = re.compile(r"batch-(\d{5})\.parquet")
 _SHARE = re.compile(r"(\d+)-of-(\d+)")
 WHOLE = "1-of-1"
 
@@ -60,26 +59,15 @@ class FinishedBatches:
         """
         with parquet_tables.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as locks:
-            if share == WHOLE:
-                locks.enter_context(_lock(self.folder / ".lock", fcntl.LOCK_EX))
-            else:
-                locks.enter_context(_lock(self.folder / ".lock", fcntl.LOCK_SH))
-                locks.enter_context(_lock(self.folder / f".lock-{share}", fcntl.LOCK_EX))
+        with (
+            _lock(self.folder / ".lock", fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH),
+            _lock(self.folder / f".lock-{share}", fcntl.LOCK_EX),
+        ):
             yield
 
     def finished(self) -> set[int]:
-        """The numbers of the batches that are there.
-
-        Raises BeamUQError if the folder holds a file that is no batch of this run.
-        """
-        found = set()
-        for path in sorted(self.folder.glob("[!.]*")):
-            match = _NAME.fullmatch(path.name)
-            if not match or int(match[1]) >= self.count:
-                raise BeamUQError(f"{path}: not a batch of this run; move it out of the folder")
-            found.add(int(match[1]))
-        return found
+        """The numbers of the batches that are there."""
+        return {number for number in range(self.count) if self._path(number).exists()}
 
     def write(self, number: int, rows: list[dict[str, Any]], note: Mapping[str, Json]) -> None:
         """Keep the rows of a batch (temporary name, fsync, rename), and what its file should say beside them."""
@@ -95,13 +83,8 @@ class FinishedBatches:
         """
         path = self._path(number)
         loaded = parquet_tables.read(path, self._kind)
-        if loaded.provenance.get("run") != self.run:
-            raise BeamUQError(
-                f"{path}: belongs to another run (another model, prompts, recipe, seed or engine); "
-                f"delete {self.folder} to start over"
-            )
-        if loaded.provenance.get("batch") != number:
-            raise BeamUQError(f"{path}: holds another batch than its name says; delete it and run again")
+        if (loaded.provenance.get("run"), loaded.provenance.get("batch")) != (self.run, number):
+            raise BeamUQError(f"{path}: is of another run, or another batch than its name says; delete {self.folder}")
         return loaded
 
     def collected(self) -> tuple[pa.Table, dict[int, dict[str, Json]]]:

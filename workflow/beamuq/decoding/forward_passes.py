@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, NextTokenDistributions
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
@@ -32,9 +32,6 @@ from beamuq.errors import BeamUQError
 
 ROWS = 4096
 _FIRST_CAPACITY = 128
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -139,7 +136,7 @@ class BatchRunner(ABC):
             torch.cuda.synchronize(self._device)
         self._work.prefill_seconds += time.perf_counter() - started
 
-    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> NDArray[np.float64]:
+    def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> Floats:
         """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
         return distributions.lookup(self._of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
 

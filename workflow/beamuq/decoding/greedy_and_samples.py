@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import GrowingAnswers, SearchContext, positive
 from beamuq.errors import BeamUQError
-
-Floats = NDArray[np.float64]
 
 # What else a generation config can change, with the value that changes nothing.
 _OTHER_WARPERS = {

@@ -15,14 +15,12 @@ from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.search_state import Policy, SearchContext, positive
-
-Floats = NDArray[np.float64]
 
 ROWS_A_QUESTION = 2000
 _LIST = 64  # continuations that are read of a prefix at first; a list that goes on is read four times as long
@@ -211,7 +209,7 @@ class MostProbableState:
     def _length(self, item: _Open) -> int:
         return min(4 * item.listed or _LIST, len(self._context.stops))
 
-    def _read(self, question: int, item: _Open, node: int, tokens: NDArray[np.int64], logprobs: Floats) -> None:
+    def _read(self, question: int, item: _Open, node: int, tokens: Ints, logprobs: Floats) -> None:
         """Take up the continuations of a prefix that are not known yet, as far as its list is asked for."""
         length, above = self._length(item), float(self._context.trie.total[node])
         ends = len(item.tokens) + 1 == self._context.steps

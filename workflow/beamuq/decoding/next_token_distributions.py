@@ -15,11 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.errors import BeamUQError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ALTERNATIVES = 10
 _BLOCK = 256
@@ -216,7 +214,7 @@ class NextTokenDistributions:
         many = min(many, self.most_rows)
         few = many if states.is_cuda else max(1, _CACHED // self.vocabulary)
         for first in range(0, len(states), many):
-            logits = self._logits(states[first : first + many])
+            logits = self._output.logits(states[first : first + many])
             for start in range(0, len(logits), few):
                 distribution = functional.log_softmax(logits[start : start + few], dim=-1)
                 undefined = distribution[:, 0].isnan()
@@ -225,9 +223,6 @@ class NextTokenDistributions:
                     distribution[:, self._merged] = _NEVER
                     distribution[:, self._merged[:1]] = together
                 yield first + start, distribution, undefined
-
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        return self._output.logits(states)
 
     def _weights(self, distribution: torch.Tensor) -> torch.Tensor:
         """Probabilities, with zeros up to a whole number of blocks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 Tokens = tuple[int, ...]
 
@@ -31,7 +32,7 @@ def radix_edges(prompts: Sequence[Tokens]) -> list[Edge]:
     waiting = [(order, 0)]
     while waiting:
         members, start = waiting.pop()
-        for group in _by_token(prompts, members, start):
+        for group in (list(same) for _, same in groupby(members, key=lambda index: prompts[index][start])):
             # Sorted prompts share as much as the first and the last of them do.
             end = _common(prompts[group[0]], prompts[group[-1]], start)
             ends = [index for index in group if len(prompts[index]) == end]
@@ -58,16 +59,6 @@ def cut_into_passes(edges: Sequence[Edge], budget: int) -> Iterator[list[Edge]]:
                 passed, left = [], budget
     if passed:
         yield passed
-
-
-def _by_token(prompts: Sequence[Tokens], members: list[int], start: int) -> Iterator[list[int]]:
-    group: list[int] = []
-    for index in members:
-        if group and prompts[index][start] != prompts[group[0]][start]:
-            yield group
-            group = []
-        group.append(index)
-    yield group
 
 
 def _common(first: Tokens, last: Tokens, start: int) -> int:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
-
-from tqdm import tqdm
 
 from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, run_hash, share_of
 from beamuq.decoding.search_state import Prompt
+from beamuq.progress import progress_bar
 
 TERMINATED = 143
 
@@ -65,15 +63,22 @@ def run_batches(
         done = kept.finished() & set(numbers)
         for number in done:
             kept.read(number)  # told now if it is damaged, not after hours of decoding
-        with _progress({number: len(batches[number]) for number in numbers}, done) as report:
+        started, tokens = time.monotonic(), 0
+        total, before = (sum(len(batches[number]) for number in of) for of in (numbers, done))
+        if before:
+            print(f"{before} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
+        with progress_bar(total, "decoding", "question", before) as progress:
             for number in numbers:
-                if number not in done:
-                    result = run(batches[number])
-                    kept.write(number, result.rows, result.note)
-                    report(number, result.tokens)
-                    if asked_to_stop.is_set():
-                        print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
-                        raise SystemExit(TERMINATED)
+                if number in done:
+                    continue
+                result = run(batches[number])
+                kept.write(number, result.rows, result.note)
+                tokens += result.tokens
+                progress.set_postfix_str(f"{tokens / (time.monotonic() - started):.0f} tokens/s", refresh=False)
+                progress.update(len(batches[number]))
+                if asked_to_stop.is_set():
+                    print("stopped as asked; this batch is kept and the next run goes on after it", file=sys.stderr)
+                    raise SystemExit(TERMINATED)
     return kept
 
 
@@ -82,44 +87,8 @@ def _patient() -> Iterator[threading.Event]:
     """Within the block, SIGTERM only sets the event."""
     asked = threading.Event()
 
-    def note(_: int, __: FrameType | None) -> None:
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     try:
         yield asked
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _progress(sizes: Mapping[int, int], done: set[int]) -> Iterator[Callable[[int, int], None]]:
-    """Tell of every batch, by its number and questions: a bar on a terminal, a line in a log."""
-    total, kept = sum(sizes.values()), sum(sizes[number] for number in done)
-    started, questions, tokens = time.monotonic(), 0, 0
-    bar = tqdm(total=total, initial=kept, unit="question", disable=not sys.stderr.isatty())
-    if kept and bar.disable:
-        print(f"{kept} of {total} questions are there from an earlier run", file=sys.stderr, flush=True)
-
-    def report(number: int, fresh: int) -> None:
-        nonlocal questions, tokens
-        questions, tokens = questions + sizes[number], tokens + fresh
-        seconds = time.monotonic() - started
-        rate = f"{tokens / seconds:.0f} tokens/s"
-        bar.set_postfix_str(rate, refresh=False)
-        bar.update(sizes[number])
-        if bar.disable:
-            left = (total - kept - questions) * seconds / questions
-            print(
-                f"batch {list(sizes).index(number) + 1} of {len(sizes)}: "
-                f"{kept + questions} of {total} questions, {rate}, "
-                f"{int(left) // 60} min {int(left) % 60} s left",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    with bar:
-        yield report

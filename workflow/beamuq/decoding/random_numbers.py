@@ -6,10 +6,11 @@ import hashlib
 import json
 
 import numpy as np
-from numpy.typing import NDArray
+
+from beamuq.array_types import Floats
 
 
-def uniforms(seed: int, question: str, strategy: str, size: int, steps: int) -> NDArray[np.float64]:
+def uniforms(seed: int, question: str, strategy: str, size: int, steps: int) -> Floats:
     """Uniforms in [0, 1) of shape (size, steps), for the steps of ``size`` samples of one question.
 
     The key of the Philox generator is a hash of (seed, question, strategy); the sample is the second word of its

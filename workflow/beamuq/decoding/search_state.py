@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.decoding.random_numbers import uniforms
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -97,12 +94,12 @@ class GrowingAnswers:
 
     def __init__(self, context: SearchContext, size: int) -> None:
         self._context = context
-        self.nodes: NDArray[np.int64] = np.repeat(np.arange(len(context.prompts))[:, None], size, axis=1)
+        self.nodes: Ints = np.repeat(np.arange(len(context.prompts))[:, None], size, axis=1)
         self.alive: Bools = np.ones(self.nodes.shape, dtype=bool)
         self.depth = 0
 
     @property
-    def ends(self) -> NDArray[np.int64]:
+    def ends(self) -> Ints:
         """The nodes to go on from, question by question."""
         return self.nodes[self.alive]
 
@@ -110,7 +107,7 @@ class GrowingAnswers:
         """Those of ``numbers`` (questions, size, steps) that decide the next token of each answer that goes on."""
         return numbers[:, :, self.depth][self.alive]
 
-    def grow(self, tokens: NDArray[np.int64], logprobs: Floats) -> None:
+    def grow(self, tokens: Ints, logprobs: Floats) -> None:
         """Add a token to each answer that goes on; one that stops or is as long as can be goes on no more."""
         self.nodes[self.alive] = self._context.trie.grow(self.ends, tokens, logprobs)
         self.depth += 1

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats, Ints
 from beamuq.decoding.beam_search import Beam, BeamState
 from beamuq.decoding.most_probable import LEAST_RESIDUAL, ROWS_A_QUESTION, AtLeast, BestSplit, MostProbableState
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.search_state import GrowingAnswers, Policy, ProvenState, SearchContext, SearchState, positive
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -219,7 +217,7 @@ class SetThenDrawsState:
             shifts = np.take_along_axis(self._uniforms[:, :, 0], first, axis=1)
             self._positions = (index % self._together + shifts) / self._together
 
-    def _next_uniforms(self, nodes: NDArray[np.int64]) -> Floats:
+    def _next_uniforms(self, nodes: Ints) -> Floats:
         """The uniforms that decide the next token of each draw that goes on: fresh ones, or positions in a lattice."""
         fresh = self._draws.uniforms(self._uniforms)
         if not self._lattices:
@@ -228,7 +226,7 @@ class SetThenDrawsState:
         shares = np.exp(trie.total[nodes]) * self._residuals(nodes) / self._residuals(trie.question[nodes])
         return np.where(shares * self._together[alive] >= 1, self._positions[alive], fresh)
 
-    def _residuals(self, nodes: NDArray[np.int64]) -> Floats:
+    def _residuals(self, nodes: Ints) -> Floats:
         """R of each node; node q is the root of question q."""
         left = self._left or {}
         return np.array([left.get(node, 1.0) for node in nodes.tolist()])

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
 from beamuq.decoding.random_numbers import uniforms
 from beamuq.decoding.search_state import SearchContext, positive
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> 
     After the same tokens before them they give the same text, so that they may be merged (D21, merged endings).
     """
     strings = token_texts(tokenizer, range(max(stop_ids, default=-1) + 1))
-    return frozenset(token for token in stop_ids if _contribution(strings[token]) == "")
+    return frozenset(token for token in stop_ids if strings[token].startswith("\n") or "\n" not in strings[token])
 
 
 def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
@@ -67,7 +67,3 @@ def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int],
         kept.pop()
     decoded = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return str(decoded).split("\n", 1)[0]
-
-
-def _contribution(stop: str) -> str:
-    return stop.split("\n", 1)[0] if "\n" in stop else ""

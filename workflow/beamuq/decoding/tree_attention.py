@@ -24,20 +24,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
 
+from beamuq.array_types import Bools, Ints
 from beamuq.decoding.output_layer import text_decoder
 from beamuq.errors import BeamUQError
 
 NAME = "beamuq_tree"
 _CELLS = 1 << 22
 """Rows times keys, padding included, that one call for spans of prompts may have: enough to fill a GPU."""
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

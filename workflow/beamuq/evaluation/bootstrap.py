@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from beamuq.array_types import Bools, Floats, Ints
+
 MOST_UNDEFINED = 0.01  # a larger share of undefined resamples leaves no interval
 _BLOCK = 256  # resamples counted together, so that their arrays stay in the cache
 
@@ -36,14 +37,7 @@ class Estimate:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Difference(Estimate):
-    """a − b with its paired interval; p: two-sided, how often resampling would put the difference across zero."""
-
-    p: float | None = None
-
-
-def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> npt.NDArray[np.int64]:
+def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str) -> Ints:
     """How often each resample draws each question, [N, resamples].
 
     ``groups`` [N] are the units drawn with replacement, as many as there are: the question itself, or its story. The
@@ -60,7 +54,7 @@ def resample_counts(groups: Sequence[str], resamples: int, seed: int, name: str)
     return counts
 
 
-def one_half(groups: Sequence[str], seed: int, name: str) -> npt.NDArray[np.bool_]:
+def one_half(groups: Sequence[str], seed: int, name: str) -> Bools:
     """Which of N questions are in the first half of all groups, [N]: whole groups, an odd one more than in the other.
 
     As the draws of :func:`resample_counts`, it depends on ``seed``, ``name`` and the set of groups alone.
@@ -99,19 +93,7 @@ def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(float(low), float(high), float(defined.std(ddof=1)), note)
 
 
-def difference(a: float, b: float, of_a: npt.ArrayLike, of_b: npt.ArrayLike, confidence: float = 0.95) -> Difference:
-    """a − b, paired: the replicates [R] of both come from the same resamples."""
-    paired = np.asarray(of_a, dtype=np.float64) - np.asarray(of_b, dtype=np.float64)
-    found = estimate(a - b, paired, confidence)
-    p = None
-    if found.low is not None:
-        defined = paired[~np.isnan(paired)]
-        crossed = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
-        p = min(1.0, 2 * (crossed + 1) / (len(defined) + 1))
-    return Difference(found.value, found.low, found.high, found.std, found.note, p)
-
-
-def estimate(value: float, replicates: Array, confidence: float = 0.95) -> Estimate:
+def estimate(value: float, replicates: Floats, confidence: float = 0.95) -> Estimate:
     """A value with the interval of its replicates [R]; NaN: undefined."""
     if np.isnan(value):
         return Estimate(None, None, None, None, "undefined in at least one part")

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
 
 
 class CandidateSets:
@@ -69,14 +65,15 @@ class CandidateSets:
 
     def outcomes(self, strategy: str, size: int | None = None) -> pd.DataFrame:
         """Distinct token sequences: ``id``, ``sequence`` and ``logprob``, most probable first."""
+        return self._distinct(strategy, size).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+
+    def _distinct(self, strategy: str, size: int | None) -> pd.DataFrame:
         rows = self.of(strategy, size)
-        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
-        return rows.sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
+        return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
 
     def mass(self, strategy: str, size: int) -> Floats:
         """[N] Σ p over the distinct token sequences among each question's first ``size`` candidates, at most 1."""
-        rows = self.of(strategy, size)
-        rows = rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
+        rows = self._distinct(strategy, size)
         total = rows.assign(p=np.exp(rows["logprob"])).groupby("id")["p"].sum()
         return np.minimum(np.asarray(total.loc[self.ids], dtype=np.float64), 1.0)
 
@@ -109,7 +106,7 @@ class QuestionBin:
     title: str
     lowest: float
     highest: float
-    members: Truths
+    members: Bools
 
 
 def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
@@ -149,6 +146,6 @@ def equal_bins(
     return bins
 
 
-def groups_of(groups: Sequence[str], members: Truths) -> list[str]:
+def groups_of(groups: Sequence[str], members: Bools) -> list[str]:
     """The groups of some of the questions."""
     return [group for group, member in zip(groups, members, strict=True) if member]

@@ -7,16 +7,17 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import __version__
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.bootstrap import Array, draws_name, interval, one_half, resample_counts
+from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
+from beamuq.evaluation.candidate_sets import groups_of
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.intervals import proportion_interval
-from beamuq.evaluation.metrics_of_scores import Row, by_answer, quality_of
+from beamuq.evaluation.metrics_of_scores import Row, by_answer, groups_by_id, quality_of
 from beamuq.evaluation.probability_of_being_right import (
     BIN_NAMES,
     cross_fitted,
@@ -70,12 +71,9 @@ def decisions(
     answer_source = "greedy" if "greedy" in answers else next(iter(answers))
     ids, parts = answers[answer_source]
     parts = [(key, values) for key, values in parts if not key["setting"]]
-    known = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
-    if unknown := [key for key in ids if key not in known]:
-        raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
     order = np.argsort(ids)  # as calibrate draws, by id
     ids = [ids[place] for place in order]
-    cell = _Cell([known[key] for key in ids], quality_of(ids, answer_source, quality), settings, dataset, ids)
+    cell = _Cell(groups_by_id(ids, questions), quality_of(ids, answer_source, quality), settings, dataset, ids)
     found: list[Row] = []
     scored: list[Row] = []
     for key, unordered in parts:
@@ -98,7 +96,7 @@ class _Cell:
     """What all scores of a cell share: labels, halves and resamples."""
 
     def __init__(
-        self, groups: list[str], quality: Array, settings: DecisionSettings, dataset: str, ids: list[str]
+        self, groups: list[str], quality: Floats, settings: DecisionSettings, dataset: str, ids: list[str]
     ) -> None:
         self.settings, self.groups, self.quality = settings, groups, quality
         self.right = quality > settings.threshold
@@ -107,23 +105,21 @@ class _Cell:
         _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         self.weights = (1.0 / sizes[unit])[~self.calibrates]
         self.counts = self._counts(groups, name)
-        self.test_counts = self._counts(self._of_half(False), f"{name}/test")
+        self.tested = groups_of(groups, ~self.calibrates)
+        self.test_counts = self._counts(self.tested, f"{name}/test")
 
-    def _counts(self, groups: list[str], name: str) -> Array:
+    def _counts(self, groups: list[str], name: str) -> Floats:
         drawn = resample_counts(groups, self.settings.resamples, self.settings.seed, name)
         return np.column_stack((np.ones(len(groups)), drawn))
 
-    def _of_half(self, first: bool) -> list[str]:
-        return [group for group, of_first in zip(self.groups, self.calibrates, strict=True) if of_first == first]
-
-    def shown(self, values: Array, tried: int) -> Iterator[Row]:
+    def shown(self, values: Floats, tried: int) -> Iterator[Row]:
         """Of each α the threshold, and what it shows of the other half."""
         first, settings = self.calibrates, self.settings
         for risk in settings.risks:
             found = guaranteed_threshold(
                 values[first],
                 ~self.right[first],
-                self._of_half(True),
+                groups_of(self.groups, first),
                 risk=risk,
                 confidence=settings.guarantee,
                 tried=tried,
@@ -136,7 +132,7 @@ class _Cell:
             below = values[~first] <= (-np.inf if found.value is None else found.value)
             yield from ({"risk": risk} | row for row in self._tested(below))
 
-    def _tested(self, below: npt.NDArray[np.bool_]) -> Iterator[Row]:
+    def _tested(self, below: Bools) -> Iterator[Row]:
         """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong of shown."""
         if not len(below):
             return
@@ -150,12 +146,11 @@ class _Cell:
             with np.errstate(invalid="ignore"):
                 row = _with_interval(failed / shown, confidence)
             if wrong.sum() in (0, below.sum()):  # no resample differs
-                groups = [group for group, member in zip(self._of_half(False), below, strict=True) if member]
-                low, high = proportion_interval(wrong[below], groups, confidence)
+                low, high = proportion_interval(wrong[below], groups_of(self.tested, below), confidence)
                 row |= {"low": low, "high": high, "std": None, "note": ""}
             yield {"metric": "wrong of shown", "n": int(below.sum())} | row
 
-    def probabilities(self, values: Array) -> Iterator[Row]:
+    def probabilities(self, values: Floats) -> Iterator[Row]:
         """The measures of reliability, and the bins that hold any answer: what is said, and what is right of it."""
         N, confidence = len(values), self.settings.confidence
         if len(set(self.groups)) < 2:
@@ -168,8 +163,7 @@ class _Cell:
             yield {"metric": metric, "n": N} | _with_interval(found, confidence)
         for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
             if members.any():
-                groups = [group for group, member in zip(self.groups, members, strict=True) if member]
-                low, high = proportion_interval(self.right[members], groups, confidence)
+                low, high = proportion_interval(self.right[members], groups_of(self.groups, members), confidence)
                 n, share = int(members.sum()), float(right[members].mean())
                 yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
                 yield {"metric": f"right in {name}", "n": n, "value": share, "low": low, "high": high}
@@ -185,7 +179,7 @@ class _Cell:
             yield of | ({"group": group} if grouped else {}) | half | made
 
 
-def _with_interval(found: Array, confidence: float) -> Row:
+def _with_interval(found: Floats, confidence: float) -> Row:
     return (
         {"value": float(found[0])} | asdict(interval(found[1:], confidence)) | {"values": found[1:].astype(np.float32)}
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from beamuq import strategy_names
+from beamuq.array_types import Floats, Ints
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates, joined
@@ -17,8 +17,6 @@ from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.evaluation.rank_correlations import partial_spearman, spearman
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 METHOD, OF_U, ERROR, U = "Dissimilarity", "stratified", "standard error", "U itself"
 PROB, BEAMS, PARTIAL = "Prob", "beams: p and s", "partial rank correlation"
 ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
@@ -88,7 +86,7 @@ class EstimatorsOfCell:
         scores: QuestionScores,
         candidates: CandidateSets,
         prr: Estimates,
-        counts: Counts,
+        counts: Ints,
         exact: str,
         main: Estimator,
         draws: int,
@@ -199,7 +197,7 @@ class EstimatorsOfCell:
             parts.append(self.estimate(PARTIAL, drawn[0], drawn[1:], note, variant=name))
         return joined(parts)
 
-    def _with_all(self) -> Counts:
+    def _with_all(self) -> Ints:
         """The counts, behind a column of all questions once."""
         return np.column_stack([np.ones(self.n, dtype=np.int64), self.counts])
 
@@ -235,7 +233,7 @@ def spread(draws: Estimates, beams: Estimates) -> Estimates:
     return joined([*parts, Estimates.made(known, [row["value"] for row in known])]).assign(variant="")
 
 
-def error_ratio(errors: Floats, reference: Floats, counts: Counts) -> Floats:
+def error_ratio(errors: Floats, reference: Floats, counts: Ints) -> Floats:
     """[R] √(mean of ``errors`` / mean of ``reference``), both [N] squared, in each resample: counts [N, R].
 
     A mean below 0 is taken for 0; NaN where the reference's is not above 0.

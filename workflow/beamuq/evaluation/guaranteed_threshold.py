@@ -20,8 +20,8 @@ import numpy.typing as npt
 from pydantic import Field
 from scipy.special import bdtr, betaincinv
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from beamuq.array_types import Bools, Floats, Ints
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
 FOR_THRESHOLDS = 5  # one unit of so many gives the thresholds
@@ -136,7 +136,7 @@ def upper_bound(wrong: int, shown: int, level: float) -> float:
     return 1.0 if wrong >= shown else float(betaincinv(wrong + 1, shown - wrong, 1 - level))
 
 
-def split_units(groups: Sequence[str], seed: int) -> tuple[Indices, Indices]:
+def split_units(groups: Sequence[str], seed: int) -> tuple[Ints, Ints]:
     """Positions of one question a group: those that give the thresholds, of a fifth of all groups, and the tested."""
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(groups))
@@ -146,7 +146,7 @@ def split_units(groups: Sequence[str], seed: int) -> tuple[Indices, Indices]:
     return units[:cut], units[cut:]
 
 
-def thresholds_to_test(scores: Array, tested: int, expected: int) -> Array:
+def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
     """Quantiles of ``scores``, rising, each once, from the first below which ``expected`` of ``tested`` would lie.
 
     Where no quantile lets so many through, the largest alone.
@@ -157,9 +157,7 @@ def thresholds_to_test(scores: Array, tested: int, expected: int) -> Array:
     return found[min(int(np.searchsorted(below, expected)), len(found) - 1) :]
 
 
-def counts_below(
-    scores: Array, wrong: npt.NDArray[np.bool_], thresholds: Array
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def counts_below(scores: Floats, wrong: Bools, thresholds: Floats) -> tuple[Ints, Ints]:
     """How many scores are at or below each threshold, and how many of those answers are wrong."""
     order = np.argsort(scores)
     shown = np.searchsorted(scores[order], thresholds, side="right")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from beamuq.array_types import Floats
 
 
-def holm(p: npt.ArrayLike, tests: int) -> Array:
+def holm(p: npt.ArrayLike, tests: int) -> Floats:
     """Holm's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as the largest. NaN stays NaN."""
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values)  # NaN last
@@ -18,7 +18,7 @@ def holm(p: npt.ArrayLike, tests: int) -> Array:
     return adjusted
 
 
-def benjamini_hochberg(p: npt.ArrayLike, tests: int) -> Array:
+def benjamini_hochberg(p: npt.ArrayLike, tests: int) -> Floats:
     """Benjamini and Hochberg's adjusted p, [K], of a family of ``tests`` ≥ K; those not run count as p = 1."""
     values = np.asarray(p, dtype=np.float64)
     run = np.flatnonzero(~np.isnan(values))

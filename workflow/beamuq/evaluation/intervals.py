@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from beamuq.array_types import Bools, Floats
+
 LEAST_GROUPS = 5
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,8 @@ class Accuracy:
 def accuracy(quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, confidence: float) -> Accuracy:
     """The share of greedy answers whose quality is strictly above the threshold, with Wilson's interval by groups.
 
-    Parameters
-    ----------
-    quality
-        Rows of a quality file: ``id``, ``answer_source``, ``value``.
-    questions
-        Rows of a questions file, of which ``id`` and ``group`` are read; it may hold more ids than ``quality``.
-    threshold, confidence
-        Such as 0.5 and 0.95.
+    Of the columns ``id``, ``answer_source`` and ``value`` of ``quality``, ``id`` and ``group`` of ``questions``, which
+    may hold more ids.
     """
     answers = quality[quality["answer_source"] == "greedy"]
     correct = (answers["value"] > threshold).to_numpy()
@@ -53,20 +47,10 @@ def accuracy(quality: pd.DataFrame, questions: pd.DataFrame, threshold: float, c
     return Accuracy(float(correct.mean()), low, high, len(correct), confidence)
 
 
-def proportion_interval(successes: NDArray[np.bool_], groups: Sequence[str], confidence: float) -> tuple[float, float]:
+def proportion_interval(successes: Bools, groups: Sequence[str], confidence: float) -> tuple[float, float]:
     """Wilson's score interval of a proportion, with the sample size cut by the design effect of dependent questions.
 
-    Parameters
-    ----------
-    successes
-        One truth value a question, at least one.
-    groups
-        The question's group: a CoQA story; otherwise the question itself, which gives Wilson's interval.
-    confidence
-        Such as 0.95.
-
-    Notes
-    -----
+    Of ``successes`` [N], at least one, and their ``groups`` [N]; where each question is its own, Wilson's interval.
     n_eff = n / max(1, d), d the ratio of the cluster-robust variance of the mean to the binomial one (Kish's design
     effect, as Korn and Graubard use it). At 0 % and 100 %, where d does not exist, n_eff is the number of groups.
     """
@@ -84,19 +68,9 @@ def proportion_interval(successes: NDArray[np.bool_], groups: Sequence[str], con
 def mean_interval(values: Floats, groups: Sequence[str], confidence: float) -> tuple[float, float] | None:
     """Student's t interval of a mean of shares, cut to [0, 1]; None below five groups or where all are equal.
 
-    Parameters
-    ----------
-    values
-        One a question, in [0, 1].
-    groups
-        The question's group: a CoQA story; otherwise the question itself.
-    confidence
-        Such as 0.95.
-
-    Notes
-    -----
-    The variance of the mean is cluster-robust, with a degree of freedom less than there are groups. A percentile
-    bootstrap of few groups is too short: of two it is their range, which covers half of what it says.
+    Of ``values`` [N] in [0, 1] and their ``groups`` [N]. The variance of the mean is cluster-robust, with a degree of
+    freedom less than there are groups. A percentile bootstrap of few groups is too short: of two it is their range,
+    which covers half of what it says.
     """
     clustered, count = cluster_robust_variance(values, groups)
     if count < LEAST_GROUPS or np.ptp(values) == 0:
@@ -118,7 +92,7 @@ def interval_of_equal_values(value: float, groups: Sequence[str], confidence: fl
     return value * (1 - other), value + (1 - value) * other
 
 
-def cluster_robust_variance(values: NDArray[np.bool_] | Floats, groups: Sequence[str]) -> tuple[float, int]:
+def cluster_robust_variance(values: Bools | Floats, groups: Sequence[str]) -> tuple[float, int]:
     """The cluster-robust variance of the mean of values [N], NaN below two groups; the number of groups."""
     names, index = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
-from beamuq.evaluation.prr_and_auc import Array, Evaluator, prr_to, why_undefined
+from beamuq.evaluation.prr_and_auc import Evaluator, prr_to, why_undefined
 from beamuq.parquet_tables import ALL, ANSWERED
 
 Row = dict[str, Any]
@@ -56,36 +57,32 @@ def evaluate(
 
     Raises BeamUQError if scores, quality and questions are not of the same answers; the message names one.
     """
-    groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
     measured: list[Row] = []
     replicates: list[Row] = []
+    rows: list[Row] = []
     for answer_source, ids, parts in by_answer(scores):
         values = quality_of(ids, answer_source, quality)
-        if unknown := [key for key in ids if key not in groups]:
-            raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
-        asked = [(key, groups[key]) for key in ids]
-        of = {"answer_source": answer_source, "quality": settings.quality, "subset": ALL}
-        rows = _measure(asked, values, parts, settings, dataset, of)
-        measured += rows[0]
-        replicates += rows[1]
-        if empty is None:
-            continue
-        kept = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
-        if kept.all():
-            measured += [row | {"subset": ANSWERED} for row in rows[0]]
-            continue
-        answered = [(key, scored[kept]) for key, scored in parts]
-        asked = [one for one, keep in zip(asked, kept, strict=True) if keep]
-        rows = _measure(asked, values[kept], answered, settings, dataset, of | {"subset": ANSWERED})
-        measured += rows[0]
-        replicates += rows[1]
+        every = list(zip(ids, groups_by_id(ids, questions), strict=True))
+        subsets = {ALL: np.ones(len(ids), dtype=np.bool_)}
+        if empty is not None:
+            subsets[ANSWERED] = np.array([key not in empty[answer_source] for key in ids], dtype=np.bool_)
+        for subset, kept in subsets.items():
+            if subset == ANSWERED and kept.all():
+                measured += [row | {"subset": ANSWERED} for row in rows]
+                continue
+            asked = [one for one, keep in zip(every, kept, strict=True) if keep]
+            scored = [(key, uncertainty[kept]) for key, uncertainty in parts]
+            of = {"answer_source": answer_source, "quality": settings.quality, "subset": subset}
+            rows, drawn = _measure(asked, values[kept], scored, settings, dataset, of)
+            measured += rows
+            replicates += drawn
     return measured, replicates
 
 
 def _measure(
     asked: Sequence[tuple[str, str]],
-    values: Array,
-    parts: Sequence[tuple[Row, Array]],
+    values: Floats,
+    parts: Sequence[tuple[Row, Floats]],
     settings: EvaluationSettings,
     dataset: str,
     of: Row,
@@ -118,18 +115,18 @@ def _measure(
     return measured, replicates
 
 
-def _summary(found: Array, note: str, confidence: float) -> Row:
+def _summary(found: Floats, note: str, confidence: float) -> Row:
     if np.isnan(found[0]):
         return {"value": None, "low": None, "high": None, "std": None, "note": note}
     return {"value": float(found[0])} | asdict(interval(found[1:], confidence))
 
 
-def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Array]]]]:
+def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Floats]]]]:
     """The scores of each kind of produced answer: its ids, and each (method, variant, setting) with its scores."""
     frame = scores.to_pandas()
     kinds = []
     for answer_source, of_kind in frame.groupby("answer_source", sort=False):
-        parts: list[tuple[Row, Array]] = []
+        parts: list[tuple[Row, Floats]] = []
         ids: list[str] = []
         for key, part in of_kind.groupby(["method", "variant", "setting"], sort=False):
             row = dict(zip(("method", "variant", "setting"), key, strict=True))
@@ -146,7 +143,15 @@ def by_answer(scores: pa.Table) -> list[tuple[str, list[str], list[tuple[Row, Ar
     return kinds
 
 
-def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Array:
+def groups_by_id(ids: Sequence[str], questions: pa.Table) -> list[str]:
+    """The group of each question. Raises BeamUQError if one is not among ``questions``."""
+    groups = dict(zip(questions.column("id").to_pylist(), questions.column("group").to_pylist(), strict=True))
+    if unknown := [key for key in ids if key not in groups]:
+        raise BeamUQError(f"scores: question {unknown[0]!r} is not in the questions file; make both of one study")
+    return [groups[key] for key in ids]
+
+
+def quality_of(ids: list[str], answer_source: str, quality: pa.Table) -> Floats:
     """[N] the quality of each question's produced answer. Raises BeamUQError if one is missing, or of no score."""
     columns = (quality.column(name).to_pylist() for name in ("id", "answer_source", "value"))
     values = {key: value for key, of, value in zip(*columns, strict=True) if of == answer_source}

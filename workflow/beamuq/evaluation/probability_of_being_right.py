@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
 
-Array = npt.NDArray[np.float64]
 Calibrator = Literal["venn_abers", "isotonic", "platt"]
 CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic", "platt")
 FOLDS = 5
@@ -29,9 +29,9 @@ BIN_NAMES = tuple(f"[{k / BINS:g}, {(k + 1) / BINS:g}{']' if k + 1 == BINS else 
 class LabelledScores:
     """What is known of a calibration's answers: by score, rising, how many there are and how many are right; [K]."""
 
-    scores: Array
-    n: Array
-    right: Array
+    scores: Floats
+    n: Floats
+    right: Floats
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScor
     return LabelledScores(values, n.astype(np.float64), counted.astype(np.float64))
 
 
-def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Array, Array]:
+def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Two probabilities of being right [N] of ``scores`` [N], lower and higher; one twice but for Venn–Abers.
 
     All but Platt's fall, or stay, as the score rises. Platt's smooths the labels as Platt (1999) does.
@@ -79,14 +79,14 @@ def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.Arr
     return found, found
 
 
-def merged(low: Array, high: Array) -> Array:
+def merged(low: Floats, high: Floats) -> Floats:
     """One probability from Venn–Abers' two, that of least regret in log loss: high / (1 − low + high)."""
     return high / (1.0 - low + high)
 
 
 def cross_fitted(
     calibrator: Calibrator, scores: npt.ArrayLike, right: npt.ArrayLike, groups: Sequence[str], *, seed: int = 0
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Probabilities as :func:`probabilities`, of each answer by the answers of other folds; a group is in one fold."""
     values, labels = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.float64)
     names, group = np.unique(np.asarray(groups), return_inverse=True)
@@ -106,12 +106,12 @@ def reliability(
 ) -> Reliability:
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    counts: Array = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
+    counts: Floats = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
     found = reliability_measures(p, y, counts)
     return Reliability(**{name: estimate(float(of[0]), of[1:]) for name, of in found.items()})
 
 
-def reliability_measures(p: Array, y: Array, counts: Array) -> dict[str, Array]:
+def reliability_measures(p: Floats, y: Floats, counts: Floats) -> dict[str, Floats]:
     """The measures of :class:`Reliability`, [R] each, where column r of counts [N, R] says how often each counts.
 
     The first column is the data, the others are resamples of them, two at least; the mean of what noise biases (ece,
@@ -136,7 +136,7 @@ def reliability_measures(p: Array, y: Array, counts: Array) -> dict[str, Array]:
     return found
 
 
-def in_bins(p: Array) -> npt.NDArray[np.bool_]:
+def in_bins(p: Floats) -> Bools:
     """Which probabilities [N] lie in which of the bins ``BIN_NAMES``, [10, N]."""
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
@@ -156,7 +156,7 @@ def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
     return float(isotonic_regression(right / n, weights=n, increasing=False).x[place])
 
 
-def _platt(known: LabelledScores, scores: Array) -> Array:
+def _platt(known: LabelledScores, scores: Floats) -> Floats:
     from sklearn.linear_model import LogisticRegression
 
     right, wrong = known.right.sum(), (known.n - known.right).sum()

@@ -16,9 +16,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError
 
-Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.signedinteger]
 Number = TypeVar("Number", np.float64, np.signedinteger)
 
@@ -33,13 +33,13 @@ class RetainedQualityCurves:
     rejected: the fraction, 0 to k/N; uncertainty, oracle (the worst answers are rejected first), random: mean quality.
     """
 
-    rejected: Array
-    uncertainty: Array
-    oracle: Array
-    random: Array
+    rejected: Floats
+    uncertainty: Floats
+    oracle: Floats
+    random: Floats
 
 
-def rejection_curves(uncertainty: Array, quality: Array, max_rejection: float = 1.0) -> RetainedQualityCurves:
+def rejection_curves(uncertainty: Floats, quality: Floats, max_rejection: float = 1.0) -> RetainedQualityCurves:
     """The curves whose areas PRR compares (eq. prr). uncertainty, quality [N]; quality keeps its own scale."""
     N = len(quality)
     retained = np.arange(N, N - _steps(N, max_rejection) - 1, -1)
@@ -52,7 +52,7 @@ def rejection_curves(uncertainty: Array, quality: Array, max_rejection: float = 
     )
 
 
-def prediction_rejection_ratio(area: Array, oracle: Array, random: Array) -> Array:
+def prediction_rejection_ratio(area: Floats, oracle: Floats, random: Floats) -> Floats:
     """(AUC_unc − AUC_rnd) / (AUC_oracle − AUC_rnd) (eq. prr): 1 for the oracle's order, 0 for a random one."""
     return (area - random) / (oracle - random)
 
@@ -81,7 +81,7 @@ class Evaluator:
         If there is no question, or a quality is not finite.
     """
 
-    def __init__(self, quality: Array, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
+    def __init__(self, quality: Floats, counts: Counts, *, max_rejection: float = 0.5, threshold: float = 0.5) -> None:
         if not len(quality) or not np.isfinite(quality).all():
             raise BeamUQError("quality: needs at least one question and finite values only; score the answers again")
         self._quality = quality
@@ -92,7 +92,7 @@ class Evaluator:
         self._positives = counts[self._incorrect].sum(axis=0, dtype=np.int64)
         self._max_rejection = max_rejection
 
-    def measure(self, uncertainty: Array, metrics: Sequence[str] = METRICS) -> dict[str, Array]:
+    def measure(self, uncertainty: Floats, metrics: Sequence[str] = METRICS) -> dict[str, Floats]:
         """Each metric of a score [N] on each resample, [R]; NaN where that resample leaves it undefined.
 
         PRR: ≤ 1, 0 for a random order, negative for a worse one; undefined for k < 2 or constant quality. ROC-AUC in
@@ -117,7 +117,7 @@ class Evaluator:
                 values["PR-AUC"] = sums["PR-AUC"] / self._positives
         return values
 
-    def area(self, uncertainty: Array) -> Array:
+    def area(self, uncertainty: Floats) -> Floats:
         """The area under the rejection curve, [R]: mean quality over the k retained sizes; NaN for k = 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             area = self._sums(uncertainty, ["PRR"])["PRR"] / self._sizes
@@ -129,25 +129,25 @@ class Evaluator:
         return np.array([_steps(int(total), self._max_rejection) for total in self._total])
 
     @cached_property
-    def _oracle(self) -> Array:
+    def _oracle(self) -> Floats:
         return self.area(-self._quality)
 
     @cached_property
-    def _random(self) -> Array:
+    def _random(self) -> Floats:
         """The exact expectation of the area under random rejection: the mean quality."""
-        random: Array = np.concatenate([self._quality @ counts for counts in self._counts]) / self._total
+        random: Floats = np.concatenate([self._quality @ counts for counts in self._counts]) / self._total
         return random
 
     @cached_property
-    def _undefined(self) -> npt.NDArray[np.bool_]:
+    def _undefined(self) -> Bools:
         """Resamples in which PRR is undefined: k < 2, or a single distinct quality."""
         order, starts = _groups(self._quality)
         largest = np.concatenate([np.add.reduceat(counts[order], starts).max(axis=0) for counts in self._counts])
-        undefined: npt.NDArray[np.bool_] = (self._sizes < 2) | (largest == self._total)
+        undefined: Bools = (self._sizes < 2) | (largest == self._total)
         return undefined
 
     @cached_property
-    def _position_weights(self) -> tuple[Array, list[Counts]]:
+    def _position_weights(self) -> tuple[Floats, list[Counts]]:
         """Tables of Σ_{p ≤ P} w(p), end to end, and, by block, where each resample's table starts.
 
         The quality at position p of n sorted ones counts w(p) = Σ 1/m over the retained sizes m that include it.
@@ -163,18 +163,18 @@ class Evaluator:
         return np.concatenate(tables), np.split(starts, ends)
 
     @cached_property
-    def _harmonic(self) -> Array:
+    def _harmonic(self) -> Floats:
         """Σ_{p ≤ P} 1/p for P = 0 … the most drawn."""
         return np.append(0.0, np.cumsum(1.0 / np.arange(1, self._total.max() + 1)))
 
-    def _sums(self, uncertainty: Array, metrics: Sequence[str]) -> dict[str, Array]:
+    def _sums(self, uncertainty: Floats, metrics: Sequence[str]) -> dict[str, Floats]:
         """What each metric sums over the sorted questions, [R]."""
         order, starts = _groups(uncertainty)
         ends = np.append(starts[1:], len(order)) - 1
         quality, incorrect = self._quality[order], self._incorrect[order]
         tied = len(starts) < len(order)
         holding = np.logical_or.reduceat(incorrect, starts)  # groups with an incorrect answer, for the AUCs
-        sums: dict[str, list[Array]] = {metric: [] for metric in metrics}
+        sums: dict[str, list[Floats]] = {metric: [] for metric in metrics}
         done = 0
         for block, counts in enumerate(self._counts):
             drawn = counts[order]
@@ -206,13 +206,13 @@ class Evaluator:
 
 def measure(
     metric: str,
-    uncertainty: Array,
-    quality: Array,
+    uncertainty: Floats,
+    quality: Floats,
     counts: Counts | None = None,
     *,
     max_rejection: float = 0.5,
     threshold: float = 0.5,
-) -> Array:
+) -> Floats:
     """One metric of one score on each resample, [R], or, without counts, on the data, [1]: see :class:`Evaluator`."""
     if counts is None:
         counts = np.ones((len(quality), 1), dtype=np.int64)
@@ -220,7 +220,7 @@ def measure(
     return evaluator.measure(uncertainty, [metric])[metric]
 
 
-def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Array:
+def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike) -> Floats:
     """AUGRC in [0, ½], lower is better, from arrays of one shape (Traub et al. 2024; docs/what_scores_mean.md).
 
     Where all answers are right, or all wrong, there is no ROC-AUC (NaN) and no order matters: 0, or ½.
@@ -230,7 +230,7 @@ def area_under_generalised_risk(accuracy: npt.ArrayLike, roc_auc: npt.ArrayLike)
     return np.asarray(0.5 * (1 - a) ** 2 + np.where(pairs == 0, 0.0, pairs * (1 - auc)))
 
 
-def why_undefined(metric: str, quality: Array, max_rejection: float = 0.5, threshold: float = 0.5) -> str:
+def why_undefined(metric: str, quality: Floats, max_rejection: float = 0.5, threshold: float = 0.5) -> str:
     """Why a metric is undefined on these answers; empty if it is defined."""
     incorrect = quality <= threshold
     if metric == "PRR":
@@ -247,7 +247,7 @@ def _steps(n: int, max_rejection: float) -> int:
     return int(max_rejection * n)
 
 
-def _groups(values: Array) -> tuple[Counts, Counts]:
+def _groups(values: Floats) -> tuple[Counts, Counts]:
     """The ascending order of ``values`` and where, in it, each group of equal ones starts."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -255,8 +255,8 @@ def _groups(values: Array) -> tuple[Counts, Counts]:
 
 
 def _expected_precisions(
-    called: Counts, wrongly: Counts, within: Counts, positive: Counts, reciprocals: Array, tied: bool
-) -> Array:
+    called: Counts, wrongly: Counts, within: Counts, positive: Counts, reciprocals: Floats, tied: bool
+) -> Floats:
     """Σ over incorrect answers of the expected precision at their position, each array [G, R] → [R].
 
     Of n = ``within`` equal scores p = ``positive`` are incorrect; c = ``called`` answers are more uncertain, of them
@@ -289,11 +289,11 @@ def _steps_of(cumulated: npt.NDArray[Number]) -> npt.NDArray[Number]:
     return steps
 
 
-def _retained_quality(uncertainty: Array, quality: Array) -> Array:
+def _retained_quality(uncertainty: Floats, quality: Floats) -> Floats:
     """Expected mean quality of the n most certain answers, for n = 1 … N."""
     order, starts = _groups(uncertainty)
     ends = np.append(starts[1:], len(order))
     sums = np.add.reduceat(quality[order], starts).cumsum()
     sizes = np.arange(1, len(order) + 1)
-    mean: Array = np.interp(sizes, np.append(0, ends), np.append(0.0, sums)) / sizes
+    mean: Floats = np.interp(sizes, np.append(0, ends), np.append(0.0, sums)) / sizes
     return mean

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from beamuq.array_types import Bools, Floats
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import resample_counts
 from beamuq.evaluation.candidate_sets import groups_of
@@ -15,7 +15,6 @@ from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.prr_and_auc import Evaluator, why_undefined
 from beamuq.methods.registry import stored_variant
 
-Floats = NDArray[np.float64]
 Score = tuple[str, str, str]  # method, variant, setting
 
 
@@ -50,7 +49,7 @@ class QuestionScores:
 
     def prr(
         self,
-        members: NDArray[np.bool_],
+        members: Bools,
         subset: str,
         scores: Sequence[Score],
         *,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from beamuq.array_types import Floats, Ints
 from beamuq.evaluation.estimates import TIE, Estimates
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 BLOCK = 1000  # resamples ranked at once
 
 
-def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
+def spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     """[R] Spearman's rank correlation of a and b [N], in [−1, 1], ties at their mean rank.
 
     ``counts`` [N, R]: how often each resample draws each question. NaN where either is constant.
@@ -21,7 +20,7 @@ def spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
     return np.concatenate([_spearman(a, b, counts[:, start : start + BLOCK]) for start in blocks])
 
 
-def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
+def _spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     size = counts.sum(axis=0)
     one, two = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
     squares = (counts * one**2).sum(axis=0) * (counts * two**2).sum(axis=0)
@@ -29,7 +28,7 @@ def _spearman(a: Floats, b: Floats, counts: Counts) -> Floats:
         return np.asarray((counts * one * two).sum(axis=0) / np.sqrt(squares), dtype=np.float64)
 
 
-def _ranks(values: Floats, counts: Counts) -> Floats:
+def _ranks(values: Floats, counts: Ints) -> Floats:
     """[N, R] the mean rank, from 1, of each question's copies."""
     _, place = np.unique(values, return_inverse=True)
     copies = np.zeros((place.max() + 1, counts.shape[1]), dtype=np.int64)
@@ -37,7 +36,7 @@ def _ranks(values: Floats, counts: Counts) -> Floats:
     return np.asarray((np.cumsum(copies, axis=0) - (copies - 1) / 2)[place], dtype=np.float64)
 
 
-def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Counts) -> Floats:
+def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Ints) -> Floats:
     """[R] Spearman's correlation of a and b [N] with that of ``third`` [N] taken out of both; counts as above.
 
     (r_ab − r_at r_bt) / √((1 − r_at²)(1 − r_bt²)); NaN where any is constant, or ``third`` orders one of both entirely.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Index = npt.NDArray[np.int64]
+from beamuq.array_types import Bools, Floats, Ints
+
+Array = Floats
+Mask = Bools
+Index = Ints
 
 
 def log_sum_exp(values: Array, axis: int = -1) -> Array:

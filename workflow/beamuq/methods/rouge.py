@@ -58,28 +58,20 @@ def rouge_l(one: str, other: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def longest_common_subsequence(one: Sequence[str], other: Sequence[str], block: int = 1 << 13) -> int:
-    """The length of the longest common subsequence, in memory linear in the lengths.
+def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence.
 
     By bits: bit i of ``row`` is 0 where the subsequence of ``one[: i + 1]`` and the words of ``other`` so far is one
-    longer than that of ``one[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"). A sum's carry goes on
-    to the next ``block`` of words.
+    longer than that of ``one[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
     """
-    found = 0
-    carries = [0] * len(other)
-    for start in range(0, len(one), block):
-        part = one[start : start + block]
-        places: dict[str, int] = {}
-        for place, word in enumerate(part):
-            places[word] = places.get(word, 0) | 1 << place
-        every = row = (1 << len(part)) - 1
-        for column, word in enumerate(other):
-            matched = row & places.get(word, 0)
-            total = row + matched + carries[column]
-            carries[column] = total >> len(part)
-            row = (total | row - matched) & every
-        found += len(part) - row.bit_count()
-    return found
+    places: dict[str, int] = {}
+    for place, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << place
+    every = row = (1 << len(one)) - 1
+    for word in other:
+        matched = row & places.get(word, 0)
+        row = (row + matched | row - matched) & every
+    return len(one) - row.bit_count()
 
 
 def rouge_matrix(texts: Texts, mask: Mask) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -108,18 +109,13 @@ def _each_setting(
     on_samples = [method for method in methods if method.scope != "answer"]
     on_both = [method for method in methods if method.scope == "candidates"]
     spectral = [method for method in on_both if method.name in SPECTRAL]
-    among = compare_candidates(settings.methods)
-
-    def evidence(strategy: str, *, budget: int | None = None, exact: bool = False) -> Evidence:
-        return cell.evidence(
-            strategy,
-            answer_source,
-            budget=budget,
-            exact=exact,
-            epsilon=settings.epsilon,
-            alpha=settings.alpha,
-            among=among,
-        )
+    evidence = partial(
+        cell.evidence,
+        answer_source=answer_source,
+        epsilon=settings.epsilon,
+        alpha=settings.alpha,
+        among=compare_candidates(settings.methods),
+    )
 
     if main.sample:
         sampled = evidence(main.sample, budget=settings.num_candidates)

@@ -7,7 +7,6 @@ score is the mean over the claim's sentences of the maximum over the context's c
 
 from __future__ import annotations
 
-import pickle
 import re
 import zipfile
 from collections.abc import Sequence
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from beamuq.errors import BeamUQError
+from beamuq.array_types import Floats
+from beamuq.errors import BeamUQError, reading
 from beamuq.models.load_model import load_tokenizer
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.nli_cross_encoder import softmax
@@ -26,8 +25,8 @@ from beamuq.scorers.packed_encoder import PackedEncoder
 if TYPE_CHECKING:
     import torch
 
-HEADS = {"bin_layer": 2, "tri_layer": 3, "reg_layer": 1}
-BODY, UNUSED = "base_model.", "mlm_head."
+BODY, HEAD = "base_model.", "tri_layer."
+CLASSES = 3
 ALIGNED = 0  # column of the three-way head
 CHUNK_WORDS = 350
 EMPTY = "(empty)"
@@ -71,7 +70,7 @@ class AlignScore(PackedEncoder):
             dtype=dtype,
             device=device,
             cache=cache,
-            width=HEADS["tri_layer"],
+            width=CLASSES,
             output="tri_layer",
             label="claims",
             details={"tokenizer": model_identity(backbone)["tokenizer"]},
@@ -82,7 +81,7 @@ class AlignScore(PackedEncoder):
         logits: torch.Tensor = self.head(self.body(**inputs).pooler_output)
         return logits
 
-    def score(self, contexts: Sequence[str], claims: Sequence[str]) -> NDArray[np.float64]:
+    def score(self, contexts: Sequence[str], claims: Sequence[str]) -> Floats:
         """``nli_sp`` of each (context, claim), shape (P,), in [0, 1]."""
         pairs: list[tuple[str, str]] = []
         shapes = []
@@ -99,7 +98,7 @@ class AlignScore(PackedEncoder):
             start += size
         return np.array(scores, dtype=np.float64)
 
-    def _aligned(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+    def _aligned(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         return softmax(self.values(self.encoding.pair_rows(pairs, "only_first")))[:, ALIGNED]
 
 
@@ -115,9 +114,7 @@ def chunks(context: str) -> list[str]:
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def best_over_references(
-    scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]
-) -> NDArray[np.float64]:
+def best_over_references(scorer: AlignScore, answers: Sequence[str], references: Sequence[Sequence[str]]) -> Floats:
     """The best score over each answer's references, shape (A,): context = answer, claim = reference."""
     contexts = [answer for answer, claims in zip(answers, references, strict=True) for _ in claims]
     values = scorer.score(contexts, [claim for claims in references for claim in claims])
@@ -158,28 +155,13 @@ def _load(file: Path, backbone: Path) -> tuple[Any, Any]:
     import torch
     from transformers import RobertaConfig, RobertaModel
 
-    try:
-        stored = _stored(file)
-        state = {key: value for key, value in stored["state_dict"].items() if not key.startswith(UNUSED)}
-    except (OSError, RuntimeError, KeyError, TypeError, AttributeError, ValueError, pickle.UnpicklingError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BeamUQError(f"{file}: not a readable AlignScore checkpoint ({first}); fetch it again") from error
-    body: Any = RobertaModel(RobertaConfig.from_pretrained(backbone))
-    body.eval()
-    width = body.config.hidden_size
-    for head, outputs in HEADS.items():
-        found = tuple(state[f"{head}.weight"].shape) if f"{head}.weight" in state else None
-        if found != (outputs, width):
-            raise BeamUQError(
-                f"{file}: {head} has shape {found}, not {(outputs, width)}; checkpoint or backbone is wrong"
-            )
-    parameters = {key.removeprefix(BODY): value for key, value in state.items() if key.startswith(BODY)}
-    parameters.pop("embeddings.position_ids", None)  # a buffer that older versions saved
-    try:
-        body.load_state_dict(parameters, strict=True)
-    except RuntimeError as error:
-        first = " ".join(str(error).split())[:200]
-        raise BeamUQError(f"{file}: does not fit the backbone {backbone} ({first}); correct one of them") from error
-    tri_layer = torch.nn.Linear(width, HEADS["tri_layer"]).eval()
-    tri_layer.load_state_dict({name: state[f"tri_layer.{name}"] for name in ("weight", "bias")})
-    return body, tri_layer
+    config = RobertaConfig.from_pretrained(backbone)
+    body: Any = RobertaModel(config)
+    head = torch.nn.Linear(config.hidden_size, CLASSES)
+    fix = f"fetch it again, or correct the backbone {backbone}"
+    with reading(file, "a readable AlignScore checkpoint for its backbone", fix):
+        state = _stored(file)["state_dict"]
+        state.pop(f"{BODY}embeddings.position_ids", None)  # a buffer that older versions saved
+        for module, prefix in ((body, BODY), (head, HEAD)):
+            module.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+    return body.eval(), head.eval()

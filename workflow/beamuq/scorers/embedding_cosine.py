@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beamuq.errors import BeamUQError
+from beamuq.array_types import Floats
+from beamuq.errors import reading
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.packed_encoder import PackedEncoder
-from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
+from beamuq.scorers.scorer_protocol import Pair, PairScores
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +77,5 @@ def _trained_length(folder: Path) -> int | None:
     path = folder / "sentence_bert_config.json"
     if not path.is_file():
         return None
-    try:
+    with reading(path, "a file that names max_seq_length", "restore it or fetch again"):
         return int(json.loads(path.read_text(encoding="utf-8"))["max_seq_length"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise BeamUQError(f"{path}: names no max_seq_length; restore the file or fetch again") from error

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 from beamuq.models.load_model import load_tokenizer, load_whole
 from beamuq.models.model_folder import check_folder, model_identity
 from beamuq.scorers.packed_encoder import PackedEncoder, Values
-from beamuq.scorers.scorer_protocol import Floats, Pair, PairScores
+from beamuq.scorers.scorer_protocol import Pair, PairScores
 
 if TYPE_CHECKING:
     import torch
@@ -90,16 +91,13 @@ class CrossEncoder(_PairClassifier):
 def class_columns(config: Any, folder: Path) -> dict[str, int]:
     """Which column of the logits is ``entail``, ``neutral`` and ``contradict``, by the config's own label names.
 
-    Raises BeamUQError if the names are not those three, or ``id2label`` and ``label2id`` disagree.
+    Raises BeamUQError if the names are not those three.
     """
     names = {int(column): str(label).lower() for column, label in config.id2label.items()}
-    backwards = {int(column): str(label).lower() for label, column in config.label2id.items()}
     found = {name: [column for column, label in names.items() if label.startswith(name)] for name in CLASSES}
     if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found.values()):
         told = ", ".join(names[column] for column in sorted(names))
         raise BeamUQError(f"{folder}/config.json: id2label: {told} are not entailment, neutral, contradiction; fix it")
-    if names != backwards:
-        raise BeamUQError(f"{folder}/config.json: label2id: disagrees with id2label; correct one of them")
     return {name: columns[0] for name, columns in found.items()}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from beamuq.data.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
-from beamuq.scorers.packed_encoder import progress_bar
+from beamuq.progress import progress_bar
 
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 PARTS: Mapping[str, frozenset[str]] = {

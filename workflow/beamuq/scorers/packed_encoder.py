@@ -13,18 +13,16 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from beamuq.errors import BeamUQError
+from beamuq.progress import progress_bar
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.scorer_protocol import Counts
 
@@ -35,12 +33,6 @@ Values = NDArray[np.float32]
 Truncation = Literal["longest_first", "only_first"]
 STEP = 8  # lengths are rounded up to a multiple of it
 TOKENS = {"cpu": 1024, "cuda": 32_768}  # padded tokens of a batch
-
-
-def progress_bar(total: int, label: str, unit: str) -> tqdm[NoReturn]:
-    """A bar on a terminal; in a log a line every ten seconds, and none of a shorter job."""
-    seconds = 0.1 if sys.stderr.isatty() else 10
-    return tqdm(total=total, desc=label, unit=unit, mininterval=seconds, delay=seconds)
 
 
 @dataclass(frozen=True)
@@ -97,14 +89,13 @@ class Encoding:
         return self.max_length - sum(len(ids) for ids, _ in self._templates[texts][::2])
 
     def _row(self, *texts: tuple[int, ...]) -> EncoderInput:
-        parts = []
-        for place, (ids, kinds) in enumerate(self._templates[len(texts)]):
-            if place % 2:  # a text's place: its one type is repeated
-                parts.append((texts[place // 2], kinds * len(texts[place // 2])))
-            else:
-                parts.append((ids, kinds))
-        ids = tuple(chain.from_iterable(ids for ids, _ in parts))
-        return EncoderInput(ids, tuple(chain.from_iterable(types for _, types in parts)) if self.with_types else ())
+        ids: list[int] = []
+        types: list[int] = []
+        for place, (specials, kinds) in enumerate(self._templates[len(texts)]):
+            own = texts[place // 2] if place % 2 else specials
+            ids += own
+            types += kinds * len(own) if place % 2 else kinds  # a text's one type is repeated
+        return EncoderInput(tuple(ids), tuple(types) if self.with_types else ())
 
 
 def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -145,16 +136,6 @@ def max_length(model: Any, tokenizer: Any) -> int:
     if config.model_type in ("roberta", "xlm-roberta", "camembert"):
         limit -= config.pad_token_id + 1  # its positions are counted from behind the padding id
     return min(limit, int(tokenizer.model_max_length))
-
-
-def has_types(model: Any) -> bool:
-    """Whether the model tells the two texts of a pair apart by token types."""
-    return int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
-
-
-def padding(tokenizer: Any) -> int:
-    """The token behind a row's end; any will do for a tokenizer that has none of its own, since it is masked."""
-    return int(tokenizer.pad_token_id or 0)
 
 
 class PackedEncoder:
@@ -201,7 +182,8 @@ class PackedEncoder:
         details: Mapping[str, str] | None = None,
     ) -> None:
         limit = max_length(body, tokenizer)
-        self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=has_types(body))
+        with_types = int(getattr(body.config, "type_vocab_size", 0) or 0) > 1  # to tell a pair's two texts apart
+        self.encoding = Encoding(tokenizer, max_length=min(limit, longest or limit), with_types=with_types)
         self.counts = Counts(0, 0, 0)
         self.cache = None
         if cache is not None:
@@ -220,8 +202,8 @@ class PackedEncoder:
         """
         values, self.counts = run(
             rows,
-            self._forward,
-            pad=padding(self.encoding.tokenizer),
+            self.forward,
+            pad=int(self.encoding.tokenizer.pad_token_id or 0),
             width=self.width,
             device=self.device,
             cache=self.cache,
@@ -231,15 +213,10 @@ class PackedEncoder:
             self.cache.flush()
         return values
 
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
-        return self.forward(
-            {"input_ids": ids, "attention_mask": mask} | ({} if types is None else {"token_type_ids": types})
-        )
-
 
 def run(
     rows: Sequence[EncoderInput],
-    forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor],
+    forward: Callable[[dict[str, torch.Tensor]], torch.Tensor],
     *,
     pad: int,
     width: int,
@@ -247,28 +224,13 @@ def run(
     cache: ScoredPairCache | None = None,
     label: str = "rows",
 ) -> tuple[Values, Counts]:
-    """Run each distinct row once.
+    """Run each distinct row once: values in float32, of shape (len(rows), width), and how much work that was.
 
-    Parameters
-    ----------
-    forward
-        Token ids, attention mask and token types (or None), each of shape (B, L), to values of shape (B, width).
-    pad
-        Token id behind a row's end; masked.
-    cache
-        Where values are looked up and kept; the caller flushes it.
+    ``forward`` makes values of shape (B, width) of a network's keyword arguments, each of shape (B, L). ``pad`` is the
+    token behind a row's end, which is masked, so that any will do. Values are looked up and kept in ``cache``, which
+    the caller flushes.
 
-    Returns
-    -------
-    values
-        float32 of shape (len(rows), width).
-    counts
-        Rows asked for, distinct, and run (not in the cache).
-
-    Raises
-    ------
-    BeamUQError
-        If the model gives a value that is not finite.
+    Raises BeamUQError if the model gives a value that is not finite.
     """
     import torch
 
@@ -290,7 +252,7 @@ def run(
             for start in range(0, len(members), max(1, size - 1)):
                 batch = list(members[start : start + max(1, size - 1)])
                 filled = batch + [batch[0]] * (size - len(batch))
-                out = forward(*_tensors([distinct[i] for i in filled], length, pad, device))
+                out = forward(_tensors([distinct[i] for i in filled], length, pad, device))
                 if kept is not None and not torch.equal(out[0], out[-1]):
                     return False
                 values[batch] = out.float().cpu().numpy()[: len(batch)]
@@ -330,17 +292,14 @@ def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.de
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _tensors(
-    rows: Sequence[EncoderInput], length: int, pad: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+def _tensors(rows: Sequence[EncoderInput], length: int, pad: int, device: torch.device) -> dict[str, torch.Tensor]:
     import torch
 
     ids = np.full((len(rows), length), pad, np.int64)
-    mask = np.zeros((len(rows), length), np.int64)
-    types = np.zeros((len(rows), length), np.int64)
+    mask, types = np.zeros_like(ids), np.zeros_like(ids)
     for i, row in enumerate(rows):
         ids[i, : len(row.ids)] = row.ids
         mask[i, : len(row.ids)] = 1
         types[i, : len(row.types)] = row.types
-    moved = [torch.from_numpy(array).to(device) for array in (ids, mask, types)]
-    return moved[0], moved[1], moved[2] if rows[0].types else None
+    arrays = {"input_ids": ids, "attention_mask": mask} | ({"token_type_ids": types} if rows[0].types else {})
+    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import plugins
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError, hint
 from beamuq.scorers.alignscore import AlignScore, best_over_references
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
@@ -44,7 +44,7 @@ class Learned:
 
 
 References = Sequence[Sequence[str]]
-Metric = Callable[[Sequence[str], References, Normalizer, Learned], NDArray[np.float64]]
+Metric = Callable[[Sequence[str], References, Normalizer, Learned], Floats]
 
 
 def answer_f1(answer: str, references: Sequence[str]) -> float:
@@ -86,15 +86,15 @@ def _same(answer: str, reference: str, normalize: Normalizer) -> bool:
     return bool(raw) and raw == clean(reference).casefold()
 
 
-def _answer_f1(answers: Sequence[str], references: References, _: Normalizer, __: Learned) -> NDArray[np.float64]:
+def _answer_f1(answers: Sequence[str], references: References, _: Normalizer, __: Learned) -> Floats:
     return np.array([answer_f1(*pair) for pair in zip(answers, references, strict=True)], np.float64)
 
 
-def _exact(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> NDArray[np.float64]:
+def _exact(answers: Sequence[str], references: References, normalize: Normalizer, _: Learned) -> Floats:
     return np.array([exact_match(*pair, normalize) for pair in zip(answers, references, strict=True)], np.float64)
 
 
-def _align(answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned) -> NDArray[np.float64]:
+def _align(answers: Sequence[str], refs: References, normalize: Normalizer, learned: Learned) -> Floats:
     if learned.model is None or learned.backbone is None or learned.dtype is None or learned.device is None:
         raise BeamUQError("quality alignscore: needs --model (the checkpoint) and --backbone (config and tokenizer)")
     options: dict[str, Any] = {"dtype": learned.dtype, "device": learned.device, "cache": learned.cache}
@@ -103,7 +103,7 @@ def _align(answers: Sequence[str], refs: References, normalize: Normalizer, lear
     return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
 
 
-def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> NDArray[np.float64]:
+def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> Floats:
     if not learned.options or not all(learned.options):
         raise BeamUQError("quality gold_label: a question has no options; list multiple-choice sets as its datasets")
     return np.array([gold_label(*each) for each in zip(answers, references, learned.options, strict=True)], np.float64)
@@ -120,7 +120,7 @@ LEARNED = frozenset({"alignscore"})
 
 def quality_values(
     metric: str, answers: Sequence[str], references: References, normalizer: str, learned: Learned | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
     ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamuq import plugins
+from beamuq.array_types import Floats
 from beamuq.errors import BeamUQError
 
-Floats = NDArray[np.float64]
 Pair = tuple[str, str]
 
 
