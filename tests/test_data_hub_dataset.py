@@ -140,10 +140,8 @@ def test_offline_needs_a_locked_commit_and_a_copy(tmp_path: Path, fake: Hub) -> 
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (ConnectionError("no route to host"), "the hub did not answer .*no route to host"),
-        (ValueError('Unknown split "test". Should be one of [a]'), "cannot be loaded .*Unknown split"),
-        (RuntimeError("Dataset scripts are no longer supported"), "cannot be loaded .*or set data_root"),
-        (datasets.exceptions.DatasetGenerationError("broken shard"), "broken shard"),
+        (ConnectionError("no route to host"), "no route to host"),
+        (ValueError('Unknown split "test". Should be one of [a]'), "Unknown split .*; correct the source"),
     ],
 )
 def test_hub_failure_is_one_line_and_leaves_no_file(tmp_path: Path, fake: Hub, failure: Exception, told: str) -> None:

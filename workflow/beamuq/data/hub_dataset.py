@@ -36,7 +36,10 @@ def fetch_split(
         return
     if offline:
         raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
-    table = _load(repo_id, config, split, commit, where)
+    import datasets
+
+    with hub_errors(repo_id, "datasets"):
+        table = datasets.load_dataset(repo_id, config, split=split, revision=commit).with_format("arrow")[:]
     places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
     questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
     source = json.dumps({**wanted, "content": _content(table)}, sort_keys=True)
@@ -57,19 +60,6 @@ def _is_whole(path: Path, wanted: dict[str, Any]) -> bool:
             return bool(_content(pq.read_table(path)) == source["content"])
     except BeamUQError:
         return False  # a damaged file is fetched again
-
-
-def _load(repo_id: str, config: str | None, split: str, commit: str, where: str) -> pa.Table:
-    import datasets
-
-    try:
-        with hub_errors(repo_id, "datasets", OSError, datasets.exceptions.DatasetsError):
-            loaded = datasets.load_dataset(repo_id, config, split=split, revision=commit)
-            return loaded.with_format("arrow")[:]
-    except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
-        raise BeamUQError(told) from error
 
 
 def _rows(table: pa.Table) -> Any:
