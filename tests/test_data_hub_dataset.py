@@ -96,25 +96,10 @@ def test_a_damaged_file_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
     assert pq.read_table(path).to_pylist() == ROWS
 
 
-def test_another_configuration_is_not_taken_for_the_one_that_is_there(tmp_path: Path, fake: Hub) -> None:
-    fetch(tmp_path)
-    fetch(tmp_path, config="other")
-    assert fake.loaded[-1] == (REPOSITORY, "other", "test", "a" * 40)
-    source = source_of(fetch(tmp_path, config="other"))
-    assert source is not None
-    assert source["config"] == "other"
-
-
 def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) -> None:  # noqa: ARG001
     path = fetch(tmp_path)
-    source = source_of(path)
-    assert source is not None
-    assert {key: source[key] for key in ("source", "config", "split", "revision")} == {
-        "source": f"hub:{REPOSITORY}",
-        "config": None,
-        "split": "test",
-        "revision": "a" * 40,
-    }
+    source = {"source": f"hub:{REPOSITORY}", "config": None, "split": "test", "revision": "a" * 40}
+    assert source_of(path) == source
     settings = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 3, "few_shot": 0}
     out = [str(tmp_path / "q.parquet"), str(tmp_path / "s.parquet")]
     job = {"split": path, "settings": settings, "format": 1, "questions": out[0], "shots": out[1]}
@@ -153,8 +138,3 @@ def test_test_split_without_answers_is_refused_before_it_is_written(tmp_path: Pa
     with pytest.raises(BeamUQError, match=f"hub:{REPOSITORY}, test: row 6: an answer is empty: .* choose a split"):
         fetch(tmp_path)
     assert files_in(tmp_path) == ["paper.lock.json"]
-
-
-def test_source_that_is_not_the_hub_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BeamUQError, match="source: 'demo': only hub:ORG/NAME is fetched"):
-        fetch(tmp_path, source="demo")

@@ -106,16 +106,7 @@ def test_afterwards_the_lock_rules(hub: Hub, tmp_path: Path) -> None:
     assert hub.questions == 1
     (tmp_path / "studies/paper.lock.json").write_text(json.dumps({"models": {"org/name": {"commit": NEW}}}))
     assert (fetch(tmp_path) / "config.json").read_bytes() == b'{"new": 1}'  # another locked commit: fetched anew
-    fetch(tmp_path)
-    assert hub.downloads == 3  # a whole folder is not fetched again
-    weights = tmp_path / "models/name/model.safetensors"
-    weights.write_bytes(b"changed")
-    fetch(tmp_path)
-    assert weights.read_bytes() == b"weights"
-    fetch(tmp_path, offline=True)
-    weights.write_bytes(b"changed")
-    with pytest.raises(BeamUQError, match=r"not whole in .* and offline is set"):
-        fetch(tmp_path, offline=True)
+    assert hub.downloads == 3
 
 
 def test_a_broken_download_is_kept_and_resumed(hub: Hub, tmp_path: Path) -> None:

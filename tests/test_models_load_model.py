@@ -238,14 +238,6 @@ def quantised(folder: Path, to: Path, settings: dict[str, Any]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("method", ["fp8", "mxfp4"])
-def test_weights_that_need_no_package_here_load_as_transformers_loads_them(
-    method: str, llama: Path, tmp_path: Path
-) -> None:
-    model, _ = load_model.load_causal(quantised(llama, tmp_path, {"quant_method": method}), **CPU)
-    assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
-
-
 def test_a_model_that_cannot_fit_is_told_before_it_is_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = sum(weight.numel() for weight in load_file(llama / "model.safetensors").values())
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("is read"))
