@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from beamuq.errors import BeamUQError, hint, reading
 
 SECRET = re.compile(r"((hf|hub|huggingface|access|api|auth)_?)*(token|key|secret|password|credentials?)", re.IGNORECASE)
+UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")  # pydantic's names, of a model and of a dataclass
 A_SECRET = (
     "a secret never stands in a file or on the command line; remove it here, and log in with `hf auth login`, or put "
     "it into the environment as HF_TOKEN"
@@ -57,14 +58,14 @@ def _one_problem(adapter: TypeAdapter[Any], place: str | Path) -> Iterator[None]
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # a misspelt key is told before the key that is missing for it
-        first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+        first = next((problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0])
         kind, location, value = first["type"], first["loc"], first["input"]
         message = first["msg"].removeprefix("Value error, ")
         if kind in ("missing", "json_invalid"):  # the value is all that stands around it
             value, message = {}, "this key is missing; add it" if kind == "missing" else message
-        elif kind == "extra_forbidden" and SECRET.fullmatch(name := str(location[-1])):
+        elif kind in UNKNOWN_KEY and SECRET.fullmatch(name := str(location[-1])):
             value, message = {}, A_SECRET
-        elif kind == "extra_forbidden":
+        elif kind in UNKNOWN_KEY:
             message = f"unknown key; {hint(name, _keys_beside(adapter.json_schema(), location))}"
         key = ".".join(f"[{part}]" if isinstance(part, int) else str(part) for part in location).replace(".[", "[")
         shown = None if isinstance(value, dict | list | BaseModel) else json.dumps(value, default=str)
