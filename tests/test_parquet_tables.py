@@ -12,7 +12,7 @@ from beamuq import parquet_tables
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 
-@pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "tempfile.mkstemp", "os.fsync", "pathlib.Path.replace"])
+@pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "os.fsync", "pathlib.Path.replace"])
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES])
 def test_a_disk_that_refuses_is_told_in_one_line(
     call: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -36,11 +36,11 @@ def test_a_disk_that_refuses_anything_else_ends_a_step_with_status_2(capsys: pyt
 
 
 def test_a_file_that_cannot_be_reached_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stale(_: str) -> None:
+    def stale(*_: object, **__: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
     (tmp_path / "x.parquet").touch()
-    monkeypatch.setattr(parquet_tables.pa, "OSFile", stale)
+    monkeypatch.setattr(parquet_tables.pq, "ParquetFile", stale)
     with pytest.raises(BeamUQError, match=r"x\.parquet: cannot be read \(Stale file handle\); mend that") as told:
         parquet_tables.read(tmp_path / "x.parquet", "quality")
     assert "delete" not in str(told.value)

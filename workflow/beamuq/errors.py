@@ -16,16 +16,12 @@ from beamuq.secret_masking import masked
 class BeamUQError(Exception):
     """Bad configuration, data or environment, told in one line: file, key, value and the fix.
 
-    Steps print the message and exit with status 2; no traceback is shown for it. Whatever the message quotes, it shows
-    no secret, and has its line breaks and invisible characters escaped.
+    Whatever the message quotes, it shows no secret, and its line breaks and invisible characters are escaped.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_one_line(masked(message)))
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        line = masked(message)
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line))
 
 
 def reason(error: BaseException) -> str:
@@ -37,9 +33,7 @@ def reason(error: BaseException) -> str:
 
 @contextmanager
 def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
-    """Around a parser of someone else's text or file: whatever it raises becomes one line that names the place.
-
-    Only a parser's call stands in the body, so that no fault of ours is taken for the file's.
+    """Around a parser's call alone: whatever it raises becomes one line that names the place.
 
     Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
     """
@@ -49,11 +43,9 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise BeamUQError(f"{place}: no such file") from error
-    except OSError as error:
-        if error.errno is None:  # as parsers say that the content is damaged
-            raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
-        raise BeamUQError(f"{place}: cannot be read ({reason(error)}); mend that and run again") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # else a parser says that the content is damaged
+            raise BeamUQError(f"{place}: cannot be read ({reason(error)}); mend that and run again") from error
         raise BeamUQError(f"{place}: not {what} ({reason(error)}); {fix}") from error
 
 
@@ -90,16 +82,17 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
         raise SystemExit(2) from None
     except Exception as error:
         traceback.print_exc()
-        told = _one_line(masked(f"{type(error).__name__}: {reason(error)}"))
-        print(f"error: a fault of beamuq ({told}); please report it with the traceback above", file=sys.stderr)
+        fault = BeamUQError(f"a fault of beamuq ({type(error).__name__}: {reason(error)})")
+        print(f"error: {fault}; please report it with the traceback above", file=sys.stderr)
         raise SystemExit(1) from None
 
 
 def line_of(error: BaseException) -> str:
     """What a person is told of bad input, a file that cannot be read or written, or too little memory."""
+    line = str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
-        return str(BeamUQError(f"{place}cannot be read or written ({reason(error)}); mend that and run again"))
+        line = f"{place}cannot be read or written ({reason(error)}); mend that and run again"
     if isinstance(error, MemoryError):
-        return str(BeamUQError(f"not enough memory ({reason(error)}); give it more, or less to do at once"))
-    return str(error)
+        line = f"not enough memory ({reason(error)}); give it more, or less to do at once"
+    return str(BeamUQError(line))

@@ -32,20 +32,15 @@ def produced_texts(candidates: pa.Table, answer_source: Sequence[str], beam: str
 
     Raises BeamUQError as :func:`strategy_of`, or if a question has no such candidate.
     """
-    ids, strategies, ranks, texts = candidate_columns(candidates)
-    questions = list(dict.fromkeys(ids))
-    found: dict[str, dict[str, str]] = {}
+    rows = list(zip(*candidate_columns(candidates), strict=True))
+    first = {(strategy, question): text for question, strategy, rank, text in rows if rank == 0}
+    found: dict[str, dict[str, str]] = {name: {} for name in answer_source}
     for name in answer_source:
         strategy = strategy_of(name, beam)
-        first = {
-            question: text
-            for question, each, rank, text in zip(ids, strategies, ranks, texts, strict=True)
-            if each == strategy and rank == 0
-        }
-        for question in questions:
-            if question not in first:
+        for question in dict.fromkeys(row[0] for row in rows):
+            if (strategy, question) not in first:
                 raise BeamUQError(f"candidates: question {question!r} has no {strategy!r} for answer_source {name!r}")
-        found[name] = {question: first[question] for question in questions}
+            found[name][question] = first[strategy, question]
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,13 +34,18 @@ PASSAGES = pa.list_(pa.struct([("title", STRING), ("text", STRING)]))
 TURNS = pa.list_(pa.struct([("question", STRING), ("answer", STRING)]))
 
 
-def _schema(**columns: pa.DataType | tuple[pa.DataType, str]) -> pa.Schema:
-    """A schema of required columns; ``(type, "null")`` marks a column that may be null."""
-    fields = []
-    for name, column in columns.items():
-        kind, nullable = (column[0], True) if isinstance(column, tuple) else (column, False)
-        fields.append(pa.field(name, kind, nullable=nullable))
-    return pa.schema(fields)
+def _or_null(kind: pa.DataType) -> pa.Field:
+    return pa.field("", kind)
+
+
+def _schema(**columns: pa.DataType | pa.Field) -> pa.Schema:
+    """A schema of columns that are never null, but for those of :func:`_or_null`."""
+    return pa.schema(
+        [
+            column.with_name(name) if isinstance(column, pa.Field) else pa.field(name, column, nullable=False)
+            for name, column in columns.items()
+        ]
+    )
 
 
 _QUESTION = _schema(
@@ -52,6 +57,22 @@ _QUESTION = _schema(
     references=STRINGS,  # every accepted answer, best first
     group=STRING,  # the bootstrap's unit: a CoQA story, otherwise the question itself
 )
+
+_ESTIMATE = {
+    "answer_source": STRING,
+    "quality": STRING,
+    "subset": STRING,  # "all"; "answered": of the questions whose produced answer is not empty
+    "metric": STRING,  # "PRR", "ROC-AUC", "PR-AUC"; "PRR@1": to a further rejection of evaluation.max_rejection
+    "method": STRING,
+    "variant": STRING,  # "multinomial", "beamsearch", or "" for a baseline
+    "setting": STRING,  # "" for the main table
+}
+_VALUE = {
+    "value": _or_null(FLOAT),  # null: undefined, or no threshold has the guarantee, and `note` says why
+    **dict.fromkeys(("low", "high", "std"), _or_null(FLOAT)),
+    "n": INT,
+    "note": STRING,
+}
 
 SCHEMAS: dict[str, pa.Schema] = {
     "questions": _QUESTION,
@@ -66,29 +87,25 @@ SCHEMAS: dict[str, pa.Schema] = {
         token_texts=STRINGS,
         token_logprobs=FLOATS,  # natural log, of the model's own distribution at T = 1
         logprob=FLOAT,  # their sum
-        policy_logprob=(
-            FLOAT,
-            "null",
-        ),  # under what the candidate was drawn from; stochastic: that it is among them; null: searched
+        # under what the candidate was drawn from; stochastic: that it is among them; null: searched
+        policy_logprob=_or_null(FLOAT),
         terminated=BOOL,  # False: cut at max new tokens
-        entropies=(FLOATS, "null"),  # nats per step over the full vocabulary; greedy and rank-0 beams only
-        top_ids=(pa.list_(INTS), "null"),  # ten most probable tokens per step, chosen one among them or appended
-        top_texts=(pa.list_(STRINGS), "null"),
-        top_logprobs=(pa.list_(FLOATS), "null"),
-        search_rows=(
-            INT,
-            "null",
-        ),  # prefixes beyond the prompt that this strategy asked about; rank 0 only, as what follows
-        search_passes=(INT, "null"),  # forward passes that it must make one after the other
-        proven=(BOOL, "null"),  # of exact, above, neverworse, adaptive: False where the search stopped at its cap
-        missed_logprob=(FLOAT, "null"),  # where it did: no outcome outside its set has more
+        entropies=_or_null(FLOATS),  # nats per step over the full vocabulary; greedy and rank-0 beams only
+        top_ids=_or_null(pa.list_(INTS)),  # ten most probable tokens per step, chosen one among them or appended
+        top_texts=_or_null(pa.list_(STRINGS)),
+        top_logprobs=_or_null(pa.list_(FLOATS)),
+        # prefixes beyond the prompt that this strategy asked about; rank 0 only, as what follows
+        search_rows=_or_null(INT),
+        search_passes=_or_null(INT),  # forward passes that it must make one after the other
+        proven=_or_null(BOOL),  # of exact, above, neverworse, adaptive: False where the search stopped at its cap
+        missed_logprob=_or_null(FLOAT),  # where it did: no outcome outside its set has more
     ),
     "statistics": _schema(
         id=STRING,
         answer_source=STRING,
-        p_true_logprob=(FLOAT, "null"),
-        ccp_labels=(pa.list_(STRINGS), "null"),  # per step and alternative: entail, neutral or contradict
-        token_relevances=(FLOATS, "null"),
+        p_true_logprob=_or_null(FLOAT),
+        ccp_labels=_or_null(pa.list_(STRINGS)),  # per step and alternative: entail, neutral or contradict
+        token_relevances=_or_null(FLOATS),
         candidate_strategy=STRING,  # "" for the produced answer itself; else the candidate the relevances are of
         candidate_rank=INT,
     ),
@@ -97,64 +114,33 @@ SCHEMAS: dict[str, pa.Schema] = {
         premise=STRING,
         hypothesis=STRING,
         entail=FLOAT,
-        neutral=(FLOAT, "null"),  # null where the scorer has no classes
-        contradict=(FLOAT, "null"),
+        neutral=_or_null(FLOAT),  # null where the scorer has no classes
+        contradict=_or_null(FLOAT),
     ),
     "quality": _schema(id=STRING, answer_source=STRING, value=FLOAT),
     "scores": _schema(id=STRING, answer_source=STRING, method=STRING, variant=STRING, setting=STRING, value=FLOAT),
-    "evaluation": _schema(
-        answer_source=STRING,
-        quality=STRING,
-        subset=STRING,  # "all"; "answered": of the questions whose produced answer is not empty
-        metric=STRING,  # "PRR", "ROC-AUC", "PR-AUC"; "PRR@1": to a further rejection of evaluation.max_rejection
-        method=STRING,
-        variant=STRING,  # "multinomial", "beamsearch", or "" for a baseline
-        setting=STRING,  # "" for the main table
-        value=(FLOAT, "null"),  # null: undefined, and `note` says why
-        low=(FLOAT, "null"),
-        high=(FLOAT, "null"),
-        std=(FLOAT, "null"),
-        n=INT,
-        note=STRING,
-    ),
-    "replicates": _schema(
-        answer_source=STRING,
-        quality=STRING,
-        subset=STRING,
-        metric=STRING,
-        method=STRING,
-        variant=STRING,
-        setting=STRING,
-        values=pa.list_(pa.float32()),  # one per resample; NaN where that resample leaves the metric undefined
-    ),
+    "evaluation": _schema(**_ESTIMATE, **_VALUE),
+    # one value per resample; NaN where that resample leaves the metric undefined
+    "replicates": _schema(**_ESTIMATE, values=pa.list_(pa.float32())),
     "decisions": _schema(
         method=STRING,
         variant=STRING,
         metric=STRING,  # "threshold", "least", "bound", "shown", "wrong"; "ece", …; "p in [0.1, 0.2)", "right in …"
-        risk=(FLOAT, "null"),  # α of the first five: at most this share of the shown answers is wrong
-        value=(FLOAT, "null"),  # null: no threshold has the guarantee, or undefined, and `note` says why
-        low=(FLOAT, "null"),
-        high=(FLOAT, "null"),
-        std=(FLOAT, "null"),
-        n=INT,  # threshold: questions or groups that calibrate, least: of them tested, bound: of these shown
-        note=STRING,
+        risk=_or_null(FLOAT),  # α of the first five: at most this share of the shown answers is wrong
+        **_VALUE,  # n of threshold: questions or groups that calibrate, of least: of them tested, of bound: shown
         values=pa.list_(pa.float32()),  # one per resample of what has an interval, those of bins apart
     ),
 }
 
 
-NAMED_BY = {
-    "questions": ("dataset",),
-    "shots": ("dataset",),
+_CELL = ("model", "dataset", "recipe")
+NAMED_BY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("questions", "shots"), ("dataset",)),
     "prompts": ("style", "dataset"),
-    "candidates": ("model", "dataset", "recipe"),
-    "statistics": ("model", "dataset", "recipe"),
-    "similarity": ("scorer", "model", "dataset", "recipe"),
-    "quality": ("metric", "model", "dataset", "recipe"),
-    "scores": ("scorer", "model", "dataset", "recipe"),
-    "evaluation": ("scorer", "model", "dataset", "recipe"),
-    "replicates": ("scorer", "model", "dataset", "recipe"),
-    "decisions": ("scorer", "model", "dataset", "recipe"),
+    **dict.fromkeys(("candidates", "statistics"), _CELL),
+    "similarity": ("scorer", *_CELL),
+    "quality": ("metric", *_CELL),
+    **dict.fromkeys(("scores", "evaluation", "replicates", "decisions"), ("scorer", *_CELL)),
 }
 
 
@@ -174,7 +160,7 @@ class Artifact:
     style: str = ""
 
     def __post_init__(self) -> None:
-        given = {name for name in ("dataset", "model", "recipe", "scorer", "metric", "style") if getattr(self, name)}
+        given = {name for name, value in vars(self).items() if value and name != "kind"}
         if given != set(NAMED_BY[self.kind]):
             raise ValueError(f"a {self.kind} file is named by {NAMED_BY[self.kind]}, not by {sorted(given)}")
 
@@ -230,11 +216,8 @@ def write(
     """
     schema = SCHEMAS[kind]
     try:
-        if isinstance(rows, pa.Table):
-            table = rows.select(schema.names).cast(schema)
-        else:
-            table = pa.Table.from_pylist(rows, schema=schema)
-        _refuse_nulls(table, schema)
+        table = rows.select(schema.names) if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=schema)
+        table = table.cast(schema)  # refuses nulls too
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise BeamUQError(f"{path}: rows do not fit the schema of '{kind}': {error}") from error
     footer = {"kind": kind, "cell": dict(cell or {}), "provenance": dict(provenance or {})}
@@ -250,17 +233,14 @@ def read(path: Path, kind: str) -> Loaded:
     Raises BeamUQError if the file is missing, corrupt, of another kind, or lacks a column: the message names it.
     """
     schema = SCHEMAS[kind]
-    with _opened(path) as file:
-        footer = _footer(path, file)
+    with _opened(path) as (footer, file):
         if footer.kind != kind:
-            found = footer.kind or "a foreign file"
-            raise BeamUQError(f"{path}: expected a table of '{kind}', found {found!r}; delete it and run again")
+            raise BeamUQError(f"{path}: expected a table of '{kind}', found '{footer.kind}'; delete it and run again")
         table = file.read()
-        if table.schema.names != schema.names or [f.type for f in table.schema] != [f.type for f in schema]:
+        if [(field.name, field.type) for field in table.schema] != [(field.name, field.type) for field in schema]:
             raise BeamUQError(f"{path}: its columns are not those of '{kind}'; delete it and run again")
         table.validate(full=True)  # texts that are no UTF-8, among others
-        _refuse_nulls(table, schema)
-    return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
+        return Loaded(path, kind, footer.cell, footer.provenance, table.cast(schema))
 
 
 def read_footer(path: Path) -> Footer:
@@ -268,32 +248,20 @@ def read_footer(path: Path) -> Footer:
 
     Raises BeamUQError if the file is missing or corrupt, or no table of the workflow.
     """
-    with _opened(path) as file:
-        footer = _footer(path, file)
-    if footer.kind not in SCHEMAS:
-        raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
-    return footer
+    with _opened(path) as (footer, _):
+        return footer
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    if not path.exists():
-        raise BeamUQError(f"{path}: no such file; run the rule that writes it")
+def _opened(path: Path) -> Iterator[tuple[Footer, pq.ParquetFile]]:
     with (
         reading(path, "a readable Parquet file", "delete it and run again"),
-        pa.OSFile(str(path)) as source,
-        pq.ParquetFile(source, page_checksum_verification=True) as file,
+        pq.ParquetFile(path, page_checksum_verification=True) as file,
     ):
-        yield file
-
-
-def _footer(path: Path, file: pq.ParquetFile) -> Footer:
-    """The footer's facts; kind "" for a foreign file."""
-    facts = file.metadata.metadata or {}
-    if b"beamuq" not in facts:
-        return Footer(path, "", {}, {})
-    told = json.loads(facts[b"beamuq"])
-    return Footer(path, told["kind"], dict(told["cell"]), dict(told["provenance"]))
+        told = json.loads((file.metadata.metadata or {}).get(b"beamuq", "{}"))
+        if told.get("kind") not in SCHEMAS:
+            raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
+        yield Footer(path, told["kind"], told["cell"], told["provenance"]), file
 
 
 def write_text(path: Path, content: str) -> None:
@@ -316,24 +284,15 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
             yield temporary
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            temporary.chmod(0o666 & ~umask())  # a temporary file is its owner's alone
             temporary.replace(path)
         finally:
             with suppress(OSError):
                 temporary.unlink()
-
-
-def umask() -> int:
-    """What this process takes from the permissions of new files and folders."""
-    os.umask(current := os.umask(0o077))
-    return current
 
 
 @contextmanager
@@ -346,9 +305,3 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
             "make room or give write access there, and run again"
         ) from error
-
-
-def _refuse_nulls(table: pa.Table, schema: pa.Schema) -> None:
-    for field in schema:
-        if not field.nullable and table.column(field.name).null_count:
-            raise ValueError(f"column '{field.name}' holds nulls")

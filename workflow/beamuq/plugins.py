@@ -28,11 +28,8 @@ P = ParamSpec("P")
 FORM = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 FOLDER = "plugins"
 ROUNDING = 1e-6  # how far a number may lie outside its range
-_NOT_THEIRS = (
-    "<frozen",
-    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")),
-    f"{Path(__file__).parent}{os.sep}",
-)
+_LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+_NOT_THEIRS = ("<frozen", *(f"{folder}{os.sep}" for folder in (*_LIBRARIES, Path(__file__).parent)))
 
 
 def among(**names: str | None) -> set[str]:
@@ -117,15 +114,14 @@ def _is_ours(function: Callable[..., Any]) -> bool:
 
 def _told(error: BaseException) -> str:
     """An exception of someone else's code in one line, with the last line of that code on its way."""
-    place = _line_of_theirs(error)
-    return f"{type(error).__name__}: {reason(error)}" + (f", {place}" if place else "")
+    return f"{type(error).__name__}: {reason(error)}{_line_of_theirs(error)}"
 
 
 def _line_of_theirs(error: BaseException) -> str:
     """The deepest file and line of an exception's way that is neither the package's nor a library's; "": none."""
     frames = traceback.extract_tb(error.__traceback__)
     found = next((frame for frame in reversed(frames) if not frame.filename.startswith(_NOT_THEIRS)), None)
-    return f"{os.path.relpath(found.filename)}, line {found.lineno}" if found else ""
+    return f", {os.path.relpath(found.filename)}, line {found.lineno}" if found else ""
 
 
 def _fix(module: str) -> str:
@@ -161,15 +157,10 @@ def source_files(names: Iterable[str]) -> list[str]:
             spec = None
         if spec is None or spec.origin is None:
             raise BeamUQError(f"{name!r}: no module {module!r}; {_fix(module)}")
-        if spec.origin.endswith(".py"):
-            _check_named(name, attribute, Path(spec.origin))
-        found.add(os.path.relpath(spec.origin))
+        file = os.path.relpath(spec.origin)
+        text = Path(file).read_text(encoding="utf-8") if file.endswith(".py") else attribute
+        if not re.search(rf"\b{attribute}\b|import \*", text):
+            names = re.findall(r"^(?:class |def )?(\w+)", text, re.MULTILINE)
+            raise BeamUQError(f"{name!r}: {file} has no {attribute!r}; {hint(attribute, names)}")
+        found.add(file)
     return sorted(found)
-
-
-def _check_named(name: str, attribute: str, path: Path) -> None:
-    """Refuse an attribute that stands nowhere in its module's source."""
-    text = path.read_text(encoding="utf-8")
-    if not re.search(rf"\b{attribute}\b|import \*", text):
-        names = re.findall(r"^(?:class |def )?(\w+)", text, re.MULTILINE)
-        raise BeamUQError(f"{name!r}: {os.path.relpath(path)} has no {attribute!r}; {hint(attribute, names)}")

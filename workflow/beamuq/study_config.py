@@ -40,6 +40,10 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed packag
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
 
+HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
+ROWS = "most prefixes run for a question before its search is stopped"
+Text = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
 KINDS = ("nli", "cross_encoder", "embedding", "lexical")
 METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
 
@@ -47,51 +51,40 @@ METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
 class Model(StrictModel):
     """A language model, under the key that its rows carry in every table."""
 
-    label: Annotated[Name, Field(description="short form for file names: tables/qa_<label>")]
-    title: Annotated[str, Field(min_length=1, description="as the exhibits print it")]
-    source: Annotated[
-        str,
-        Field(
-            pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$",
-            description="hub:ORG/NAME, packaged:NAME or folder:PATH",
-        ),
-        FROM_HOME,
-    ]
-    style: Annotated[
-        Literal["base", "instruct"], Field(description="which prompt template; instruct goes through chat")
-    ]
-    enable_thinking: Annotated[
-        bool | None, Field(description="must be said for a chat template that can think first (Qwen 3)")
-    ] = None
-    cards: Annotated[
-        int | None,
-        Field(ge=1, le=64, description="graphics cards of one machine that its layers are spread over; null: one"),
-    ] = None
+    label: Name = Field(description="short form for file names: tables/qa_<label>")
+    title: Text = Field(description="as the exhibits print it")
+    source: Annotated[str, FROM_HOME] = Field(
+        pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$", description="hub:ORG/NAME, packaged:NAME or folder:PATH"
+    )
+    style: Literal["base", "instruct"] = Field(description="which prompt template; instruct goes through chat")
+    enable_thinking: bool | None = Field(
+        default=None, description="must be said for a chat template that can think first (Qwen 3)"
+    )
+    cards: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="graphics cards of one machine that its layers are spread over; null: one",
+    )
 
 
 class Dataset(StrictModel):
     """A dataset, how many of its questions are asked, and how."""
 
-    title: Annotated[str, Field(min_length=1)]
-    category: Annotated[str, Field(min_length=1, description="the column group in tables: Closed-Book QA, …")]
-    adapter: Annotated[
-        str, Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
-    ]
-    source: Annotated[
-        str,
-        Field(
-            pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+|demo)$",
-            description="hub:ORG/NAME, demo, or folder:PATH of its splits",
-        ),
-        FROM_HOME,
-    ]
-    config: Annotated[str | None, Field(description="the hub's configuration, such as rc.nocontext")] = None
-    licence: Annotated[str, Field(min_length=1, description="of the questions, as the report prints it")]
-    split: Annotated[str, Field(pattern=r"^\w+$", description="where the questions come from")]
-    few_shot_split: Annotated[str, Field(pattern=r"^\w+$")] = "train"
-    few_shot: Annotated[int, Field(ge=0, le=50)] = 0
+    title: Text
+    category: Text = Field(description="the column group in tables: Closed-Book QA, …")
+    adapter: str = Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
+    source: Annotated[str, FROM_HOME] = Field(
+        pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER}|demo)$",
+        description="hub:ORG/NAME, demo, or folder:PATH of its splits",
+    )
+    config: str | None = Field(default=None, description="the hub's configuration, such as rc.nocontext")
+    licence: Text = Field(description="of the questions, as the report prints it")
+    split: str = Field(pattern=r"^\w+$", description="where the questions come from")
+    few_shot_split: str = Field(default="train", pattern=r"^\w+$")
+    few_shot: int = Field(default=0, ge=0, le=50)
     questions: Positive
-    max_new_tokens: Annotated[int, Field(ge=1, le=512)] = 20
+    max_new_tokens: int = Field(default=20, ge=1, le=512)
 
     @model_validator(mode="after")
     def _shots_fit_the_template(self) -> Dataset:
@@ -106,15 +99,15 @@ class SampleStrategy(StrictModel):
     """``size`` multinomial samples at each temperature."""
 
     size: Positive
-    temperatures: Annotated[
-        Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]], Field(min_length=1)
-    ] = [1.0]
+    temperatures: Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]] = Field(
+        default=[1.0], min_length=1
+    )
 
 
 class BeamStrategy(StrictModel):
     """One beam search a width, ranked by log p and stopped exactly unless options say otherwise (D3, beam search)."""
 
-    widths: Annotated[Distinct[Positive], Field(min_length=1)]
+    widths: Distinct[Positive] = Field(min_length=1)
     length_penalty: float = 0.0
     early_stopping: strategy_names.EarlyStopping = "never"
 
@@ -123,8 +116,8 @@ class DiverseStrategy(StrictModel):
     """Diverse beam search: every group count with every penalty."""
 
     size: Positive
-    groups: Annotated[Distinct[Positive], Field(min_length=1)]
-    penalties: Annotated[Distinct[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+    groups: Distinct[Positive] = Field(min_length=1)
+    penalties: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _groups_divide_size(self) -> DiverseStrategy:
@@ -138,7 +131,7 @@ class HybridStrategy(StrictModel):
     """B beams, then size − B samples from the distribution that excludes them."""
 
     size: Positive
-    beams: Annotated[Distinct[Positive], Field(min_length=1)]
+    beams: Distinct[Positive] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _beams_leave_room(self) -> HybridStrategy:
@@ -151,22 +144,22 @@ class HybridStrategy(StrictModel):
 class Sizes(StrictModel):
     """One strategy for each number M of candidates."""
 
-    sizes: Annotated[Distinct[Positive], Field(min_length=1)]
+    sizes: Distinct[Positive] = Field(min_length=1)
 
 
 class SizesWithinRows(Sizes):
     """One search for each number M of outcomes, the most probable ones."""
 
-    rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
+    rows: Positive = Field(default=2000, description=ROWS)
 
 
 class AboveStrategy(StrictModel):
     """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
 
-    p: Annotated[float, Field(gt=0, lt=1)]
-    draws: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    lattices: Annotated[int, Field(ge=0, description="0: the draws are independent")] = 0
-    rows: Annotated[Positive, Field(description="most prefixes run for a question before its search is stopped")] = 2000
+    p: float = Field(gt=0, lt=1)
+    draws: int = Field(default=0, ge=0, le=1_000_000)
+    lattices: int = Field(default=0, ge=0, description="0: the draws are independent")
+    rows: Positive = Field(default=2000, description=ROWS)
 
     @model_validator(mode="after")
     def _lattices_divide_draws(self) -> AboveStrategy:
@@ -179,19 +172,15 @@ class CustomStrategy(StrictModel):
     """A search of one's own: a policy from outside the package, in which each outcome stands once."""
 
     strategy: Annotated[
-        str,
-        Field(
-            pattern=rf"^{strategy_names.CUSTOM_NAME}$",
-            description="its name in every table, as the policy's own `strategy` says it",
-        ),
-        shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'"),
-    ]
-    policy: Annotated[
-        str,
-        Field(pattern=rf"^{FORM}$", description="module:attribute"),
-        shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide"),
-    ]
-    options: Annotated[dict[str, int | float | str | bool], Field(description="the policy's keyword arguments")] = {}
+        str, shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'")
+    ] = Field(
+        pattern=f"^{strategy_names.CUSTOM_NAME}$",
+        description="its name in every table, as the policy's own `strategy` says it",
+    )
+    policy: Annotated[str, shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide")] = Field(
+        pattern=f"^{FORM}$", description="module:attribute"
+    )
+    options: dict[str, int | float | str | bool] = Field(default={}, description="the policy's keyword arguments")
 
     @field_validator("strategy")
     @classmethod
@@ -208,30 +197,26 @@ class Recipe(StrictModel):
     beam: BeamStrategy | None = None
     diverse: DiverseStrategy | None = None
     hybrid: HybridStrategy | None = None
-    exact: Annotated[SizesWithinRows | None, Field(description="the M most probable outcomes, proven")] = None
-    above: Annotated[AboveStrategy | None, Field(description="every outcome so probable, and draws from outside")] = (
-        None
+    exact: SizesWithinRows | None = Field(default=None, description="the M most probable outcomes, proven")
+    above: AboveStrategy | None = Field(default=None, description="every outcome so probable, and draws from outside")
+    systematic: Sizes | None = Field(default=None, description="M points of one lattice")
+    stochastic: Sizes | None = Field(default=None, description="M distinct outcomes by the Gumbel top-k trick")
+    never_worse: SizesWithinRows | None = Field(
+        default=None,
+        description="of M candidates the best number of most probable outcomes, the others drawn from outside",
     )
-    systematic: Annotated[Sizes | None, Field(description="M points of one lattice")] = None
-    stochastic: Annotated[Sizes | None, Field(description="M distinct outcomes by the Gumbel top-k trick")] = None
-    never_worse: Annotated[
-        SizesWithinRows | None,
-        Field(description="of M candidates the best number of most probable outcomes, the others drawn from outside"),
-    ] = None
-    adaptive: Annotated[SizesWithinRows | None, Field(description="the same, drawn as the points of one lattice")] = (
-        None
+    adaptive: SizesWithinRows | None = Field(default=None, description="the same, drawn as the points of one lattice")
+    custom: list[CustomStrategy] | None = Field(default=None, description="searches from outside the package")
+    shipped: bool = Field(
+        default=False, description="one draw under the model's shipped generation config (D5, greedy)"
     )
-    custom: Annotated[list[CustomStrategy] | None, Field(description="searches from outside the package")] = None
-    shipped: Annotated[bool, Field(description="one draw under the model's shipped generation config (D5, greedy)")] = (
-        False
+    batch_questions: int | None = Field(
+        default=None, ge=1, le=4096, description="as the study's key, for this recipe; part of the results' identity"
     )
-    batch_questions: Annotated[
-        int | None,
-        Field(ge=1, le=4096, description="as the study's key, for this recipe; part of the results' identity"),
-    ] = None
-    merge_stop_tokens: Annotated[
-        bool, Field(description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)")
-    ] = False
+    merge_stop_tokens: bool = Field(
+        default=False,
+        description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)",
+    )
 
     @model_validator(mode="after")
     def _something_to_decode(self) -> Recipe:
@@ -249,27 +234,20 @@ class Recipe(StrictModel):
 
     def strategies(self) -> list[str]:
         """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
-        names = [strategy_names.GREEDY, *self.samples()]
+        of = strategy_names
+        names = [of.GREEDY, *self.samples()]
         if beam := self.beam:
-            names += [strategy_names.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
+            names += [of.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
         if diverse := self.diverse:
-            names += [strategy_names.diverse(groups, p) for groups in diverse.groups for p in diverse.penalties]
-        if self.hybrid:
-            names += [strategy_names.hybrid(beams) for beams in self.hybrid.beams]
-        if self.exact:
-            names += [strategy_names.exact(size) for size in self.exact.sizes]
-        if above := self.above:
-            names.append(strategy_names.above(above.p, above.draws, above.lattices))
-        if self.systematic:
-            names += [strategy_names.systematic(size) for size in self.systematic.sizes]
-        if self.stochastic:
-            names += [strategy_names.stochastic(size) for size in self.stochastic.sizes]
-        if self.never_worse:
-            names += [strategy_names.neverworse(size) for size in self.never_worse.sizes]
-        if self.adaptive:
-            names += [strategy_names.adaptive(size) for size in self.adaptive.sizes]
+            names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
+        names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
+        names += [of.exact(size) for size in self.exact.sizes] if self.exact else []
+        names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
+        for name in ("systematic", "stochastic", "never_worse", "adaptive"):
+            if sized := getattr(self, name):
+                names += [getattr(of, name.replace("_", ""))(size) for size in sized.sizes]
         names += [custom.strategy for custom in self.custom or ()]
-        return [*names, strategy_names.SHIPPED] if self.shipped else names
+        return [*names, of.SHIPPED] if self.shipped else names
 
     def decoded(self, strategy: str) -> str | None:
         """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.
@@ -293,32 +271,27 @@ class GridEntry(StrictModel):
     """A recipe on models × datasets, scored with the named similarity scorers."""
 
     recipe: str
-    models: Annotated[list[str], Field(min_length=1)]
-    datasets: Annotated[list[str], Field(min_length=1)]
-    questions: Annotated[Positive | None, Field(description="a prefix of the dataset's; default all")] = None
-    scorers: Annotated[Distinct[str], Field(min_length=1)]
+    models: list[str] = Field(min_length=1)
+    datasets: list[str] = Field(min_length=1)
+    questions: Positive | None = Field(default=None, description="a prefix of the dataset's; default all")
+    scorers: Distinct[str] = Field(min_length=1)
 
 
 class Scorer(StrictModel):
     """A similarity s(·, ·) in [0, 1]."""
 
-    kind: Annotated[
-        str,
-        Field(
-            pattern=rf"^({'|'.join(KINDS)}|{FORM})$",
-            description=f"{', '.join(KINDS)}, or module:attribute of one's own",
-        ),
-        one_of(KINDS),
-    ]
-    title: Annotated[str, Field(min_length=1, description="as captions name it")]
-    source: Annotated[
-        str | None, Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*|packaged:[a-z0-9][a-z0-9.-]*|folder:.+)$"), FROM_HOME
-    ] = None
-    equivalence_threshold: Annotated[
-        float | None,
-        Field(gt=0, le=1, description="threshold of s for 'same meaning' where there are no classes (D18, no classes)"),
-    ] = None
-    proxy_for: Annotated[str | None, Field(description="the paper's scorer that this one replaces")] = None
+    kind: Annotated[str, one_of(KINDS)] = Field(
+        pattern=f"^({'|'.join(KINDS)}|{FORM})$", description=f"{', '.join(KINDS)}, or module:attribute of one's own"
+    )
+    title: Text = Field(description="as captions name it")
+    source: Annotated[str | None, FROM_HOME] = Field(default=None, pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$")
+    equivalence_threshold: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="threshold of s for 'same meaning' where there are no classes (D18, no classes)",
+    )
+    proxy_for: str | None = Field(default=None, description="the paper's scorer that this one replaces")
 
     @model_validator(mode="after")
     def _complete(self) -> Scorer:
@@ -336,29 +309,23 @@ class Scorer(StrictModel):
 class Quality(StrictModel):
     """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
 
-    metric: Annotated[
-        str,
-        Field(
-            pattern=rf"^({'|'.join(METRICS)}|{FORM})$",
-            description=f"{', '.join(METRICS)}, or module:attribute of one's own",
-        ),
-        one_of(METRICS),
-    ]
-    title: Annotated[str, Field(min_length=1)]
-    source: Annotated[
-        str | None,
-        Field(pattern=r"^(hub:\w[\w.-]*/\w[\w.-]*/\w[\w.-]*|folder:.+)$", description="hub:ORG/NAME/FILE"),
-        FROM_HOME,
-    ] = None
-    backbone: Annotated[str | None, Field(pattern=r"^(hub:\w[\w.-]*(/\w[\w.-]*)?|folder:.+)$"), FROM_HOME] = None
-    threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    metric: Annotated[str, one_of(METRICS)] = Field(
+        pattern=f"^({'|'.join(METRICS)}|{FORM})$", description=f"{', '.join(METRICS)}, or module:attribute of one's own"
+    )
+    title: Text
+    source: Annotated[str | None, FROM_HOME] = Field(
+        default=None, pattern=rf"^({HUB}/\w[\w.-]*|{FOLDER})$", description="hub:ORG/NAME/FILE"
+    )
+    backbone: Annotated[str | None, FROM_HOME] = Field(
+        default=None, pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER})$"
+    )
+    threshold: float = Field(default=0.5, ge=0, lt=1)
     proxy_for: str | None = None
-    datasets: Annotated[
-        Distinct[str] | None,
-        Field(
-            min_length=1, description="where it is measured, such as gold_label where there are options; default all"
-        ),
-    ] = None
+    datasets: Distinct[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="where it is measured, such as gold_label where there are options; default all",
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Quality:
@@ -373,101 +340,81 @@ class Main(StrictModel):
     """What the main tables are made of."""
 
     recipe: str = "main"
-    scorer: Annotated[str, Field(description="the similarity s of the main tables, and CCP's judge")]
-    relevance: Annotated[str | None, Field(description="the cross-encoder of SAR, one of the scorers")] = None
+    scorer: str = Field(description="the similarity s of the main tables, and CCP's judge")
+    relevance: str | None = Field(default=None, description="the cross-encoder of SAR, one of the scorers")
     sample: str = strategy_names.sample(1.0)
     beam: str = strategy_names.beam(10)
     num_candidates: Positive = 10
-    alpha: Annotated[float, Field(gt=0, le=2)] = 0.9
-    epsilon: Annotated[float, Field(ge=0, le=1)] = 0.0
+    alpha: float = Field(default=0.9, gt=0, le=2)
+    epsilon: float = Field(default=0.0, ge=0, le=1)
 
 
 class Scoring(StrictModel):
     """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
 
-    methods: Annotated[Distinct[str], Field(min_length=1, description="in the order of the tables' rows")]
-    every_strategy: Annotated[bool, Field(description="score each strategy of the recipe, not only the main two")] = (
-        False
-    )
+    methods: Distinct[str] = Field(min_length=1, description="in the order of the tables' rows")
+    every_strategy: bool = Field(default=False, description="score each strategy of the recipe, not only the main two")
     epsilon: Distinct[Annotated[float, Field(ge=0, le=1)]] = []
     alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
     fixed_k: Distinct[Positive] = []
     budgets: Distinct[Positive] = []
-    estimators: Annotated[
-        Distinct[str],
-        Field(
-            description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
-            "'unnormalised beam'"
-        ),
-    ] = []
-
-
-RejectedShare = Annotated[float, Field(gt=0, le=1)]
+    estimators: Distinct[str] = Field(
+        default=[],
+        description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
+        "'unnormalised beam'",
+    )
 
 
 class Evaluation(StrictModel):
     """Metrics and their intervals (D13, metrics)."""
 
-    metrics: Annotated[Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]], Field(min_length=1)] = ["PRR"]
-    max_rejection: Annotated[
-        Distinct[RejectedShare],
-        one_or_more(RejectedShare),
-        Field(
-            min_length=1,
-            description="PRR is to this share of rejected answers: a number or a list, of which each further one, such "
-            "as 1, is measured as PRR@1, with a table qa_mean_prr_1",
-        ),
-    ] = [0.5]
-    resamples: Annotated[int, Field(ge=100, le=100_000)] = 2000
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    metrics: Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]] = Field(default=["PRR"], min_length=1)
+    max_rejection: Annotated[Distinct[Share], one_or_more(Share), Field(min_length=1)] = Field(
+        default=[0.5],
+        description="PRR is to this share of rejected answers: a number or a list, of which each further one, such "
+        "as 1, is measured as PRR@1, with a table qa_mean_prr_1",
+    )
+    resamples: int = Field(default=2000, ge=100, le=100_000)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 class Decisions(StrictModel):
     """When an answer is shown (D27, decisions)."""
 
-    risks: Annotated[
-        Distinct[Annotated[float, Field(gt=0, lt=1)]],
-        Field(min_length=1, description="largest shares of wrong answers among the shown ones, a threshold each"),
-    ] = [0.05, 0.10, 0.20]
-    confidence: Annotated[
-        float, Field(ge=0.5, lt=1, description="with which all thresholds of a cell hold together")
-    ] = 0.95
+    risks: Distinct[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default=[0.05, 0.10, 0.20],
+        min_length=1,
+        description="largest shares of wrong answers among the shown ones, a threshold each",
+    )
+    confidence: float = Field(
+        default=0.95, ge=0.5, lt=1, description="with which all thresholds of a cell hold together"
+    )
 
 
 class Study(StrictModel):
     """A complete study; never merged with another."""
 
-    title: Annotated[str, Field(min_length=1)]
-    demo: Annotated[bool, Field(description="true: every exhibit carries the word demo")]
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
-    newline_stops: Annotated[
-        bool, Field(description="a token whose text holds a newline ends an answer (D1, ending)")
-    ] = True
-    batch_questions: Annotated[
-        int, Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
-    ]
-    models: Annotated[dict[Name, Model], Field(min_length=1)]
-    datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
-    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
-    grid: Annotated[list[GridEntry], Field(min_length=1)]
-    scorers: Annotated[dict[Name, Scorer], Field(min_length=1)]
-    quality: Annotated[
-        list[Quality],
-        one_or_more(Quality),
-        Field(
-            min_length=1,
-            description="one, or a list: the first is that of every exhibit, each further one is evaluated beside it",
-        ),
-    ]
+    title: Text
+    demo: bool = Field(description="true: every exhibit carries the word demo")
+    seed: int = Field(ge=0, lt=2**63)
+    newline_stops: bool = Field(
+        default=True, description="a token whose text holds a newline ends an answer (D1, ending)"
+    )
+    batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
+    models: dict[Name, Model] = Field(min_length=1)
+    datasets: dict[Name, Dataset] = Field(min_length=1)
+    recipes: dict[Name, Recipe] = Field(min_length=1)
+    grid: list[GridEntry] = Field(min_length=1)
+    scorers: dict[Name, Scorer] = Field(min_length=1)
+    quality: Annotated[list[Quality], one_or_more(Quality), Field(min_length=1)] = Field(
+        description="one, or a list: the first is that of every exhibit, each further one is evaluated beside it",
+    )
     main: Main
-    scoring: Annotated[dict[Name, Scoring], Field(min_length=1, description="by recipe")]
-    answer_source: Annotated[Distinct[AnswerSource], Field(min_length=1)] = ["greedy"]
+    scoring: dict[Name, Scoring] = Field(min_length=1, description="by recipe")
+    answer_source: Distinct[AnswerSource] = Field(default=["greedy"], min_length=1)
     evaluation: Evaluation = Evaluation()
     decisions: Decisions = Decisions()
-    exhibits: Annotated[
-        list[str],
-        Field(description="labels; tables qa_<label> come by model"),
-    ]
+    exhibits: list[str] = Field(description="labels; tables qa_<label> come by model")
 
     @field_validator("quality")
     @classmethod
@@ -491,25 +438,23 @@ class Study(StrictModel):
         return models
 
     @model_validator(mode="after")
-    def _grid_names_exist(self) -> Study:
+    def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
+        seen: dict[tuple[str, str, str], int] = {}
         for position, entry in enumerate(self.grid):
             where = f"grid[{position}]"
             known(f"{where}.recipe", [entry.recipe], self.recipes)
-            known(f"{where}.models", entry.models, self.models)
-            known(f"{where}.datasets", entry.datasets, self.datasets)
-            known(f"{where}.scorers", entry.scorers, self.scorers)
+            for key in ("models", "datasets", "scorers"):
+                known(f"{where}.{key}", getattr(entry, key), getattr(self, key))
             for dataset in entry.datasets:
                 if entry.questions and entry.questions > self.datasets[dataset].questions:
                     raise ValueError(
                         f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
                         f"({self.datasets[dataset].questions}); lower it or raise that one"
                     )
-        return self
-
-    @model_validator(mode="after")
-    def _qualities_name_datasets(self) -> Study:
-        for position, quality in enumerate(self.quality):
-            known(f"quality[{position}].datasets", quality.datasets or (), self.datasets)
+            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
+                first = seen.setdefault(cell, position)
+                if first != position:
+                    raise ValueError(f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one")
         return self
 
     @property
@@ -523,11 +468,12 @@ class Study(StrictModel):
 
     @model_validator(mode="after")
     def _main_names_exist(self) -> Study:
+        for position, quality in enumerate(self.quality):
+            known(f"quality[{position}].datasets", quality.datasets or (), self.datasets)
         main = self.main
         known("main.recipe", [main.recipe], self.recipes)
         known("main.scorer", [main.scorer], self.scorers)
-        if main.relevance:
-            known("main.relevance", [main.relevance], self.scorers)
+        known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
         decoded = self.recipes[main.recipe]
         for key, what, chosen, choices in (
             ("sample", "sample strategy", main.sample, decoded.samples()),
@@ -543,10 +489,6 @@ class Study(StrictModel):
         known("scoring", self.scoring, self.recipes)
         for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
             self._is_scored(recipe)
-        return self
-
-    @model_validator(mode="after")
-    def _budgets_are_decoded(self) -> Study:
         for name, scoring in self.scoring.items():
             decoded = self.recipes[name]
             drawn = decoded.sample.size if decoded.sample else 0
@@ -557,16 +499,6 @@ class Study(StrictModel):
                         f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
                         f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
                     )
-        return self
-
-    @model_validator(mode="after")
-    def _each_cell_stands_once(self) -> Study:
-        seen: dict[tuple[str, str, str], int] = {}
-        for position, entry in enumerate(self.grid):
-            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
-                if cell in seen:
-                    raise ValueError(f"grid[{position}]: {'/'.join(cell)} is already in grid[{seen[cell]}]; drop one")
-                seen[cell] = position
         return self
 
     def _is_scored(self, recipe: str) -> None:

@@ -1,22 +1,19 @@
 """A split of a hub dataset, at the commit that the study's lock file names, as one Parquet file in the hub's schema.
 
-What the file is is said in its footer, with a hash of its rows (their canonical JSON, so that it doesn't depend on the
-version of the library that wrote the file).
+Its footer says what it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beamuq.data.question import Adapter, questions_of
 from beamuq.data.read_dataset_file import SOURCE, conform, source_of
-from beamuq.errors import BeamUQError, reading
+from beamuq.errors import BeamUQError
 from beamuq.models.hub_download import hub_errors, pinned_commit
 from beamuq.parquet_tables import atomic
 
@@ -36,52 +33,21 @@ def fetch_split(
         return
     if offline:
         raise BeamUQError(f"{where}: not in {path.parent} and offline is set; run once without offline")
-    table = _load(repo_id, config, split, commit, where)
-    places = ((f"{where}: row {index}", row) for index, row in enumerate(_rows(table)))
+    import datasets
+
+    with hub_errors(repo_id, "datasets"):
+        table = datasets.load_dataset(repo_id, config, split=split, revision=commit).with_format("arrow")[:]
+    rows = (row for batch in table.to_batches(max_chunksize=1000) for row in batch.to_pylist())
+    places = ((f"{where}: row {index}", row) for index, row in enumerate(rows))
     questions_of(adapter, ((place, conform(row, adapter.columns, place)) for place, row in places), split)
-    source = json.dumps({**wanted, "content": _content(table)}, sort_keys=True)
     with atomic(path) as temporary:
-        footer = {**(table.schema.metadata or {}), SOURCE: source}
+        footer = {**(table.schema.metadata or {}), SOURCE: json.dumps(wanted, sort_keys=True)}
         pq.write_table(table.replace_schema_metadata(footer), temporary, compression="zstd")
 
 
 def _is_whole(path: Path, wanted: dict[str, Any]) -> bool:
-    """Whether ``path`` holds what is wanted, its rows being those that were fetched."""
-    if not path.is_file():
-        return False
+    """Whether ``path`` holds what is wanted."""
     try:
-        source = source_of(path)
-        if source is None or {key: source.get(key) for key in wanted} != wanted:
-            return False
-        with reading(path, "a readable Parquet file", "fetch it again"):
-            return bool(_content(pq.read_table(path)) == source["content"])
+        return path.is_file() and source_of(path) == wanted
     except BeamUQError:
         return False  # a damaged file is fetched again
-
-
-def _load(repo_id: str, config: str | None, split: str, commit: str, where: str) -> pa.Table:
-    import datasets
-
-    try:
-        with hub_errors(repo_id, "datasets", OSError, datasets.exceptions.DatasetsError):
-            loaded = datasets.load_dataset(repo_id, config, split=split, revision=commit)
-            return loaded.with_format("arrow")[:]
-    except (ValueError, RuntimeError) as error:  # an unknown configuration or split; a dataset that is a script
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        told = f"{where}: cannot be loaded ({reason}); correct config or split, or set data_root"
-        raise BeamUQError(told) from error
-
-
-def _rows(table: pa.Table) -> Any:
-    for batch in table.to_batches(max_chunksize=1000):
-        yield from batch.to_pylist()
-
-
-def _content(table: pa.Table) -> dict[str, Any]:
-    """Hash and size of the rows as JSON Lines with sorted keys."""
-    digest, size = hashlib.sha256(), 0
-    for row in _rows(table):
-        line = json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        digest.update(line)
-        size += len(line)
-    return {"sha256": digest.hexdigest(), "size": size}

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reading
 
 _PART = re.compile(r"^== *(\w+) *==[ \t]*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
@@ -51,12 +51,8 @@ class PromptTemplate:
 
 def read_template(path: Path) -> str:
     """The text of a template file. Raises BeamUQError if it is missing or is no text."""
-    try:
+    with reading(path, "a template in UTF-8", "restore it"):
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise BeamUQError(f"{path}: no such template; write it, or correct its path") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BeamUQError(f"{path}: not readable as UTF-8 text ({error}); restore the template") from error
 
 
 def split_parts(text: str) -> list[tuple[str, str]]:
@@ -89,17 +85,12 @@ def load(path: Path) -> PromptTemplate:
 
 def parse(text: str, where: str) -> PromptTemplate:
     """The template in ``text``; ``where`` names it in errors. Raises as :func:`load`."""
-    found = split_parts(text)
-    parts = dict(found)
-    if len(parts) != len(found):
-        raise BeamUQError(f"{where}: a part stands twice; keep one of each")
+    parts = dict(split_parts(text))
     if "prompt" not in parts:
         raise BeamUQError(f"{where}: has no part '== prompt =='; add it")
     for part, body in parts.items():
         if part not in _ALLOWED:
             raise BeamUQError(f"{where}: unknown part '{part}'; known: {', '.join(_ALLOWED)}")
-        if not body:
-            raise BeamUQError(f"{where}: part '{part}' is empty; write it or remove it")
         if any(line != line.rstrip() for line in body.split("\n")):
             raise BeamUQError(f"{where}: part '{part}' has a line that ends with a space; remove the space")
         for name in placeholders(body):

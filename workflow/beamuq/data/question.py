@@ -21,6 +21,15 @@ from beamuq.errors import BeamUQError
 Row = dict[str, Any]
 
 STRING, STRINGS = pa.string(), pa.list_(pa.string())
+CHOICES = pa.schema(
+    {
+        "id": STRING,
+        "question": STRING,
+        "choices": pa.struct({"text": STRINGS, "label": STRINGS}),
+        "answerKey": STRING,
+    }
+)
+"""The hub's schema of multiple choice: see :func:`multiple_choice`."""
 NO_ANSWER = "has no gold answer, as in a test split; choose a split with answers"
 
 _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")
@@ -93,18 +102,16 @@ def question(
         references=list(dict.fromkeys(one_line(reference) for reference in references)),
         group=id if group is None else group,
     )
-    if not row["id"].strip():
-        raise BeamUQError("the id is empty; give each question its own")
-    if is_blank(row["question"]):
-        raise BeamUQError("the question is empty; remove the row or fill it in")
-    if not row["references"]:
-        raise BeamUQError(f"the list of answers is empty: the row {NO_ANSWER}")
-    if not all(row["references"]):
-        raise BeamUQError(f"an answer is empty: the row {NO_ANSWER}, or fill it in")
-    if not all(row["options"]):
-        raise BeamUQError("an option is empty; fill it in")
-    if not all(passage["text"] for passage in row["context"]):
-        raise BeamUQError("a passage is empty; fill it in")
+    for what, wrong in {
+        "the id is empty; give each question its own": not row["id"].strip(),
+        "the question is empty; remove the row or fill it in": is_blank(row["question"]),
+        f"the list of answers is empty: the row {NO_ANSWER}": not row["references"],
+        f"an answer is empty: the row {NO_ANSWER}, or fill it in": not all(row["references"]),
+        "an option is empty; fill it in": not all(row["options"]),
+        "a passage is empty; fill it in": not all(passage["text"] for passage in row["context"]),
+    }.items():
+        if wrong:
+            raise BeamUQError(what)
     return row
 
 

@@ -26,10 +26,11 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
         raise BeamUQError(f"device {device!r}, dtype {dtype!r}: choose from {DEVICES} and {DTYPES}")
     if device == "cuda" and not torch.cuda.is_available():
         raise BeamUQError("device 'cuda': this machine has no usable GPU; set device: cpu in config.yaml")
-    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
-        return torch.device(chosen), torch.bfloat16 if chosen == "cuda" else torch.float32
-    return torch.device(chosen), {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+        dtype = "bfloat16" if device == "cuda" else "float32"
+    return torch.device(device), getattr(torch, dtype)
 
 
 def present() -> str:

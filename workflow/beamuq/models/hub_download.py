@@ -1,13 +1,10 @@
 """Models from the hub, at the commit that the study's lock file names, into a plain local folder.
 
-Transfer, resuming and checksums are ``huggingface_hub``'s. Here: which files, at which commit, and what is said when
-the hub refuses (a gated model, no such repository, no network).
+Transfer, resuming, checksums and most messages are ``huggingface_hub``'s. Here: which files, and at which commit.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -62,59 +59,36 @@ def fetch_hub(repo_id: str, folder: Path, lock: Path, *, file: str | None = None
         if missing:
             raise BeamUQError(f"source hub:{repo_id}: has no {missing} at commit {commit}; correct the source")
         chosen = [file] if file else wanted_files(names)
-        licence = _licence(info)
+        card: Any = info.card_data or {}
+        licence = str(card.get("license_name") or card.get("license") or "unknown")
         print(f"{source} at {commit}: {len(chosen)} files, licence {licence}", file=sys.stderr, flush=True)
         with hub_errors(repo_id):
             snapshot_download(repo_id, revision=commit, local_dir=partial, allow_patterns=chosen)
-            checked = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial)
-        wrong = [*(entry["path"] for entry in checked.mismatches), *sorted({*chosen} & {*checked.missing_paths})]
+            wrong = HfApi().verify_repo_checksums(repo_id, revision=commit, local_dir=partial).mismatches
         if wrong:
             shutil.rmtree(partial)  # a wrong file must not be kept for the next call
-            raise BeamUQError(f"source {source}: {wrong[0]} is not the file of commit {commit}; removed, run again")
+            raise BeamUQError(
+                f"source {source}: {wrong[0]['path']} is not the file of commit {commit}; removed, run again"
+            )
         return {"licence": licence, "upstream": f"{repo_id}@{commit}", "converted_from": None}
 
     fill_folder(folder, source, commit, bring, offline=offline)
 
 
 @contextmanager
-def hub_errors(repo_id: str, kind: Kind = "models", *raised: type[Exception]) -> Iterator[None]:
-    """What a call of the hub's client raises becomes one line: what was asked for, what went wrong, what to do.
+def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
+    """What a call of the hub's client raises becomes one line: what was asked for, what went wrong, what to do."""
+    from huggingface_hub.errors import GatedRepoError
 
-    ``raised``: the errors that are the hub's; by default all, since the client's HTTP library changes.
-    """
     try:
         yield
     except Exception as error:
-        if raised and not isinstance(error, raised):
-            raise
-        raise BeamUQError(f"source hub:{repo_id}: {_fix(repo_id, error, kind)}") from error
-
-
-def _fix(repo_id: str, error: BaseException, kind: Kind) -> str:
-    from huggingface_hub import errors
-
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    # the library of datasets tells of the gate in words only
-    if any(isinstance(one, errors.GatedRepoError) for one in chain) or "is a gated dataset" in str(error):
-        page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
-        return f"access is gated: accept its licence at {page}, then {TOKEN}"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return f"the hub knows no such repository, or it needs a token: correct the id, or {TOKEN}"
-    if isinstance(error, errors.LocalTokenNotFoundError):
-        return f"the hub asks for a token: {TOKEN}"
-    if isinstance(error, errors.RevisionNotFoundError):
-        return "the locked commit is gone from the hub: remove its entry from the lock file to resolve it anew"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"cannot be written ({os.strerror(error.errno)}): make room and run again, what is there is kept"
-    return f"the hub did not answer ({reason(error)}); check the network and run again, what is there is kept"
-
-
-def _licence(info: Any) -> str:
-    """The licence that a repository's card names; unknown where it names none."""
-    card = getattr(info, "card_data", None)
-    licence = getattr(card, "license", None) or "unknown"
-    if licence == "other":
-        licence = getattr(card, "license_name", None) or "other, see its card"
-    return ", ".join(licence) if isinstance(licence, list) else str(licence)
+        causes: list[BaseException | None] = [error]
+        while causes[-1] and len(causes) < 9:
+            causes.append(causes[-1].__cause__ or causes[-1].__context__)
+        told = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again, what came is kept"
+        # the library of datasets tells of the gate in words only
+        if any(isinstance(cause, GatedRepoError) for cause in causes) or "is a gated dataset" in str(error):
+            page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
+            told = f"access is gated: accept its licence at {page}, then {TOKEN}"
+        raise BeamUQError(f"source hub:{repo_id}: {told}") from error

@@ -73,7 +73,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     with reading(path, "a readable manifest", "delete its folder and fetch the model again"):
         manifest = dict(json.loads(path.read_text(encoding="utf-8")))
-        return {**manifest, "files": {name: {**entry} for name, entry in manifest["files"].items()}}
+        return {**manifest, "files": {**manifest["files"]}}
 
 
 def check_content(folder: Path) -> dict[str, Any] | None:
@@ -85,18 +85,11 @@ def check_content(folder: Path) -> dict[str, Any] | None:
     manifest = read_manifest(folder)
     if manifest is None:
         return None
-    fetched: dict[str, Any] = manifest["files"]
+    fetched = {name: entry["sha256"] for name, entry in manifest["files"].items()}
     visible = _visible(folder)
-    if missing := sorted(set(fetched) - set(visible)):
-        raise BeamUQError(f"{folder}: {missing[0]} is missing; delete the folder and fetch the model again")
-    for name, found in _hashes(folder, fetched).items():
-        if found != fetched[name].get("sha256"):
-            raise BeamUQError(
-                f"{folder / name}: is not the file that was fetched (sha256 {found[:12]}…, {MANIFEST} names "
-                f"{fetched[name].get('sha256')!s:.12}…); delete its folder and fetch again"
-            )
-    if added := sorted(set(wanted_files(visible)) - set(fetched)):
-        raise BeamUQError(f"{folder / added[0]}: is not among the files that were fetched; move it out of the folder")
+    there = _hashes(folder, {*wanted_files(visible), *(name for name in visible if name in fetched)})
+    if wrong := sorted(name for name, _ in fetched.items() ^ there.items()):
+        raise BeamUQError(f"{folder / wrong[0]}: is not as it was fetched; delete the folder and fetch the model again")
     return manifest
 
 
@@ -124,19 +117,9 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
 def identities(
     folders: Mapping[str, Path | None], planned: Mapping[str, str], whole: Container[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """:func:`model_identity` of each model that a job loads, by the job's name for it.
+    """:func:`model_identity` of each model that a job loads, by the job's name for it; of ``whole`` every file counts.
 
-    Parameters
-    ----------
-    planned
-        The ``content`` that some had when the job was planned (`Job.folders`).
-    whole
-        Those of which every file counts.
-
-    Raises
-    ------
-    BeamUQError
-        As :func:`check_content`; or if a content is another now.
+    Raises BeamUQError as :func:`check_content`; or if a content is another than the job was ``planned`` with.
     """
     found = {name: model_identity(folder, every_file=name in whole) for name, folder in folders.items() if folder}
     for name, content in planned.items():
@@ -150,19 +133,11 @@ def fill_folder(
 ) -> None:
     """Make ``folder`` hold what ``source`` is at ``revision``, with its manifest; a whole one is not fetched again.
 
-    Studies may share a folder: one process at a time fills it.
+    ``bring`` puts the files into a folder that is renamed to ``folder`` when all is done, and returns the manifest's
+    other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves there when it fails is there again at the
+    next call. Studies may share a folder: one process at a time fills it.
 
-    Parameters
-    ----------
-    bring
-        Puts the files into the folder that it is given, which is renamed to ``folder`` when all is done, and returns
-        the manifest's other keys: ``licence``, ``upstream``, ``converted_from``. What it leaves there when it fails is
-        there again at the next call.
-
-    Raises
-    ------
-    BeamUQError
-        If the folder is not whole and ``offline`` is set, or whatever ``bring`` raises.
+    Raises BeamUQError if the folder is not whole and ``offline`` is set, or whatever ``bring`` raises.
     """
     pins = {"source": source, "revision": revision}
     if _is_whole(folder, pins):
@@ -201,10 +176,8 @@ def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """sha256 of files of a folder, by name."""
     found = {}
     for name in names:
-        with reading(folder / name, "a readable file", "fetch it again"):
-            facts = (folder / name).stat()
-            stamp = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-            found[name] = _sha256((folder / name).resolve(), stamp)
+        facts = (folder / name).stat()
+        found[name] = _sha256(folder / name, (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
     return found
 
 

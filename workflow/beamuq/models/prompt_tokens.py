@@ -16,7 +16,8 @@ def plain_prompt_ids(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a plain prompt, with the BOS that the tokenizer is configured to add and never an EOS."""
     ids = list(tokenizer(text).input_ids)
     bare = list(tokenizer(text, add_special_tokens=False).input_ids)
-    return ids[: len(ids) - _trailing(ids, bare)]
+    ends = (end for end in range(len(ids), len(bare) - 1, -1) if ids[end - len(bare) : end] == bare)
+    return ids[: next(ends, len(ids))]
 
 
 def chat_prompt_ids(tokenizer: Any, message: str, enable_thinking: bool | None = None) -> list[int]:
@@ -89,11 +90,3 @@ def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int | Non
                 f"question {question}: its prompt has {len(ids)} tokens, the context window of {window} leaves {room} "
                 f"beside max_new_tokens {max_new_tokens}; drop the question or use a model with a longer window"
             )
-
-
-def _trailing(ids: list[int], bare: list[int]) -> int:
-    """How many ids the tokenizer put after the text's own."""
-    for cut in range(len(ids) - len(bare) + 1):
-        if ids[len(ids) - cut - len(bare) : len(ids) - cut] == bare:
-            return cut
-    return 0

@@ -8,61 +8,53 @@ from __future__ import annotations
 
 import fcntl
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from beamuq.config_errors import parse_json
-from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import atomic
+from pydantic import Field
+
+from beamuq.config_errors import StrictModel, validated_json
+from beamuq.parquet_tables import write_text
 
 Kind = Literal["models", "datasets"]
-COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class _Entry(StrictModel):
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+
+
+Lock = dict[Kind, dict[str, _Entry]]
 
 
 def read_commit(lock: Path, kind: Kind, repo_id: str) -> str | None:
     """The commit that the lock names for a repository; None where it names none.
 
-    Raises BeamUQError if the lock file is unreadable, or what it names is no full commit hash.
+    Raises BeamUQError if the lock file is no such file, or what it names is no full commit hash.
     """
-    entry = _read(lock).get(kind, {}).get(repo_id)
-    commit = entry.get("commit") if isinstance(entry, dict) else entry
-    if entry is not None and not (isinstance(commit, str) and COMMIT.fullmatch(commit)):
-        raise BeamUQError(f"{lock}: {kind}.{repo_id}.commit: {commit!r}: not a full commit hash; remove the entry")
-    return commit
+    content: Lock = validated_json(Lock, lock.read_bytes(), lock) if lock.is_file() else {}
+    entry = content.get(kind, {}).get(repo_id)
+    return entry.commit if entry else None
 
 
 def locked_commit(lock: Path, kind: Kind, repo_id: str, resolve: Callable[[], str]) -> str:
     """The commit that a repository is locked to; the first call asks ``resolve`` and writes it down.
 
-    Parallel jobs agree: one resolves while the others wait.
-
-    Raises BeamUQError as :func:`read_commit`, or if ``resolve`` raises it or returns anything but a full commit hash.
+    Parallel jobs agree: one resolves while the others wait. Raises BeamUQError as :func:`read_commit`.
     """
     if commit := read_commit(lock, kind, repo_id):
         return commit
     with exclusive(lock):
         if commit := read_commit(lock, kind, repo_id):
             return commit
-        commit = resolve()
-        if not COMMIT.fullmatch(commit):
-            raise BeamUQError(f"{lock}: {kind}.{repo_id}: the hub answered {commit!r}, not a commit; try again")
-        content = _read(lock)
-        content.setdefault(kind, {})[repo_id] = {"commit": commit}
-        with atomic(lock) as temporary:
-            temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        return commit
-
-
-def _read(lock: Path) -> dict[str, Any]:
-    fix = "restore it from version control"
-    content = parse_json(lock.read_bytes(), lock, fix) if lock.is_file() else {}
-    if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
-        raise BeamUQError(f"{lock}: not a lock file, which maps models and datasets to commits; {fix}")
-    return content
+        content = json.loads(lock.read_bytes()) if lock.is_file() else {}
+        content.setdefault(kind, {})[repo_id] = {"commit": resolve()}
+        text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+        validated_json(Lock, text, f"{lock}: what the hub answered")
+        write_text(lock, text)
+        return str(content[kind][repo_id]["commit"])
 
 
 @contextmanager

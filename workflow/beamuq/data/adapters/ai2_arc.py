@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from beamuq.data.question import STRING, STRINGS, Adapter, Question, Row, multiple_choice
+from beamuq.data.question import CHOICES, Adapter, Question, Row, multiple_choice
 
 
 def read(row: Row, _: str) -> list[Question]:
@@ -12,15 +10,4 @@ def read(row: Row, _: str) -> list[Question]:
     return [multiple_choice(row)]
 
 
-ADAPTER = Adapter(
-    columns=pa.schema(
-        {
-            "id": STRING,
-            "question": STRING,
-            "choices": pa.struct({"text": STRINGS, "label": STRINGS}),
-            "answerKey": STRING,
-        }
-    ),
-    read=read,
-    options=True,
-)
+ADAPTER = Adapter(columns=CHOICES, read=read, options=True)

@@ -21,11 +21,7 @@ def read(row: Row, _: str) -> list[Question]:
 
 ADAPTER = Adapter(
     columns=pa.schema(
-        {
-            "question": STRING,
-            "question_id": STRING,
-            "answer": pa.struct({"value": STRING, "aliases": STRINGS}),
-        }
+        {"question": STRING, "question_id": STRING, "answer": pa.struct({"value": STRING, "aliases": STRINGS})}
     ),
     read=read,
     repeats=True,  # rc lists a question once for the web and once for Wikipedia
