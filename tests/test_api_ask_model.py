@@ -164,7 +164,7 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
         ({"style": "chat"}, "style 'chat': choose from auto, base, instruct"),
         ({"width": 0}, "width: 0: must be at least 1"),
         ({"epsilon": math.nan}, "epsilon: nan: must be from 0 to 1"),
-        ({"shots": [{"question": "Who?", "answers": "Ann"}]}, r"shots: \[0\]\.answers: \"Ann\": .*list"),
+        ({"shots": [{"question": "Who?", "answers": "Ann"}]}, 'shots: row 1: answers: "Ann": .*list'),
         ({"prompt_template": "no-such.txt"}, "no-such.txt: no such template"),
         ({"max_new_tokens": 100_000}, "exceed the model's context"),
     ],
