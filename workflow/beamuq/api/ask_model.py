@@ -167,10 +167,7 @@ class Asked:
             *([f"decision      {self._decision()}"] if self.decision else []),
             f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the probability is on this text",
             "",
-            *(
-                _bar(p, _shown(text) + (" ← the answer" if text == self.answer else ""))
-                for text, p in self.texts.items()
-            ),
+            *(_bar(p, _shown(text) + " ← the answer" * (text == self.answer)) for text, p in self.texts.items()),
             _bar(1 - self.covered_mass, "(not found)", "░"),
             "",
             f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
@@ -208,9 +205,9 @@ class Asked:
 
     def _decision(self) -> str:
         told = self.decision or {}
-        between = f"{told['low']:.2f}" if told["low"] == told["high"] else f"{told['low']:.2f} or {told['high']:.2f}"
-        shown = "shown" if told["shown"] else "withheld"
-        return f"p(right) {between} by {told['method']}; {shown}" + (f" ({told['reason']})" if told["reason"] else "")
+        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("low", "high")))
+        shown = ("shown" if told["shown"] else "withheld") + (f" ({told['reason']})" if told["reason"] else "")
+        return f"p(right) {between} by {told['method']}; {shown}"
 
 
 def _shown(text: str) -> str:

@@ -34,7 +34,7 @@ COMPARED = ("similarity", "model", "model_hash", "prompt_hash")  # what new scor
 
 
 def _score(value: Any) -> Any:
-    number = as_number(value) if isinstance(value, str) else value
+    number = as_number(value)
     return None if isinstance(number, float) and math.isnan(number) else number
 
 

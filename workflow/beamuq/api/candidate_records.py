@@ -46,10 +46,6 @@ def _whole_number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _none_is_empty(value: Any) -> Any:
-    return [] if value is None else value
-
-
 def as_number(value: Any) -> Any:
     """True and False are 1 and 0, and a number in CSV is a text."""
     with contextlib.suppress(ValueError):
@@ -134,10 +130,7 @@ class AnswerRecord(CandidateRecord):
         return len(known) if known else self.tokens
 
 
-Candidates = Annotated[
-    list[Annotated[CandidateRecord, BeforeValidator(_record)]],
-    BeforeValidator(_none_is_empty),
-]
+Candidates = list[Annotated[CandidateRecord, BeforeValidator(_record)]]
 
 
 class QuestionRecord(StrictModel):
@@ -188,9 +181,9 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         for key in row:
             if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
                 raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-        content = {key: value for key, value in read_responses(row, place).items() if key in known}
-        if content.get("id") is None:
-            content["id"] = str(number)
+        # as a row of Parquet has it, null says nothing
+        said = {key: value for key, value in read_responses(row, place).items() if value is not None or key == "answer"}
+        content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")

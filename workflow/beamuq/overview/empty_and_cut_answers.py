@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -64,7 +65,7 @@ def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
 def shown(study: Study, found: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
     """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
     answers, by_answer = found[found["answer_source"] != ""], [*CELL, "answer_source"]
-    told: dict[tuple[str, ...], list[str]] = {}
+    told: dict[tuple[Any, ...], list[str]] = {}
     for (*key, what), of_kind in ids.groupby([*by_answer, "what"], sort=False)["id"]:
         more = ", …" if len(of_kind) > FIRST else ""
         told.setdefault(tuple(key), []).append(f"{what}: {', '.join(of_kind[:FIRST])}{more}")
