@@ -54,11 +54,9 @@ class Page:
         message: dict[str, Any] = json.loads(first)
         return message
 
-    def open(self, address: str, width: int = 1400, dark: bool = False, height: int = 1000) -> None:
+    def open(self, address: str) -> None:
         """Go to an address and wait until its script says that it is ready."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Emulation.setDeviceMetricsOverride", width=1400, height=1000, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=address)
         self.evaluate(
             "new Promise(done => { const look = () => "
@@ -73,10 +71,9 @@ class Page:
 
     def press(self, key: str) -> None:
         """Press and release one key where the focus is."""
-        code = KEYS.get(key, 0)
         words = {"text": key} if len(key) == 1 else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **words)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+        for kind, more in (("keyDown", words), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=KEYS.get(key, 0), **more)
 
     def type(self, words: str) -> None:
         """Write where the focus is."""

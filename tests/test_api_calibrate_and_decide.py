@@ -145,19 +145,12 @@ def test_bad_rows_are_refused_in_one_line(change: Row, told: str) -> None:
         calibrate([row | change for row in ROWS], method="CocoaPPL")
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("id,method,value\n1,Prob\n", "row 1: value: no score of Prob"),
-        ('id,method,value\n1,Prob,"2\n', "CSV"),
-    ],
-)
-def test_a_bad_csv_is_refused_in_one_line(text: str, told: str, tmp_path: Path) -> None:
+def test_a_csv_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "scored.csv"
-    path.write_text(text)
-    with pytest.raises(BeamUQError, match=told) as caught:
-        calibrate(path, method="Prob")
-    assert "\n" not in str(caught.value)
+    for text, told in (("id,method,value\n1,Prob\n", "row 1: value: no score"), ('id,method\n1,"Prob\n', "CSV")):
+        path.write_text(text)
+        with pytest.raises(BeamUQError, match=told):
+            calibrate(path, method="Prob")
 
 
 @pytest.mark.parametrize(("key", "value"), [("risk", 0.0), ("confidence", 1.0), ("tried", 0), ("probability", "bayes")])
@@ -187,9 +180,3 @@ def test_few_stories_of_many_questions_get_no_threshold_and_their_number() -> No
     assert (found.n, found.groups, found.threshold.value) == (600, 20, None)
     assert "16 groups to test on" in str(found)
     assert not decide(NEW, found).table["shown"].any()
-
-
-def test_more_tried_is_more_strictly_tested(made: Calibration) -> None:
-    many = calibrate(ROWS, method="CocoaPPL", tried=100).threshold
-    assert many.value is None or many.value <= (made.threshold.value or 0)
-    assert many.least > made.threshold.least

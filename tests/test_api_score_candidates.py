@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +58,14 @@ def reason(frame: pd.DataFrame, method: str, variant: str = "", setting: str = "
 
 def rows_of(candidates: pa.Table) -> list[dict[str, Any]]:
     """A candidates table as a practitioner's rows."""
-    frame, rows = candidates.to_pandas(), []
-    for key, mine in frame.groupby("id", sort=False):
-        by = {strategy: group.sort_values("rank") for strategy, group in mine.groupby("strategy")}
-        answer = by["greedy"].iloc[0]
-        rows.append(
-            {
-                "id": key,
-                "answer": {
-                    "text": answer.text,
-                    "token_logprobs": list(answer.token_logprobs),
-                    "token_entropies": list(answer.entropies),
-                },
-                "samples": by["sample T=1.0"][["text", "logprob"]].to_dict("records"),
-                "beams": by["beam M=10"][["text", "logprob"]].to_dict("records"),
-            }
-        )
+    rows = []
+    for key, mine in candidates.to_pandas().sort_values("rank", kind="stable").groupby("id", sort=False):
+        by = dict(list(mine.groupby("strategy")))
+        (answer,) = by["greedy"].rename(columns={"entropies": "token_entropies"}).to_dict("records")
+        told = {name: answer[name] for name in ("text", "token_logprobs", "token_entropies")}
+        lists = {"samples": by["sample T=1.0"], "beams": by["beam M=10"]}
+        lists = {name: of[["text", "logprob"]].to_dict("records") for name, of in lists.items()}
+        rows.append({"id": key, "answer": told, **lists})
     return rows
 
 
@@ -174,34 +166,34 @@ def test_samples_at_another_temperature_need_log_probabilities_for_their_weights
     assert cold == pytest.approx(math.exp(1.0) / (math.exp(1.0) + math.exp(3.0)))  # weights p^(1 - 1/T) = 1/p
 
 
-def test_a_question_scores_the_same_in_any_company() -> None:
+def test_a_question_scores_the_same_in_any_company_and_in_blocks_of_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     unweighed = FULL | {"id": "q3", "beams": ["Paris", "Lyon"]}
     undrawn = FULL | {"id": "q4", "samples": [{"text": "Paris", "logprob": -1.0}, "Lyon"]}
-    together = score([FULL, BARE, unweighed, undrawn], similarity="lexical")
-    for item in (FULL, BARE, unweighed, undrawn):
-        alone = score([item], similarity="lexical")
+    rows, asked = [FULL, BARE, unweighed, undrawn], []
+
+    class Counting(Lexical):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
+            asked.append(len(pairs))
+            return super().score(pairs)
+
+    together = score(rows, similarity="lexical")
+    monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
+    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), together)
+    assert len(asked) == len(rows)
+    for item in rows:
         mine = together[together.id == item["id"]].reset_index(drop=True)
-        pd.testing.assert_frame_equal(mine, alone)
+        pd.testing.assert_frame_equal(mine, score([item], similarity="lexical"))
     assert list(dict.fromkeys(together.id)) == ["q1", "q2", "q3", "q4"]
 
 
-@pytest.fixture
-def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], str]:
-    """Makes a method importable from outside the package and says under which name."""
-    module = types.ModuleType("their_methods")
+def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("their_methods")
     monkeypatch.setitem(sys.modules, "their_methods", module)
-
-    def add(method: Method) -> str:
-        setattr(module, method.name, method)
-        return f"their_methods:{method.name}"
-
-    return add
-
-
-def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Callable[[Method], str]) -> None:
-    uses = plug_in(Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",)))
-    ignores = plug_in(Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates"))
-    frame = score([BARE], similarity="lexical", methods=[uses, ignores])
+    module.uses = Method("Uses", lambda e: e.answer.logprob * 2, "answer", ("answer.logprob",))
+    module.ignores = Method("Ignores", lambda e: np.full(len(e.mask), float(e.mask.shape[1])), "candidates")
+    frame = score([BARE], similarity="lexical", methods=["their_methods:uses", "their_methods:ignores"])
     assert "answer.logprob" in reason(frame, "Uses")
     assert values(frame, "multinomial") == {"Ignores": 2.0}
     assert set(frame["range"]) == {"not stated"}
@@ -210,27 +202,16 @@ def test_a_method_of_ones_own_is_scored_where_its_inputs_are_there(plug_in: Call
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    rows = []
-    for n in range(8):
-        size = int(rng.integers(1, 8))
-        shares = rng.dirichlet(np.full(size + 1, 0.3))[:size]
-        rows.append(
-            {
-                "id": str(n),
-                "answer": {
-                    "text": str(rng.choice(synthetic.WORDS)),
-                    "token_logprobs": (-rng.random(3) * 5).tolist(),
-                    "token_entropies": rng.random(3).tolist(),
-                },
-                "samples": [
-                    {"text": str(rng.choice(synthetic.WORDS)), "logprob": float(-rng.random() * 9)} for _ in range(size)
-                ],
-                "beams": [
-                    {"text": str(rng.choice(synthetic.WORDS)), "logprob": float(np.log(share + 1e-9))}
-                    for share in shares
-                ],
-            }
-        )
+
+    def some(probabilities: Any) -> list[dict[str, Any]]:
+        return [{"text": str(rng.choice(synthetic.WORDS)), "logprob": math.log(p + 1e-9)} for p in probabilities]
+
+    rows: list[dict[str, Any]] = []
+    for n, size in enumerate(rng.integers(1, 8, 8)):
+        known = {"token_logprobs": (-rng.random(3) * 5).tolist(), "token_entropies": rng.random(3).tolist()}
+        answer = {"text": str(rng.choice(synthetic.WORDS))} | known
+        samples, beams = some(rng.random(size)), some(rng.dirichlet(np.full(size + 1, 0.3))[:size])
+        rows.append({"id": str(n), "answer": answer, "samples": samples, "beams": beams})
     frame = score(rows, similarity="lexical").dropna(subset="value")
     assert len(frame) > 100
     for row in frame.to_dict("records"):
@@ -239,14 +220,6 @@ def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
         low, high = row["range"][1:-1].split(", ")
         limits = {"0": 0, "1": 1, "2": 2, "M": M, "log M": math.log(M), "∞": math.inf, "-∞": -math.inf}
         assert limits[low] - 1e-9 <= row["value"] <= limits[high] + 1e-9, row
-
-
-def test_parquet_and_json_lines_say_the_same(tmp_path: Path) -> None:
-    lines, parquet = tmp_path / "a.jsonl", tmp_path / "a.parquet"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in (FULL, FULL | {"id": "q9"})))
-    pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "q9", "beams": None}]), parquet)
-    assert read_records(lines)[0] == read_records(parquet)[0]
-    assert read_records(parquet)[1].beams == []
 
 
 def test_labels_groups_and_the_model_are_handed_on_and_only_those_that_a_row_has() -> None:
@@ -258,14 +231,21 @@ def test_labels_groups_and_the_model_are_handed_on_and_only_those_that_a_row_has
     assert list(score([{"answer": "Rome"}], similarity="lexical", methods="Prob").columns) == list(COLUMNS)
 
 
-def test_a_frame_and_arrays_say_the_same_as_mappings() -> None:
-    mappings = [FULL, BARE | {"id": 7}]
-    frame = pd.DataFrame(mappings)  # BARE has no beams: a hole
+def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> None:
+    mappings = [FULL, BARE | {"id": "7"}]
+    expected = read_records(mappings)
+    assert [item.id for item in expected] == ["q1", "7"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mappings))
+    (tmp_path / "a.json").write_text(json.dumps(mappings))
+    assert read_records(tmp_path / "a.jsonl") == read_records(tmp_path / "a.json") == expected
+    pq.write_table(pa.Table.from_pylist([FULL, FULL | {"id": "7", "beams": None}]), tmp_path / "a.parquet")
+    first, second = read_records(tmp_path / "a.parquet")
+    assert (first, second.beams) == (expected[0], [])
+    frame = pd.DataFrame([FULL, BARE | {"id": 7}])  # BARE has no beams: a hole
     frame["samples"] = [np.array(samples, dtype=object) for samples in frame["samples"]]
     told = FULL["answer"] | {"token_logprobs": np.array([-0.3, -0.1]), "p_true_logprob": np.float64(-0.2)}
     frame.at[0, "answer"] = told
-    assert read_records(frame) == read_records(mappings)
-    assert [item.id for item in read_records(frame)] == ["q1", "7"]
+    assert read_records(frame) == expected
     with pytest.raises(BeamUQError, match="row 1: a str; give a list of mappings"):
         read_records(FULL)  # type: ignore[arg-type]
 
@@ -297,24 +277,6 @@ def test_a_bad_row_is_told_by_place_and_key_in_one_line(row: dict[str, Any], tol
     with pytest.raises(BeamUQError, match=f"row 1: {told}") as caught:
         score([row], similarity="lexical")
     assert "\n" not in str(caught.value)
-
-
-def test_questions_scored_in_blocks_of_little_memory_are_scored_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {"answer": {"text": "a", "token_entropies": [0.1] * n}, "samples": ["a b", "b", "c d"][: 1 + n % 3] * n}
-        for n in range(1, 9)
-    ]
-    whole = score(rows, similarity="lexical")
-    asked: list[int] = []
-
-    class Counting(Lexical):
-        def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-            asked.append(len(pairs))
-            return super().score(pairs)
-
-    monkeypatch.setattr(score_candidates, "BLOCK_PAIRS", 1)
-    pd.testing.assert_frame_equal(score(rows, similarity=Similarity("lexical", Counting())), whole)
-    assert len(asked) == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,3 @@ def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
     files = {kind: tmp_path / kind for kind in (*FILES, "decisions", "scored")}
     with pytest.raises(BeamUQError, match="made with metric 'exact_match', 'f1' is asked for"):
         run_job("decisions", files | {"settings": settings().model_dump(mode="json")})
-
-
-# -- exhibits ---------------------------------------------------------------------------------------------------------

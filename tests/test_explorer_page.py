@@ -21,9 +21,8 @@ from beamuq.api.explore_results import explore
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import measure
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
-from beamuq.methods.registry import METHODS
+from beamuq.methods.registry import METHODS, TITLES
 from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.code_inputs import script_sources
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
 
@@ -51,36 +50,24 @@ def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
     table = {word: -float(random.exponential(1.5)) for word in WORDS}
 
     def some() -> dict[str, Any]:
-        tokens = [" " + WORDS[k] for k in np.minimum(random.geometric(0.04, random.integers(1, 8)), 200)] + ["\n"]
-        return row(tokens, [table.get(token.strip(), -0.3) for token in tokens])
+        words = [WORDS[k] for k in np.minimum(random.geometric(0.04, random.integers(1, 8)), 200)]
+        return row([f" {word}" for word in words] + ["\n"], [table[word] for word in words] + [-0.3])
 
     questions = []
     for k in range(n):
         samples, beams = [some() for _ in range(size)], [some() for _ in range(size)]
         beams.sort(key=lambda beam: -beam["logprob"])
-        texts = {each["text"] for each in (*samples, *beams)}
-        pairs = {
-            (a, b): (s, a == b or s > 0.8)
-            for a, b in itertools.product(sorted(texts), repeat=2)
-            for s in [float(random.random())]
-        }
+        texts = sorted({each["text"] for each in (*samples, *beams)})
+        similarity = {pair: float(random.random()) for pair in itertools.product(texts, repeat=2)}
+        pairs = {pair: (s, pair[0] == pair[1] or s > 0.8) for pair, s in similarity.items()}
         asked = " ".join(WORDS[w] for w in random.integers(0, 200, 14)) + "?"
-        shots = "Question: what?\nAnswer: that\n\n" * 5
-        questions.append(
-            Question(
-                f"q-{k}",
-                asked,
-                samples[0],
-                samples,
-                beams,
-                [WORDS[k % 200]],
-                f"{shots}Question: {asked}\nAnswer:",
-                pairs,
-                float(random.integers(0, 5)) / 4,
-            )
+        prompt, quality = (
+            f"Question: what?\nAnswer: that\n\nQuestion: {asked}\nAnswer:",
+            float(random.integers(0, 5)) / 4,
         )
+        known = [WORDS[k % 200]], prompt, pairs, quality
+        questions.append(Question(f"q-{k}", asked, samples[0], samples, beams, *known))
     keys = [("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch")]
-    keys += [(f"method {k}", form) for k in range(10) for form in ("multinomial", "beamsearch")]
     scores = pd.DataFrame(
         [(q.id, *key, "", float(random.random())) for key in keys for q in questions],
         columns=["id", "method", "variant", "setting", "value"],
@@ -198,9 +185,8 @@ def test_values_and_quality_are_those_of_the_produced_answer(results: Path) -> N
     stored = pd.read_parquet(results / f"scores/{study().main.scorer}/{BASE}/triviaqa/main.parquet")
     for (title, form), values in zip(first["methods"], first["values"], strict=True):
         rows = stored[(stored["answer_source"] == "greedy") & (stored["setting"] == "") & (stored["variant"] == form)]
-        names = [name for name in METHODS if name.replace("(", "").lower() == title.replace(" ", "").lower()]
-        names = names or [{"P(True)": "PTrue"}.get(title, title)]
-        own = rows[rows["method"] == names[0]].set_index("id")["value"].loc[first["ids"]]
+        (name,) = (name for name in METHODS if TITLES.get(name, name) == title)
+        own = rows[rows["method"] == name].set_index("id")["value"].loc[first["ids"]]
         assert values == pytest.approx(own.tolist(), rel=1e-5)
     quality = pd.read_parquet(results / f"quality/{study().main_quality.metric}/{BASE}/triviaqa/main.parquet")
     assert first["rated"] == quality[quality["answer_source"] == "greedy"]["value"].tolist()
@@ -252,11 +238,6 @@ def test_what_cannot_be_shown_is_refused_in_one_line(name: str, content: str | N
     assert name in str(caught.value)
 
 
-def test_the_step_reruns_when_the_script_changes() -> None:
-    assert {"explorer.js", "explorer.css", "explorer.html"} <= {path.name for path in script_sources("explorer")}
-    assert not any(path.name == "explorer.js" for path in script_sources("table"))
-
-
 # -- in a browser ---------------------------------------------------------------------------------------------------
 
 
@@ -269,13 +250,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 @pytest.fixture
 def opened(browser: Page, tmp_path: Path) -> Iterator[Page]:
     """Twelve questions, opened; whatever a test does, nothing is asked for and nothing is complained of."""
-    file = tmp_path / "page.html"
-    file.write_text(page("Toy", ["a note"], [synthetic(12)]))
-    browser.events.clear()
-    browser.open(file.as_uri())
+    show(browser, tmp_path, "Toy", ["a note"], [synthetic(12)])
     yield browser
-    assert browser.requests() == []
-    assert browser.complaints() == []
+    assert (browser.requests(), browser.complaints()) == ([], [])
+
+
+def show(browser: Page, folder: Path, title: str, notes: list[str], cells: list[Cell], link: str = "") -> None:
+    (folder / "page.html").write_text(page(title, notes, cells))
+    browser.events.clear()
+    browser.open((folder / "page.html").as_uri() + link)
 
 
 def rows(of: Page) -> list[str]:
@@ -288,24 +271,12 @@ def heading(of: Page) -> str:
 
 
 @pytest.mark.browser
-def test_it_loads_every_question_and_opens_the_first(opened: Page) -> None:
-    cell = synthetic(12)
-    assert rows(opened) == [question.text for question in cell.questions]
-    assert heading(opened) == cell.questions[0].text
-    assert opened.evaluate("document.querySelectorAll('#question h3').length") == 5
-
-
-@pytest.mark.browser
-def test_keys_go_through_the_questions_search_and_come_back(opened: Page) -> None:
+def test_it_opens_the_first_question_and_keys_go_on_search_and_come_back(opened: Page) -> None:
     asked = [question.text for question in synthetic(12).questions]
-    for key, expected in (
-        ("ArrowDown", 1),
-        ("ArrowRight", 2),
-        ("ArrowUp", 1),
-        ("End", 11),
-        ("ArrowDown", 11),
-        ("Home", 0),
-    ):
+    assert rows(opened) == asked
+    assert heading(opened) == asked[0]
+    keys = ("ArrowDown", "ArrowRight", "ArrowUp", "End", "ArrowDown", "Home")
+    for key, expected in zip(keys, (1, 2, 1, 11, 11, 0), strict=True):
         opened.press(key)
         assert heading(opened) == asked[expected]
     opened.press("/")
@@ -330,10 +301,9 @@ def test_the_rejection_curve_has_the_prr_of_the_package(opened: Page) -> None:
 
 @pytest.mark.browser
 def test_a_link_opens_its_question(browser: Page, tmp_path: Path) -> None:
-    file, other = tmp_path / "page.html", replace(synthetic(12, 2), name="other/data/main")
-    file.write_text(page("Toy", [], [synthetic(12), other]))
-    for cell, link in ((synthetic(12), "#q-5"), (other, "#other/data/main/q-5")):
-        browser.open(file.as_uri() + link)
+    first, other = synthetic(12), replace(synthetic(12, 2), name="other/data/main")
+    for cell, link in ((first, "#q-5"), (other, "#other/data/main/q-5")):
+        show(browser, tmp_path, "Toy", [], [first, other], link)
         assert heading(browser) == cell.questions[5].text
         browser.press("ArrowDown")
         assert browser.evaluate("location.hash") == f"#{cell.name}/q-6"
@@ -343,27 +313,19 @@ def test_a_link_opens_its_question(browser: Page, tmp_path: Path) -> None:
 def test_hostile_texts_stay_text(browser: Page, tmp_path: Path) -> None:
     cell = synthetic(len(HOSTILE))
     made = [row([text, "\n"], [-1.0, -0.1]) | {"text": text} for text in HOSTILE]
+    of_all = {"samples": made, "beams": made, "pairs": {}}
     questions = [
-        replace(
-            question, id=text or "empty", text=text, references=[text], prompt=text, answer=made[k], samples=made,
-            beams=made, pairs={},
-        )
-        for k, (text, question) in enumerate(zip(HOSTILE, cell.questions, strict=True))
-    ]  # fmt: skip
+        replace(question, id=text or "empty", text=text, references=[text], prompt=text, answer=answer, **of_all)
+        for text, answer, question in zip(HOSTILE, made, cell.questions, strict=True)
+    ]
     scores = cell.scores.assign(id=[HOSTILE[int(key[2:])] or "empty" for key in cell.scores["id"]])
-    file = tmp_path / "page.html"
-    file.write_text(page("Toy <script>document.body.dataset.broken = 1</script>", HOSTILE, [
-        replace(cell, title=HOSTILE[0], questions=questions, scores=scores)
-    ]))  # fmt: skip
-    browser.events.clear()
-    browser.open(file.as_uri())
+    cell = replace(cell, title=HOSTILE[0], questions=questions, scores=scores)
+    show(browser, tmp_path, f"Toy {HOSTILE[0]}", HOSTILE, [cell])
     for text in HOSTILE:
         assert heading(browser) == (text or "empty")
         assert browser.evaluate("document.querySelector('#question pre')?.textContent ?? ''") == text
         assert browser.evaluate("document.querySelectorAll('#question img, #question script, #rows img').length") == 0
-        width = browser.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert width <= 0
+        assert browser.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         browser.press("ArrowDown")
     assert browser.evaluate("document.body.dataset.broken ?? 'whole'") == "whole"
-    assert browser.requests() == []
-    assert browser.complaints() == []
+    assert (browser.requests(), browser.complaints()) == ([], [])

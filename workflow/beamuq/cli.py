@@ -23,8 +23,15 @@ from beamuq.secret_masking import mask_output
 if TYPE_CHECKING:
     import pandas as pd
 
-Told = tuple[str | Sequence[str], str]  # of an option: its metavar or its choices, and its help
+Told = tuple[str | Sequence[str] | None, str]
+"""Of an option: its metavar, or its choices, or None where it is a flag; and its help."""
+Command = tuple[Callable[..., Any], Callable[[argparse.Namespace], None], dict[str, Told]]
+"""The function whose parameters the options are, what a command does and says, and its argument and options."""
 SIMILARITIES = "auto, lexical, minilm, nli:MODEL, cross_encoder:MODEL, embedding:MODEL or module:attribute"
+SAME = "from which similarity on two texts mean the same"
+QUESTIONS = (
+    "ask every question of a file (question, and as for score id, correct, quality, group; or answers, right ones)"
+)
 EPILOG = """\
 beamuq COMMAND --help says more, with examples. In Python each command is a function: beamuq.ask(...), ...
 From candidates to decisions: score, then calibrate on answers known to be right or wrong, then decide.
@@ -57,68 +64,50 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"beamuq {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, add_options in COMMANDS.items():
-        purpose, more = (add_options.__doc__ or "").split("\n\n", 1)
-        command = commands.add_parser(
-            name,
-            help=purpose,
-            description=f"{purpose}\n\n{inspect.cleandoc(more)}",
-            formatter_class=_Help,
-        )
-        add_options(command)
+    for name, (function, perform, options) in COMMANDS.items():
+        told = inspect.cleandoc(perform.__doc__ or "")
+        command = commands.add_parser(name, help=told.split("\n")[0], description=told, formatter_class=_Help)
+        command.set_defaults(perform=perform)
+        _add(command, function, options)
     return parser
 
 
-def options_of(name: str) -> argparse.ArgumentParser:
-    """A parser of one subcommand's options, for the reference."""
-    parser = argparse.ArgumentParser(prog=f"beamuq {name}")
-    COMMANDS[name](parser)
-    return parser
-
-
-def _add(parser: argparse._ActionsContainer, function: Callable[..., Any], options: dict[str, Told]) -> None:
-    """Options for parameters of ``function``, with their defaults; by name the metavar or choices, and the help."""
+def _add(command: argparse.ArgumentParser, function: Callable[..., Any], options: dict[str, Told]) -> None:
+    """The argument, which stands first, and the options; parameters of ``function`` have their default and type."""
     parameters = inspect.signature(function).parameters
-    for name, (values, told) in options.items():
-        default = parameters[name].default
+    parser: argparse._ActionsContainer = command
+    for position, (name, (values, told)) in enumerate(options.items()):
+        if name == "similarity" and function in (ask, score):
+            parser = command.add_argument_group("similarity, weights and machine")
+        metavar = values if isinstance(values, str) else None
+        if position == 0:
+            parser.add_argument(name, nargs="?" if function is ask else None, metavar=metavar, help=told)
+            continue
+        flag = "--template" if name == "prompt_template" else f"--{name.replace('_', '-')}"
+        if values is None:
+            parser.add_argument(flag, action="store_true", help=told)
+            continue
+        default = parameters[name].default if name in parameters else "markdown" if name == "format" else None
+        kind = parameters[name].annotation if name in parameters else "str"
+        required = default is inspect.Parameter.empty or (function is calibrate and name == "output")
         parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            default=default,
-            type=str if default is None else type(default),
-            metavar=values if isinstance(values, str) else None,
+            flag,
+            dest=name,
+            default=None if required else default,
+            required=required,
+            type=float if kind.startswith("float") else int if kind == "int" else str,
+            metavar=metavar,
             choices=None if isinstance(values, str) else values,
             help=told,
         )
 
 
-def _keywords(options: argparse.Namespace, function: Callable[..., Any]) -> dict[str, Any]:
-    """The options that are parameters of ``function``."""
-    return {name: vars(options)[name] for name in inspect.signature(function).parameters}
+def _called(options: argparse.Namespace, function: Callable[..., Any]) -> Any:
+    """What ``function`` gives for the options that are parameters of it."""
+    return function(**{name: vars(options)[name] for name in inspect.signature(function).parameters})
 
 
-def _add_shared(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    options: dict[str, Told] = {
-        "similarity": ("NAME", SIMILARITIES),
-        "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
-        "alpha": ("A", "eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2"),
-        "device": (DEVICES, "auto: cuda where there is one"),
-        "dtype": (DTYPES, "auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU"),
-        "threads": ("N", "of torch on a CPU"),
-    }
-    _add(parser.add_argument_group("similarity, weights and machine"), function, options)
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, default="markdown", help="of what is printed")
-    parser.add_argument("--output", metavar="FILE", help="write all rows there too: .csv, .jsonl or .parquet")
-
-
-def _add_force(parser: argparse.ArgumentParser) -> None:
-    told = "decide even where model, prompt, method, similarity or version are not those that were calibrated"
-    parser.add_argument("--force", action="store_true", help=told)
-
-
-def _ask_options(parser: argparse.ArgumentParser) -> None:
+def _ask(options: argparse.Namespace) -> None:
     """Ask a model a question and see how sure it is.
 
     Shown are its answer, the texts that it might say with their probabilities,
@@ -131,50 +120,19 @@ def _ask_options(parser: argparse.ArgumentParser) -> None:
       beamuq ask "Who wrote Hamlet?" --model hub:ORG/NAME --verbose
       beamuq ask "Who wrote Hamlet?" --calibration my-model.calibration.json
     """
-    style = "plain prompt or chat template; auto: chat where there is one, but not for the packaged model"
-    shots = "JSON Lines of examples (id, question, answers), or none for no example; without it five of our own"
-    parser.set_defaults(perform=_ask)
-    parser.add_argument("question", nargs="?", help="or a file of them, --questions")
-    _add(
-        parser,
-        ask,
-        {
-            "model": ("MODEL", "a folder, hub:ORG/NAME or packaged:NAME"),
-            "style": (STYLES, style),
-            "shots": ("FILE", shots),
-            "width": ("M", "beams"),
-            "max_new_tokens": ("N", "an answer that has not ended by then is cut"),
-            "calibration": ("FILE", "of beamuq calibrate: say whether the answer is shown"),
-        },
-    )
-    template = "a prompt template, as those in beamuq/prompts; without it that of jsonl.txt"
-    parser.add_argument("--template", dest="prompt_template", metavar="FILE", help=template)
-    threshold = "of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it"
-    parser.add_argument("--threshold", type=float, metavar="U", help=threshold)
-    _add_force(parser)
-    asked = (
-        "ask every question of a file (question, and as for score id, correct, quality, group; or answers, right ones)"
-    )
-    parser.add_argument("--questions", metavar="FILE", help=asked)
-    parser.add_argument("--output", metavar="FILE", help="for --questions: the scores, for calibrate and decide")
-    parser.add_argument("--verbose", action="store_true", help="every beam, and the never-worse estimate")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    _add_shared(parser, ask)
-
-
-def _ask(options: argparse.Namespace) -> None:
-    keywords = _keywords(options, ask) | ({"shots": []} if options.shots == "none" else {})
     if (options.question is None) == (options.questions is None):
         raise BeamUQError("question: give one, or with --questions a file of them")
-    if options.questions is not None:
-        del keywords["question"]
+    if options.shots == "none":
+        options.shots = []
+    if options.questions is None:
+        asked = _called(options, ask)
+        print(asked.as_json() if options.json else asked)
+    else:
+        keywords = {name: vars(options)[name] for name in inspect.signature(ask).parameters if name != "question"}
         _print_scores(ask_all(options.questions, **keywords), options.output)
-        return
-    asked = ask(**keywords)
-    print(asked.as_json() if options.json else asked)
 
 
-def _score_options(parser: argparse.ArgumentParser) -> None:
+def _score(options: argparse.Namespace) -> None:
     """Score anyone's candidates: what a model answered, and what else it might have said.
 
     A row of the file is a question with its answer and samples, beams or both;
@@ -186,27 +144,8 @@ def _score_options(parser: argparse.ArgumentParser) -> None:
       beamuq score rows.jsonl --methods Dissimilarity,CocoaPPL --similarity lexical
       beamuq score rows.jsonl --output scored.jsonl
     """
-    parser.set_defaults(perform=_score)
-    parser.add_argument("rows", metavar="file", help=".jsonl, .json or .parquet: a question a row")
-    same = "from which similarity on two texts mean the same, for a similarity without classes"
-    _add(
-        parser,
-        score,
-        {
-            "methods": ("NAMES", "comma-separated; module:attribute for your own; without it all there are"),
-            "temperature": ("T", "at which the samples were drawn"),
-            "equivalence_threshold": ("S", same),
-        },
-    )
-    long = "a row a score, with its interval, range and reason, as csv and jsonl have anyhow"
-    parser.add_argument("--long", action="store_true", help=long)
-    _add_output(parser)
-    _add_shared(parser, score)
-
-
-def _score(options: argparse.Namespace) -> None:
-    scores = score(**_keywords(options, score))
-    _print_scores(scores, options.output, "long" if options.long and options.format == "markdown" else options.format)
+    form = "long" if options.long and options.format == "markdown" else options.format
+    _print_scores(_called(options, score), options.output, form)
 
 
 def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdown") -> None:
@@ -215,7 +154,7 @@ def _print_scores(scores: pd.DataFrame, output: str | None, form: str = "markdow
     sys.stdout.write(by_question(scores) if form == "markdown" else render(scores, form))
 
 
-def _calibrate_options(parser: argparse.ArgumentParser) -> None:
+def _calibrate(options: argparse.Namespace) -> None:
     """Learn from answers known to be right or wrong: a probability, and a threshold with a guarantee.
 
     The file is what score writes of rows with correct (0 or 1) or quality, and
@@ -226,27 +165,10 @@ def _calibrate_options(parser: argparse.ArgumentParser) -> None:
       beamuq calibrate scored.jsonl --method CocoaPPL --risk 0.10 --confidence 0.95 --output my-model.calibration.json
       beamuq calibrate scored.csv --method Dissimilarity --form beamsearch --quality-threshold 0.5 --output made.json
     """
-    parser.set_defaults(perform=lambda options: print(calibrate(**_keywords(options, calibrate))))
-    parser.add_argument("rows", metavar="file", help="what score writes of rows with correct or quality")
-    parser.add_argument("--method", required=True, metavar="NAME", help="whose scores")
-    _add(
-        parser,
-        calibrate,
-        {
-            "form": (("multinomial", "beamsearch"), "needed where the method has scores in both"),
-            "setting": ("NAME", "a further formulation of the method"),
-            "risk": ("A", "the largest share of wrong answers among the shown ones"),
-            "confidence": ("C", "with which that holds, over calibrations"),
-            "tried": ("K", "methods, forms and risks tried on these answers in all: each is tested more strictly"),
-            "probability": (CALIBRATORS, "how a score becomes a probability of being right"),
-            "seed": ("S", "of every draw"),
-        },
-    )
-    parser.add_argument("--quality-threshold", type=float, metavar="Q", help="an answer of quality above it is right")
-    parser.add_argument("--output", required=True, metavar="FILE", help="the calibration, in JSON")
+    print(_called(options, calibrate))
 
 
-def _decide_options(parser: argparse.ArgumentParser) -> None:
+def _decide(options: argparse.Namespace) -> None:
     """Show or withhold answers, by a calibration.
 
     The file is what score writes. A model, prompt, method, similarity or version
@@ -256,22 +178,14 @@ def _decide_options(parser: argparse.ArgumentParser) -> None:
     examples:
       beamuq decide new.jsonl --calibration my-model.calibration.json
     """
-    parser.set_defaults(perform=_decide)
-    parser.add_argument("rows", metavar="file", help="what score writes")
-    parser.add_argument("--calibration", required=True, metavar="FILE", help="of beamuq calibrate")
-    _add_force(parser)
-    _add_output(parser)
-
-
-def _decide(options: argparse.Namespace) -> None:
-    decisions = decide(**_keywords(options, decide))
+    decisions = _called(options, decide)
     if options.output:
         write(decisions.table, options.output)
     sys.stdout.write(render(decisions.table, options.format))
     print(*decisions.told(), sep="\n", file=sys.stderr)
 
 
-def _explore_options(parser: argparse.ArgumentParser) -> None:
+def _explore(options: argparse.Namespace) -> None:
     """Go through the questions of a study in a browser.
 
     It writes one HTML file that needs nothing else and no network: a table of
@@ -282,26 +196,77 @@ def _explore_options(parser: argparse.ArgumentParser) -> None:
       beamuq explore results/demo
       beamuq explore rows.jsonl --output explorer.html
     """
-    parser.set_defaults(perform=lambda options: print(explore(**_keywords(options, explore))))
-    source = "results/STUDY, a Parquet file of one of its cells, or a file that score takes"
-    output = "where to write it; without it explorer.html in the study's folder, or beside the file"
-    parser.add_argument("source", help=source)
-    _add(
-        parser,
-        explore,
-        {
-            "output": ("FILE", output),
-            "questions": ("N", "the most questions in the file; several cells share them equally"),
-            "similarity": ("NAME", SIMILARITIES),
-            "equivalence_threshold": ("S", "from which similarity on two texts mean the same"),
-        },
-    )
+    print(_called(options, explore))
 
 
-COMMANDS = {
-    "ask": _ask_options,
-    "score": _score_options,
-    "calibrate": _calibrate_options,
-    "decide": _decide_options,
-    "explore": _explore_options,
+SHARED: dict[str, Told] = {
+    "similarity": ("NAME", SIMILARITIES),
+    "epsilon": ("E", "mass floor of the beams' weights, 0 to 1"),
+    "alpha": ("A", "eigenvalue threshold of Eccentricity and EigVecDissimilarity, above 0, at most 2"),
+    "device": (DEVICES, "auto: cuda where there is one"),
+    "dtype": (DTYPES, "auto: of similarities float32, of the model bfloat16 on cuda and float32 on a CPU"),
+    "threads": ("N", "of torch on a CPU"),
+}
+FORCE = "decide even where model, prompt, method, similarity or version are not those that were calibrated"
+WRITTEN: dict[str, Told] = {
+    "format": (FORMATS, "of what is printed"),
+    "output": ("FILE", "write all rows there too: .csv, .jsonl or .parquet"),
+}
+ASK: dict[str, Told] = {
+    "question": (None, "or a file of them, --questions"),
+    "model": ("MODEL", "a folder, hub:ORG/NAME or packaged:NAME"),
+    "style": (STYLES, "plain prompt or chat template; auto: chat where there is one, but not for the packaged model"),
+    "shots": (
+        "FILE",
+        "JSON Lines of examples (id, question, answers), or none for no example; without it five of our own",
+    ),
+    "width": ("M", "beams"),
+    "max_new_tokens": ("N", "an answer that has not ended by then is cut"),
+    "calibration": ("FILE", "of beamuq calibrate: say whether the answer is shown"),
+    "prompt_template": ("FILE", "a prompt template, as those in beamuq/prompts; without it that of jsonl.txt"),
+    "threshold": ("U", "of Dissimilarity, 0 to 1: say whether the certified interval lies on one side of it"),
+    "force": (None, FORCE),
+    "questions": ("FILE", QUESTIONS),
+    "output": ("FILE", "for --questions: the scores, for calibrate and decide"),
+    "verbose": (None, "every beam, and the never-worse estimate"),
+    "json": (None, "one JSON object instead of text"),
+}
+SCORE: dict[str, Told] = {
+    "rows": ("file", ".jsonl, .json or .parquet: a question a row"),
+    "methods": ("NAMES", "comma-separated; module:attribute for your own; without it all there are"),
+    "temperature": ("T", "at which the samples were drawn"),
+    "equivalence_threshold": ("S", f"{SAME}, for a similarity without classes"),
+    "long": (None, "a row a score, with its interval, range and reason, as csv and jsonl have anyhow"),
+}
+CALIBRATE: dict[str, Told] = {
+    "rows": ("file", "what score writes of rows with correct or quality"),
+    "method": ("NAME", "whose scores"),
+    "form": (("multinomial", "beamsearch"), "needed where the method has scores in both"),
+    "setting": ("NAME", "a further formulation of the method"),
+    "risk": ("A", "the largest share of wrong answers among the shown ones"),
+    "confidence": ("C", "with which that holds, over calibrations"),
+    "tried": ("K", "methods, forms and risks tried on these answers in all: each is tested more strictly"),
+    "probability": (CALIBRATORS, "how a score becomes a probability of being right"),
+    "seed": ("S", "of every draw"),
+    "quality_threshold": ("Q", "an answer of quality above it is right"),
+    "output": ("FILE", "the calibration, in JSON"),
+}
+DECIDE: dict[str, Told] = {
+    "rows": ("file", "what score writes"),
+    "calibration": ("FILE", "of beamuq calibrate"),
+    "force": (None, FORCE),
+}
+EXPLORE: dict[str, Told] = {
+    "source": (None, "results/STUDY, a Parquet file of one of its cells, or a file that score takes"),
+    "output": ("FILE", "where to write it; without it explorer.html in the study's folder, or beside the file"),
+    "questions": ("N", "the most questions in the file; several cells share them equally"),
+    "similarity": ("NAME", SIMILARITIES),
+    "equivalence_threshold": ("S", SAME),
+}
+COMMANDS: dict[str, Command] = {
+    "ask": (ask, _ask, ASK | SHARED),
+    "score": (score, _score, SCORE | WRITTEN | SHARED),
+    "calibrate": (calibrate, _calibrate, CALIBRATE),
+    "decide": (decide, _decide, DECIDE | WRITTEN),
+    "explore": (explore, _explore, EXPLORE),
 }

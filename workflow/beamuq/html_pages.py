@@ -58,35 +58,19 @@ class PageSection:
     def heads(self) -> list[PageCell]:
         """The column titles."""
         assert self.frame is not None
-        return [PageCell(str(name).replace("_", " "), self._class(name)) for name in self.frame.columns]
+        return [PageCell(str(name).replace("_", " "), _kind(column)) for name, column in self.frame.items()]
 
     @property
     def rows(self) -> list[list[PageCell]]:
         """The body."""
         assert self.frame is not None
         columns = []
-        for name in self.frame.columns:
-            texts = [self._text(str(name), value) for value in self.frame[name]]
-            common = self._class(name)
-            classes = [t.split(":")[0].replace(" ", "-") if name in CLASSED else common for t in texts]
-            columns.append([PageCell(text, kind) for text, kind in zip(texts, classes, strict=True)])
+        for name, column in self.frame.items():
+            texts = [_text(value, self.column_decimals.get(str(name), self.decimals)) for value in column]
+            kind = _kind(column)
+            kinds = [text.split(":")[0].replace(" ", "-") if name in CLASSED else kind for text in texts]
+            columns.append(map(PageCell, texts, kinds))
         return [list(row) for row in zip(*columns, strict=True)]
-
-    def _class(self, name: Any) -> str:
-        assert self.frame is not None
-        shown = [value for value in self.frame[name] if not (_missing(value) or value == DASH)]
-        return "number" if shown and all(map(_is_number, shown)) else ""
-
-    def _text(self, column: str, value: Any) -> str:
-        if isinstance(value, str):
-            return value
-        if _missing(value):
-            return ""
-        if isinstance(value, bool | np.bool_):
-            return "yes" if value else "no"
-        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
-            return f"{value:,.{self.column_decimals.get(column, self.decimals)}f}"
-        return f"{value:,}" if isinstance(value, numbers.Integral) else str(value)
 
 
 @dataclass(frozen=True)
@@ -132,9 +116,17 @@ def _printable(value: Any) -> Any:
     return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in value)
 
 
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA
+def _kind(column: pd.Series[Any]) -> str:
+    shown = [value for value in column if not pd.isna(value) and value != DASH]
+    return "number" if shown and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in shown) else ""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def _text(value: Any, decimals: int) -> str:
+    """A value as a cell shows it."""
+    if isinstance(value, str) or pd.isna(value):
+        return value if isinstance(value, str) else ""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, numbers.Integral):
+        return f"{value:,}"
+    return f"{value:,.{decimals}f}" if isinstance(value, numbers.Real) else str(value)

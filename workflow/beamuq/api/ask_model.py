@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,16 +19,13 @@ from tqdm import tqdm
 
 from beamuq.api.calibrate_and_decide import check_same, decided
 from beamuq.api.calibration_file import Calibration, read_calibration
-from beamuq.api.candidate_records import ANSWER_LABELS, Correct, Name, Quality, Rows, placed_rows
+from beamuq.api.candidate_records import ANSWER_LABELS, Correct, Name, Quality, Rows, no_question, placed_rows
 from beamuq.api.open_models import Similarity, model_folder, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.data import prompt_template as templates
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.question import is_blank
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified_interval, standard_error
@@ -35,7 +33,6 @@ from beamuq.methods.log_space_sums import Array
 from beamuq.models.model_folder import model_identity
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.scorers.scorer_protocol import scored
-from beamuq.study_config import PROMPTS
 from beamuq.text_normalization import clean
 
 if TYPE_CHECKING:
@@ -43,12 +40,16 @@ if TYPE_CHECKING:
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
-EXAMPLES = (
-    ("What is the capital of Italy?", "Rome"),
-    ("Who is the painter of the Mona Lisa?", "Leonardo da Vinci"),
-    ("How many sides has a hexagon?", "6"),
-    ("Which planet is nearest to the Sun?", "Mercury"),
-    ("In what year did the First World War end?", "1918"),
+PROMPTS = Path(str(resources.files("beamuq") / "prompts"))
+EXAMPLES = tuple(
+    {"question": question, "answers": [answer]}
+    for question, answer in (
+        ("What is the capital of Italy?", "Rome"),
+        ("Who is the painter of the Mona Lisa?", "Leonardo da Vinci"),
+        ("How many sides has a hexagon?", "6"),
+        ("Which planet is nearest to the Sun?", "Mercury"),
+        ("In what year did the First World War end?", "1918"),
+    )
 )
 BAR = 30  # characters of a bar at p = 1
 SHOWN_METHODS = (
@@ -166,10 +167,7 @@ class Asked:
             *([f"decision      {self._decision()}"] if self.decision else []),
             f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the probability is on this text",
             "",
-            *(
-                _bar(p, _shown(text) + (" ← the answer" if text == self.answer else ""))
-                for text, p in self.texts.items()
-            ),
+            *(_bar(p, _shown(text) + " ← the answer" * (text == self.answer)) for text, p in self.texts.items()),
             _bar(1 - self.covered_mass, "(not found)", "░"),
             "",
             f"interval      {self.low:.3f} to {self.high:.3f}, width {self.high - self.low:.3f}: "
@@ -207,9 +205,9 @@ class Asked:
 
     def _decision(self) -> str:
         told = self.decision or {}
-        between = f"{told['low']:.2f}" if told["low"] == told["high"] else f"{told['low']:.2f} or {told['high']:.2f}"
-        shown = "shown" if told["shown"] else "withheld"
-        return f"p(right) {between} by {told['method']}; {shown}" + (f" ({told['reason']})" if told["reason"] else "")
+        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("low", "high")))
+        shown = ("shown" if told["shown"] else "withheld") + (f" ({told['reason']})" if told["reason"] else "")
+        return f"p(right) {between} by {told['method']}; {shown}"
 
 
 def _shown(text: str) -> str:
@@ -227,7 +225,7 @@ def ask(
     model: str = DEMO_MODEL,
     *,
     style: str = "auto",
-    shots: Sequence[Mapping[str, Any]] | str | Path | None = None,
+    shots: Rows | None = None,
     prompt_template: str | Path | None = None,
     width: int = 10,
     max_new_tokens: int = 20,
@@ -257,7 +255,7 @@ def ask(
         ``auto``: ``instruct`` where the tokenizer has a template, but ``base`` for the packaged model, which then
         answers better.
     shots
-        Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows (adapter ``jsonl``);
+        Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows;
         None: :data:`EXAMPLES`; an empty list: none.
     prompt_template
         A file, as those in ``beamuq/prompts``; None: that of adapter ``jsonl`` in this style.
@@ -281,7 +279,7 @@ def ask(
     """
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
-    if is_blank(question):
+    if not question.strip():
         raise BeamUQError("the question is empty; write one")
     for name, value in (("width", width), ("max_new_tokens", max_new_tokens)):
         if value < 1:
@@ -301,20 +299,20 @@ def ask(
     language_model, tokenizer = _loaded_model(folder, precision, on)
     if style == "auto":
         style = "instruct" if tokenizer.chat_template and model != DEMO_MODEL else "base"
-    text = _prompt(question, style, shots, prompt_template)
-    around = f"{style}\n{_prompt('?', style, shots, prompt_template)}"
+    prompt = _prompts(style, shots, prompt_template)
     settings = {"width": width, "max_new_tokens": max_new_tokens, "epsilon": epsilon, "alpha": alpha}
     identity: dict[str, Any] = {
         "model_hash": model_identity(folder)["content"],
-        "prompt_hash": _prompt_hash(around, settings),
+        "prompt_hash": _prompt_hash(f"{style}\n{prompt('?')}", settings),
     }
     told = identity | {"model": model, "similarity": scorer.name}
     warnings = [] if made is None else check_same(made, told, force=force, where="calibration")
     if style == "instruct":
         # a thought before the answer would take the answer's place
-        ids = prompt_tokens.chat_prompt_ids(tokenizer, text, False if prompt_tokens.can_think(tokenizer) else None)
+        thinking = False if prompt_tokens.can_think(tokenizer) else None
+        ids = prompt_tokens.chat_prompt_ids(tokenizer, prompt(question), thinking)
     else:
-        ids = prompt_tokens.plain_prompt_ids(tokenizer, text)
+        ids = prompt_tokens.plain_prompt_ids(tokenizer, prompt(question))
     stops = decoding.stop_tokens(tokenizer, language_model)
     # no more rows than a beam search may take
     further = [decoding.NeverWorse(width, rows=width * max_new_tokens)] if verbose else []
@@ -336,18 +334,19 @@ def ask(
         "answer": {
             "text": texts[0],
             "token_logprobs": answer.token_logprobs.tolist(),
-            "token_entropies": [] if answer.entropies is None else answer.entropies.tolist(),
+            "token_entropies": None if answer.entropies is None else answer.entropies.tolist(),
         },
         "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts[1:], beams, strict=False)],
     }
     methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
     scores = score([row], similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
     scores = scores[scores["variant"] != "multinomial"].reset_index(drop=True)
-    interval = scores.loc[scores["method"] == "Dissimilarity", ["low", "high"]].to_dict("records")[0]
-    estimates = {str(name): end for name, end in interval.items()} | {"outcomes": len(beams)}
     if further:
         similar = scored(scorer.scorer, [(texts[0], text) for text in texts]).entail
         estimates = _estimates(found, similar, range(1 + len(beams), len(found)))
+    else:
+        dissimilarity = scores[scores["method"] == "Dissimilarity"].iloc[0]
+        estimates = {"low": float(dissimilarity["low"]), "high": float(dissimilarity["high"]), "outcomes": len(beams)}
     return Asked(
         question=question,
         model=model,
@@ -370,29 +369,26 @@ def ask(
     )
 
 
-class AskedRow(StrictModel):
-    """A question of a file that :func:`ask_all` takes; other columns are left out."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
-
-    id: Annotated[Name, Field(description="names the question; default: the row's number, from 1")] = ""
-    question: str
-    answers: Annotated[
-        list[str] | None,
-        Field(min_length=1, description="right ones; quality is the larger of token F1 and containment"),
-    ] = None
-    correct: Correct = None
-    quality: Quality = None
-    group: Name | None = None
-
-
 class Shot(StrictModel):
     """A few-shot example; other columns are left out."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
     question: str
     answers: Annotated[list[str], Field(min_length=1)]
+
+
+class AskedRow(StrictModel):
+    """A question of a file that :func:`ask_all` takes, with right answers; other columns are left out."""
+
+    model_config = Shot.model_config
+
+    id: Name = ""
+    question: str
+    answers: Annotated[list[str] | None, Field(min_length=1)] = None
+    correct: Correct = None
+    quality: Quality = None
+    group: Name | None = None
 
 
 def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame:
@@ -412,23 +408,21 @@ def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame
     BeamUQError
         As :func:`ask`; for a bad row, in one line.
     """
-    kept = {
-        name: options.get(name, default) for name, default in (("device", "auto"), ("dtype", "auto"), ("threads", 1))
-    }
-    options["similarity"] = open_similarity(options.get("similarity", "auto"), **kept)  # once
+    machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
+    options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)  # once
     frames = []
-    placed = list(placed_rows(rows))
-    for position, (place, row) in enumerate(tqdm(placed, desc="questions", disable=None), start=1):
+    for position, (place, row) in enumerate(tqdm(list(placed_rows(rows)), desc="questions", disable=None), start=1):
         item: AskedRow = validated(AskedRow, dict(row), place)
         asked = ask(item.question, model, **options)
-        labels: dict[str, Any] = {"answer": asked.answer, "model": model}
-        labels |= {name: getattr(asked, name) for name in ("model_hash", "prompt_hash")}
+        labels: dict[str, Any] = {
+            name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
+        }
         labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
         if item.answers is not None and "quality" not in labels:
             labels["quality"] = answer_f1(asked.answer, item.answers)
         frames.append(asked.uncertainties.assign(id=item.id or str(position), **labels))
     if not frames:
-        raise BeamUQError(f"{rows if isinstance(rows, str | Path) else 'rows'}: no question; give one row a question")
+        raise no_question(rows)
     return pd.concat(frames, ignore_index=True)
 
 
@@ -481,19 +475,16 @@ def _loaded_model(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
     return load_causal(folder, dtype=dtype, device=device)
 
 
-def _prompt(
-    question: str,
-    style: str,
-    shots: Sequence[Mapping[str, Any]] | str | Path | None,
-    prompt_template: str | Path | None,
-) -> str:
+def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> Callable[[str], str]:
+    """From a question to its prompt."""
     path = PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
-    if shots is None:
-        shots = [{"question": text, "answers": [answer]} for text, answer in EXAMPLES]
-    if isinstance(shots, str | Path):
-        examples: list[dict[str, Any]] = [dict(row) for row in read_questions(load_adapter("jsonl"), Path(shots))]
-    else:
-        given: list[Shot] = validated(list[Shot], [dict(shot) for shot in shots], "shots")
-        examples = [{"question": shot.question, "references": shot.answers, "options": []} for shot in given]
-    asked = {"question": " ".join(question.split()), "options": [], "history": [], "context": []}
-    return templates.render(templates.load(path), asked, examples, where=str(path))
+    template, examples = templates.load(path), []
+    for place, row in placed_rows(EXAMPLES if shots is None else shots):
+        shot: Shot = validated(Shot, dict(row), f"shots: {place}")
+        examples.append({"question": shot.question, "references": shot.answers, "options": []})
+
+    def prompt(question: str) -> str:
+        asked = {"question": " ".join(question.split()), "options": [], "history": [], "context": []}
+        return templates.render(template, asked, examples, where=str(path))
+
+    return prompt

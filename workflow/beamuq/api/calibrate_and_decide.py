@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +14,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from beamuq import __version__
 from beamuq.api.calibration_file import Calibration, Map, WithInterval, read_calibration, versions
-from beamuq.api.candidate_records import Correct, Name, Quality, Rows, as_number, placed_rows
+from beamuq.api.candidate_records import Correct, Name, Quality, Rows, as_number, named, placed_rows
 from beamuq.config_errors import StrictModel, validated
-from beamuq.errors import BeamUQError, hint, reading
-from beamuq.evaluation.bootstrap import Estimate
+from beamuq.errors import BeamUQError, hint
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
 from beamuq.evaluation.probability_of_being_right import (
     CALIBRATORS,
@@ -31,10 +30,11 @@ from beamuq.evaluation.probability_of_being_right import (
 
 SHIFT = 0.01  # p of the two-sample test below which new scores are said to come from elsewhere
 RESAMPLES = 1000
+COMPARED = ("similarity", "model", "model_hash", "prompt_hash")  # what new scores share with a calibration
 
 
 def _score(value: Any) -> Any:
-    number = as_number(value) if isinstance(value, str) else value
+    number = as_number(value)
     return None if isinstance(number, float) and math.isnan(number) else number
 
 
@@ -126,50 +126,50 @@ def calibrate(
         raise BeamUQError(f"tried: {tried}: must be at least 1, this calibration itself")
     if probability not in CALIBRATORS:
         raise BeamUQError(f"probability: {probability!r}: unknown; {hint(probability, CALIBRATORS)}")
-    where = str(rows) if isinstance(rows, str | Path) else "rows"
-    chosen = _rows_of(rows, where, method, form, setting)
+    where = named(rows)
     # the draws depend on the order of rows
-    placed = sorted(chosen, key=lambda each: each[1].id)
-    items = [item for _, item in placed]
+    placed = sorted(_rows_of(rows, method, form, setting), key=lambda each: each[1].id)
+    grouped = any(item.group is not None for _, item in placed)
     for place, item in placed:
         if item.value is None:
             told = f" ({item.reason})" if item.reason else ""
             raise BeamUQError(f"{place}: value: no score of {method}{told}; score it, or leave this answer out")
+        if grouped and item.group is None:
+            raise BeamUQError(f"{place}: group: missing, other rows have one; give all or none")
     right = np.array([_is_right(item, place, quality_threshold) for place, item in placed])
-    if right.all() or not right.any():
-        kind = "right" if right.all() else "wrong"
+    if len(set(right)) < 2:
+        kind = "right" if right[0] else "wrong"
         raise BeamUQError(f"{where}: correct: all {len(right)} answers are {kind}; calibration needs both kinds")
-    grouped = [item.group is not None for item in items]
-    if any(grouped) and not all(grouped):
-        raise BeamUQError(f"{placed[grouped.index(False)][0]}: group: missing, other rows have one; give all or none")
-    groups = [item.group or item.id for item in items]
-    scores = np.array([item.value for item in items], dtype=np.float64)
+    groups = [item.group or item.id for _, item in placed]
     if len(set(groups)) < 2:
-        raise BeamUQError(f"{where}: group: all {len(items)} answers are of one group; nothing in it is independent")
+        raise BeamUQError(f"{where}: group: all {len(groups)} answers are of one group; nothing in it is independent")
+    scores = np.array([item.value for _, item in placed], dtype=np.float64)
     low, high = cross_fitted(probability, scores, right, groups, seed=seed)
     merging = merged(low, high) if probability == "venn_abers" else low
     measured = reliability(merging, right, groups, resamples=RESAMPLES, seed=seed)
     known = labelled_scores(scores, right)
-    found = guaranteed_threshold(scores, ~right, groups, risk=risk, confidence=confidence, tried=tried, seed=seed)
+    version = _one(placed, "version")
     calibration = Calibration(
         method=method,
-        form=items[0].variant,
+        form=placed[0][1].variant,
         setting=setting,
-        **{name: _one(placed, name) for name in ("similarity", "model", "model_hash", "prompt_hash")},
-        n=len(items),
+        **{name: _one(placed, name) for name in COMPARED},
+        n=len(groups),
         groups=len(set(groups)),
         right=float(right.mean()),
         seed=seed,
-        threshold=found,
+        threshold=guaranteed_threshold(
+            scores, ~right, groups, risk=risk, confidence=confidence, tried=tried, seed=seed
+        ),
         map=Map(
             kind=probability,
             scores=known.scores.tolist(),
             n=known.n.astype(int).tolist(),
             right=known.right.astype(int).tolist(),
         ),
-        ece=_with_interval(measured.ece),
-        brier=_with_interval(measured.brier),
-        versions=versions() | ({"beamuq": told} if (told := _one(placed, "version")) else {}),
+        ece=WithInterval.of(measured.ece),
+        brier=WithInterval.of(measured.brier),
+        versions=versions() | ({"beamuq": version} if version else {}),
     ).sealed()
     if output is not None:
         calibration.write(output)
@@ -196,26 +196,22 @@ def decide(rows: Rows, calibration: Calibration | str | Path, *, force: bool = F
     from scipy.stats import ks_2samp  # takes a second
 
     made = calibration if isinstance(calibration, Calibration) else read_calibration(calibration)
-    where = str(rows) if isinstance(rows, str | Path) else "rows"
-    placed = _rows_of(rows, where, made.method, made.form, made.setting)
-    told = {name: _one(placed, name) for name in ("similarity", "model", "model_hash", "prompt_hash", "version")}
-    warnings = check_same(made, told, force=force, where=where)
-    items = [item for _, item in placed]
-    table, outside = decided(made, [np.nan if item.value is None else item.value for item in items])
-    table.insert(0, "id", [item.id for item in items])
+    placed = _rows_of(rows, made.method, made.form, made.setting)
+    told = {name: _one(placed, name) for name in (*COMPARED, "version")}
+    warnings = check_same(made, told, force=force, where=named(rows))
+    table, outside = decided(made, [np.nan if item.value is None else item.value for _, item in placed])
+    table.insert(0, "id", [item.id for _, item in placed])
     missing = table["value"].isna()
-    table.loc[missing, "reason"] = [item.reason or "no score" for item in items if item.value is None]
+    table.loc[missing, "reason"] = [item.reason or "no score" for _, item in placed if item.value is None]
     new = table.loc[~missing, "value"].to_numpy()
-    p = None
-    if len(new):
-        p = float(ks_2samp(np.repeat(made.map.scores, made.map.n), new).pvalue)
+    p = float(ks_2samp(np.repeat(made.map.scores, made.map.n), new).pvalue) if len(new) else None
     if p is not None and p < SHIFT:
         warnings.append(
             f"the scores are not distributed as the calibration's (two-sample Kolmogorov–Smirnov test: p = {p:.2g}, "
             f"n = {len(new)} and {made.n}): neither probabilities nor the guarantee need hold"
         )
     if outside:
-        warnings.append(f"{outside} of {len(items)} scores lie outside the calibrated range")
+        warnings.append(f"{outside} of {len(placed)} scores lie outside the calibrated range")
     return Decisions(table, len(new), p, tuple(warnings))
 
 
@@ -261,24 +257,20 @@ def check_same(made: Calibration, told: Mapping[str, str | None], *, force: bool
     return warnings
 
 
-def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str) -> list[tuple[str, ScoredRow]]:
+def _rows_of(rows: Rows, method: str, form: str | None, setting: str) -> list[tuple[str, ScoredRow]]:
     """The rows of one method in one form, each with its place."""
-    csv_file = isinstance(rows, str | Path) and Path(rows).suffix == ".csv"
-    read = _of_csv(Path(str(rows))) if csv_file else placed_rows(rows)
-    every = list(read)
+    every, where = list(placed_rows(rows)), f"{named(rows)}: method {method!r}"
     of_method: list[tuple[str, ScoredRow]] = [
         (place, validated(ScoredRow, dict(row), place)) for place, row in every if row.get("method") == method
     ]
     if not of_method:
-        methods = dict.fromkeys(str(row.get("method")) for _, row in every)
-        raise BeamUQError(f"{where}: method {method!r}: no such score; {hint(method, methods)}")
+        raise BeamUQError(f"{where}: no such score; {hint(method, {str(row.get('method')): None for _, row in every})}")
     found = [each for each in of_method if each[1].setting == setting and form in (None, each[1].variant)]
     if not found:
-        raise BeamUQError(f"{where}: method {method!r}: no row of form {form!r} and setting {setting!r}; correct it")
-    forms = sorted({item.variant for _, item in found if item.value is not None})
-    if form is None and len(forms) > 1:
-        raise BeamUQError(f"{where}: method {method!r}: in the forms {', '.join(forms)}; choose one with --form")
-    if form is None and forms:
+        raise BeamUQError(f"{where}: no row of form {form!r} and setting {setting!r}; correct it")
+    if form is None and (forms := sorted({item.variant for _, item in found if item.value is not None})):
+        if len(forms) > 1:
+            raise BeamUQError(f"{where}: in the forms {', '.join(forms)}; choose one with --form")
         found = [each for each in found if each[1].variant == forms[0]]
     seen: set[str] = set()
     for place, item in found:
@@ -286,14 +278,6 @@ def _rows_of(rows: Rows, where: str, method: str, form: str | None, setting: str
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each answer its own")
         seen.add(item.id)
     return found
-
-
-def _of_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of what ``score`` writes in CSV, without the cells that are empty."""
-    with reading(path, "CSV in UTF-8", "give what score writes"):
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
-    for number, row in enumerate(frame.to_dict("records"), start=1):
-        yield f"{path}: row {number}", {str(key): text for key, text in row.items() if text}
 
 
 def _is_right(item: ScoredRow, place: str, quality_threshold: float | None) -> bool:
@@ -315,8 +299,3 @@ def _one(placed: Sequence[tuple[str, ScoredRow]], name: str) -> Any:
         if getattr(item, name) != first:
             raise BeamUQError(f"{place}: {name}: {getattr(item, name)!r}, other rows have {first!r}; give rows of one")
     return first
-
-
-def _with_interval(estimate: Estimate) -> WithInterval:
-    assert estimate.value is not None
-    return WithInterval(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -14,6 +14,7 @@ from pydantic import Field
 from beamuq import __version__
 from beamuq.config_errors import StrictModel, validated_json
 from beamuq.errors import BeamUQError, reading
+from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
 from beamuq.parquet_tables import write_text
@@ -40,6 +41,15 @@ class WithInterval(StrictModel):
     value: float
     low: float | None
     high: float | None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> WithInterval:
+        """Of an estimate that is defined."""
+        return cls.model_validate({name: getattr(estimate, name) for name in cls.model_fields})
+
+    def __str__(self) -> str:
+        around = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{around}"
 
 
 class Calibration(StrictModel):
@@ -82,19 +92,12 @@ class Calibration(StrictModel):
             else f"{found.value:.6g} ({of}): of {found.tested} tested {found.shown} shown, {found.wrong} wrong; "
             f"risk at most {found.upper:.3f}"
         )
-        return "\n".join(
-            (
-                f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right",
-                f"threshold     {shown}",
-                f"probability   {self.map.kind}; expected calibration error {_told(self.ece)} (10 equal bins), "
-                f"Brier score {_told(self.brier)}, cross-fitted",
-            )
+        return (
+            f"calibrated    {self.method}{form}: {self.n} answers in {self.groups} groups, {self.right:.1%} right\n"
+            f"threshold     {shown}\n"
+            f"probability   {self.map.kind}; expected calibration error {self.ece} (10 equal bins), "
+            f"Brier score {self.brier}, cross-fitted"
         )
-
-
-def _told(estimate: WithInterval) -> str:
-    around = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-    return f"{estimate.value:.3f}{around}"
 
 
 def versions() -> dict[str, str]:

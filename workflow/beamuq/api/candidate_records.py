@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -24,6 +24,7 @@ from beamuq.errors import BeamUQError, nearest, reading
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows
 ROUNDING = 1e-3  # how far sums of someone's rounded log-probabilities may be off
+ARRAY = "give an array of objects"
 Rows = str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]
 
 
@@ -43,10 +44,6 @@ def _record(value: Any) -> Any:
 
 def _whole_number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _none_is_empty(value: Any) -> Any:
-    return [] if value is None else value
 
 
 def as_number(value: Any) -> Any:
@@ -133,10 +130,7 @@ class AnswerRecord(CandidateRecord):
         return len(known) if known else self.tokens
 
 
-Candidates = Annotated[
-    list[Annotated[CandidateRecord, BeforeValidator(_record)]],
-    BeforeValidator(_none_is_empty),
-]
+Candidates = list[Annotated[CandidateRecord, BeforeValidator(_record)]]
 
 
 class QuestionRecord(StrictModel):
@@ -173,48 +167,65 @@ class QuestionRecord(StrictModel):
 def read_records(rows: Rows) -> list[QuestionRecord]:
     """The questions of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of mappings, or of a pandas frame.
 
-    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`.
+    Candidates may be responses of a server: see :func:`beamuq.api.server_responses.read_responses`. Columns that are
+    not a record's are left out, unless one is meant to be: see :func:`beamuq.errors.nearest`.
 
     Raises
     ------
     BeamUQError
         In one line: the place, the key, the value and the fix. Also for a repeated id and for no rows at all.
     """
+    known = QuestionRecord.model_fields
     found: dict[str, QuestionRecord] = {}
     for number, (place, row) in enumerate(placed_rows(rows), start=1):
-        item = _record_of(read_responses(row, place), place, str(number))
+        for key in row:
+            if key not in known and (near := nearest(str(key), known.keys() - LABELS)):
+                raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
+        # as a row of Parquet has it, null says nothing
+        said = {key: value for key, value in read_responses(row, place).items() if value is not None or key == "answer"}
+        content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
+        item: QuestionRecord = validated(QuestionRecord, content, place)
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item
     if not found:
-        raise BeamUQError(f"{rows if isinstance(rows, str | Path) else 'rows'}: no question; give one row a question")
+        raise no_question(rows)
     return list(found.values())
 
 
-def _record_of(row: Mapping[str, Any], place: str, number: str) -> QuestionRecord:
-    """A row as a record. Columns that are not the record's are left out, unless one is meant to be: see ``nearest``."""
-    known = QuestionRecord.model_fields
-    for key in row:
-        near = None if key in known else nearest(str(key), known.keys() - LABELS)
-        if near:
-            raise BeamUQError(f"{place}: {key}: unknown column; did you mean {near!r}?")
-    content = {key: value for key, value in row.items() if key in known}
-    if content.get("id") is None:
-        content["id"] = number
-    record: QuestionRecord = validated(QuestionRecord, content, place)
-    return record
+def by_probability(beams: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+    """Beams by descending probability, those of none last."""
+    return sorted(beams, key=lambda beam: math.inf if beam.total is None else -beam.total)
+
+
+def no_question(rows: Rows) -> BeamUQError:
+    """What is told of rows among which there is none."""
+    return BeamUQError(f"{named(rows)}: no question; give one row a question")
+
+
+def named(rows: Rows) -> str:
+    """What rows are called: their file, or ``rows``."""
+    return str(rows) if isinstance(rows, str | Path) else "rows"
 
 
 def placed_rows(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row with its place: file and line or row, or its number, from 1."""
+    """Each row with its place: file and line or row, or its number, from 1.
+
+    Of CSV, which ``score`` writes for ``calibrate``, every cell is a text, and an empty one is left out.
+    """
     where, content = "", cast(Any, rows)
     if isinstance(rows, str | Path):
-        if Path(rows).suffix != ".json":
-            yield from rows_of(Path(rows), first=1)
+        path, where = Path(rows), f"{rows}: "
+        if path.suffix == ".json":
+            with reading(path, "valid JSON in UTF-8", ARRAY):
+                text = path.read_bytes()
+            content = parse_json(text, path, ARRAY)
+        elif path.suffix == ".csv":
+            with reading(path, "CSV in UTF-8", "give what score writes"):
+                content = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
+        else:
+            yield from rows_of(path, first=1)
             return
-        with reading(rows, "valid JSON in UTF-8", "give an array of objects"):
-            text = Path(rows).read_bytes()
-        where, content = f"{rows}: ", parse_json(text, rows, "give an array of objects")
     if isinstance(content, pd.DataFrame):
         mappings = content.to_dict("records")
         content = [{str(key): value for key, value in row.items() if not _absent(value)} for row in mappings]

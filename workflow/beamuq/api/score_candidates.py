@@ -1,39 +1,43 @@
 """Every method on anyone's candidates, with the reason where one cannot be had.
 
-The rows become the tables that a study's cell is made of, so the arithmetic is that of the workflow. What nobody gave
-is unknown in the evidence. A method declares what it needs, one from outside the package too: where that is unknown
-there is no score, and the reason is told.
+Each question is scored alone, by the functions that a study's cells are scored by. What nobody gave is unknown in the
+evidence. A method declares what it needs, one from outside the package too: where that is unknown there is no score,
+and the reason is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from beamuq.api.candidate_records import LABELS, ROUNDING, CandidateRecord, QuestionRecord, Rows, read_records
+from beamuq.api.candidate_records import (
+    LABELS,
+    ROUNDING,
+    CandidateRecord,
+    QuestionRecord,
+    Rows,
+    by_probability,
+    read_records,
+)
 from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import UNKNOWN, Evidence
-from beamuq.methods.method_inputs_from_tables import CellTables
+from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.needs_of_methods import missing_part
 from beamuq.methods.registry import DIRECTION, METHODS, Method, compute, resolve
 from beamuq.methods.score_all_methods import FACTORS
-from beamuq.parquet_tables import SCHEMAS
 from beamuq.scorers.scorer_protocol import scored
-from beamuq.scorers.similarity_table import needed_pairs, similarity_table
 from beamuq.strategy_names import LEAST_TEMPERATURE
 
 COLUMNS = ("id", "method", "variant", "setting", "value", "low", "high", "range", "direction", "similarity", "reason")
-ANSWER, SAMPLE, BEAM = "greedy", "sample", "beam"
-BLOCK_PAIRS = 250_000  # of texts, in one array of the evidence and in one table
+KINDS = ("answer", "samples", "beams")  # what a method compares the answer with
+BLOCK_PAIRS = 250_000  # of texts, given to a similarity at once
 
 REASONS = {
     "samples": "needs samples; give them under 'samples'",
@@ -48,22 +52,6 @@ REASONS = {
     "weights": "needs each candidate's log-probability for its weight; give logprob or token_logprobs with it",
     "pairs.same": "needs a judgement of same meaning; give equivalence_threshold",
 }
-
-
-class CandidateScores(NamedTuple):
-    """One method in one form on N questions: values [N], or NaN and the reason why there are none.
-
-    low, high [N]: the certified interval, NaN where there is none.
-    """
-
-    method: str
-    variant: str
-    setting: str
-    range: str
-    values: Array
-    low: Array
-    high: Array
-    reason: str
 
 
 def score(
@@ -121,25 +109,17 @@ def score(
     chosen = _chosen(methods)
     records = read_records(rows)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    strategy = f"{SAMPLE} T={float(temperature)}"
-    certified = ("samples", "beams") if temperature == 1 else ("beams",)
-    found: dict[str, list[tuple[Any, ...]]] = {item.id: [] for item in records}
-    for members in _alike(records):
-        candidates = pa.Table.from_pylist([row for item in members for row in _candidates(item, strategy)], CANDIDATES)
-        pairs = _similarities(candidates, scorer)
-        cell = CellTables(
-            pa.table({"id": pa.array([item.id for item in members])}),
-            candidates,
-            pairs,
-            equivalence_threshold=equivalence_threshold if pairs.column("neutral").null_count else None,
-            sar_similarity="scorer",
-        )
-        left_out = {about: _left_out(members[0], about) for about in ("answer", "samples", "beams")}
-        for each in _scores(chosen, _evidence(cell, members, strategy, epsilon, alpha), left_out, certified):
-            told = each.range, DIRECTION, scorer.name, each.reason
-            for item, *numbers in zip(members, each.values, each.low, each.high, strict=True):
-                found[item.id].append((item.id, each.method, each.variant, each.setting, *map(float, numbers), *told))
-    frame = pd.DataFrame([row for rows in found.values() for row in rows], columns=list(COLUMNS))
+    widest = 1 + max(max(len(item.samples), len(item.beams)) for item in records)
+    block = max(1, BLOCK_PAIRS // widest**2)
+    found: list[tuple[Any, ...]] = []
+    for start in range(0, len(records), block):
+        members = records[start : start + block]
+        compared = _Compared(scorer, members, equivalence_threshold)
+        for item in members:
+            known = _evidence(item, compared, temperature, epsilon, alpha)
+            for *row, reason in _scores(item, chosen, known, temperature):
+                found.append((item.id, *row, DIRECTION, scorer.name, reason))
+    frame = pd.DataFrame(found, columns=list(COLUMNS))
     for name in LABELS:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):
@@ -171,145 +151,134 @@ def _chosen(methods: str | Sequence[str] | None) -> list[Method]:
     return list(found.values())
 
 
-CANDIDATES = pa.schema([field.with_nullable(True) for field in SCHEMAS["candidates"]])
+def _texts(item: QuestionRecord, kind: str) -> list[str]:
+    """The answer's text, and behind it those of its candidates of a kind."""
+    return [each.text.strip() for each in (item.answer, *_candidates(item, kind))]
 
 
-def _candidates(item: QuestionRecord, strategy: str) -> Iterator[dict[str, Any]]:
-    """Rows of a candidates table, without tokens; NaN stands for an unknown log-probability."""
-    answer = _candidate(item.id, ANSWER, 0, item.answer)
-    yield answer | {"token_ids": [], "entropies": item.answer.token_entropies}
-    for name, members in ((strategy, item.samples), (BEAM, item.beams)):
-        for rank, candidate in enumerate(members):
-            yield _candidate(item.id, name, rank, candidate)
+def _candidates(item: QuestionRecord, kind: str) -> list[CandidateRecord]:
+    """What a method compares the answer with: itself alone, samples as drawn, or beams by descending probability."""
+    if kind == "answer":
+        return [item.answer]
+    return item.samples if kind == "samples" else by_probability(item.beams)
 
 
-def _candidate(key: str, strategy: str, rank: int, candidate: CandidateRecord) -> dict[str, Any]:
-    logprob = np.nan if candidate.total is None else candidate.total
-    return {"id": key, "strategy": strategy, "rank": rank, "text": candidate.text.strip(), "logprob": logprob}
+class _Compared:
+    """What a similarity says of every ordered pair of texts that a method may ask for, each pair once."""
 
+    def __init__(self, similarity: Similarity, items: Sequence[QuestionRecord], threshold: float) -> None:
+        sets = (_texts(item, kind) for item in items for kind in KINDS)
+        pairs = {pair for texts in sets for pair in product(texts, texts)}
+        self.place = {pair: place for place, pair in enumerate(sorted(pairs))}
+        self.scores, self.threshold = scored(similarity.scorer, list(self.place)), threshold
 
-def _similarities(candidates: pa.Table, similarity: Similarity) -> pa.Table:
-    needed = needed_pairs(candidates, [ANSWER], None)
-    scores = scored(similarity.scorer, [(premise, hypothesis) for _, premise, hypothesis in needed])
-    return similarity_table(needed, scores)
-
-
-def _alike(records: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
-    """The questions in groups of which the same things are known, so that a group is scored as arrays."""
-    groups: dict[tuple[object, ...], list[QuestionRecord]] = {}
-    for item in records:
-        answer = item.answer
-        pattern = (
-            answer.total is None,
-            answer.length is None,
-            answer.token_entropies is None,
-            answer.p_true_logprob is None,
-            not item.samples,
-            not item.beams,
-            _lacks_logprob(item.samples),
-            _lacks_logprob(item.beams),
-            *(_left_out(item, about) for about in ("answer", "samples", "beams")),
+    def pairs(self, texts: Sequence[str]) -> Pairs:
+        """All pairs of these texts, the answer's first."""
+        place = np.array([[[self.place[pair] for pair in product([one], texts)] for one in texts]])
+        similarity = self.scores.entail[place]
+        contradiction, same = 1.0 - similarity, similarity >= self.threshold
+        if self.scores.neutral is not None and self.scores.contradict is not None:
+            contradiction = self.scores.contradict[place]
+            same = (similarity > self.scores.neutral[place]) & (similarity > contradiction)
+        return Pairs(
+            similarity=similarity,
+            mask=np.ones((1, len(texts)), dtype=bool),
+            contradiction=contradiction,
+            same=same & same.transpose(0, 2, 1),
+            identical=np.array([[[one == other for other in texts] for one in texts]]),
         )
-        groups.setdefault(pattern, []).append(item)
-    return [block for members in groups.values() for block in _blocks(members)]
 
 
-def _blocks(members: Sequence[QuestionRecord]) -> list[list[QuestionRecord]]:
-    """Questions in their order, as many at once as memory bears: each takes as much as the widest of them."""
-    nodes = 1 + max(max(len(item.samples), len(item.beams)) for item in members)
-    size = max(1, BLOCK_PAIRS // nodes**2)
-    return [list(members[start : start + size]) for start in range(0, len(members), size)]
+def _evidence(item: QuestionRecord, compared: _Compared, T: float, epsilon: float, alpha: float) -> dict[str, Evidence]:
+    """What is known of one question, by what a method looks at; what nobody gave is ``UNKNOWN``."""
 
+    def known(value: float | None) -> Array:
+        return UNKNOWN if value is None else np.array([value])
 
-def _lacks_logprob(candidates: Sequence[CandidateRecord]) -> bool:
-    return any(candidate.total is None for candidate in candidates)
-
-
-def _left_out(item: QuestionRecord, about: str) -> str:
-    """Why a candidate of a question has no log-probability, as far as it says so, in brackets; else empty."""
-    records = [item.answer] if about == "answer" else getattr(item, about)
-    return next((f" ({each.left_out})" for each in records if each.total is None and each.left_out), "")
-
-
-def _evidence(
-    cell: CellTables, members: Sequence[QuestionRecord], strategy: str, epsilon: float, alpha: float
-) -> dict[str, Evidence]:
-    """What is known of some questions of which the same is known, by what a method looks at."""
-    first = members[0]
-    candidates: dict[str, tuple[str, Sequence[CandidateRecord]]] = {
-        "answer": (ANSWER, [first.answer]),
-        "samples": (strategy, first.samples),
-        "beams": (BEAM, first.beams),
-    }
+    given, entropies = item.answer, item.answer.token_entropies
+    answer = Answer(
+        logprob=known(given.total),
+        length=UNKNOWN if given.length is None else np.array([given.length]),
+        mean_entropy=known(None if entropies is None else float(np.mean(entropies))),
+        p_true_logprob=known(given.p_true_logprob),
+    )
     found = {}
-    for kind, (name, records) in candidates.items():
-        if not records:
+    for kind in KINDS:
+        candidates, texts = _candidates(item, kind), _texts(item, kind)
+        if not candidates:
             continue
-        evidence = cell.evidence(name, ANSWER, epsilon=epsilon, alpha=alpha)
-        answer = replace(
-            evidence.answer,
-            logprob=UNKNOWN if first.answer.total is None else evidence.answer.logprob,
-            length=UNKNOWN
-            if first.answer.length is None
-            else np.array([item.answer.length for item in members], dtype=np.int64),
-            p_true_logprob=UNKNOWN
-            if first.answer.p_true_logprob is None
-            else np.array([item.answer.p_true_logprob for item in members]),
+        mask = np.ones((1, len(candidates)), dtype=bool)
+        logprob = np.array([[each.total for each in candidates]], dtype=np.float64)  # NaN where it is not known
+        whole = not np.isnan(logprob).any()
+        weights: Array = UNKNOWN
+        if kind == "samples" and T == 1:
+            weights = candidate_weights.uniform(mask)
+        elif whole and kind == "samples":
+            weights = candidate_weights.temperature(logprob, mask, T)
+        elif whole:
+            weights = candidate_weights.restricted_mass(logprob, mask, epsilon)
+        pairs = compared.pairs(texts)
+        found[kind] = Evidence(
+            answer=answer,
+            logprob=logprob if whole else UNKNOWN,
+            mask=mask,
+            weights=weights,
+            pairs=pairs,
+            texts=np.array([texts], dtype=object),
+            sentence_similarity=pairs.similarity[:, 1:, 1:],
+            alpha=alpha,
         )
-        evidence = replace(evidence, answer=answer)
-        if _lacks_logprob(records):
-            drawn_from_the_model = strategy == f"{SAMPLE} T=1.0" and kind == "samples"
-            weights = candidate_weights.uniform(evidence.mask) if drawn_from_the_model else UNKNOWN
-            evidence = replace(evidence, logprob=UNKNOWN, weights=weights)
-        found[kind] = evidence
     return found
 
 
 def _scores(
-    methods: Sequence[Method], known: Mapping[str, Evidence], left_out: Mapping[str, str], certified: Collection[str]
-) -> Iterator[CandidateScores]:
+    item: QuestionRecord, methods: Sequence[Method], known: Mapping[str, Evidence], T: float
+) -> Iterator[tuple[Any, ...]]:
     """Every method in every form; over samples in its further formulations too, as a study's main line has them.
 
-    ``certified``: whose log-probabilities are those of outcomes under the model's own distribution.
+    Each is method, variant, setting, value, low and high (NaN where there is none), range, and why there is no value.
     """
-    nothing = np.full(len(known["answer"].mask), np.nan)
     for method in methods:
         for variant in method.variants:
-            about = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
-            for setting in ("", *method.formulations) if about == "samples" else ("",):
+            kind = "beams" if variant == "beamsearch" else "answer" if method.scope == "answer" else "samples"
+            for setting in ("", *method.formulations) if kind == "samples" else ("",):
                 formulation = method.formulation(setting)
-                missing = missing_part(formulation.needs, known[about]) if about in known else about
-                reason = "" if missing is None else REASONS.get(missing, f"needs {missing}, which only a study holds")
-                if missing in ("answer.logprob", "answer.length", "logprob", "weights"):
-                    reason += left_out["answer" if missing.startswith("answer.") else about]
-                values = nothing if missing else compute(method, known[about], setting)
-                certain = not missing and about in certified
-                low, high = _interval(method.name, known[about], about == "samples") if certain else (nothing, nothing)
-                yield CandidateScores(method.name, variant, setting, formulation.range, values, low, high, reason)
+                missing = missing_part(formulation.needs, known[kind]) if kind in known else kind
+                value, low, high, reason = np.nan, np.nan, np.nan, ""
+                if missing:
+                    reason = REASONS.get(missing, f"needs {missing}, which only a study holds")
+                    if missing in ("answer.logprob", "answer.length", "logprob", "weights"):
+                        reason += _left_out([item.answer] if missing.startswith("answer.") else _candidates(item, kind))
+                else:
+                    value = compute(method, known[kind], setting).item()
+                    if kind == "beams" or (kind == "samples" and T == 1):
+                        low, high = _interval(method.name, known[kind], drawn=kind == "samples")
+                yield method.name, variant, setting, value, low, high, formulation.range, reason
 
 
-def _interval(method: str, evidence: Evidence, drawn: bool) -> tuple[Array, Array]:
-    """The certified interval of a method that is linear in U or a mean over pairs, two arrays [N]; NaN of any other.
+def _left_out(candidates: Sequence[CandidateRecord]) -> str:
+    """Why one of them has no log-probability, as far as it says so, in brackets; else empty."""
+    return next((f" ({each.left_out})" for each in candidates if each.total is None and each.left_out), "")
+
+
+def _interval(method: str, evidence: Evidence, *, drawn: bool) -> tuple[float, float]:
+    """The certified interval of a method that is linear in U or a mean over pairs; NaN of any other.
 
     Beams are distinct outcomes, as their column says. Of draws of one text only the most probable counts: they may be
     one outcome drawn twice.
     """
-    nothing = np.full(len(evidence.mask), np.nan)
-    if missing_part(("logprob",), evidence):
-        return nothing, nothing
-    outcomes = evidence.mask
+    if evidence.logprob is UNKNOWN or method not in (*FACTORS, "DegreeMatrix"):
+        return np.nan, np.nan
+    outcomes, logprob = evidence.mask, evidence.logprob
     if drawn:
-        same, p = evidence.pairs.identical[:, 1:, 1:], evidence.logprob
-        first = np.tri(p.shape[1], k=-1, dtype=bool)
-        behind = (p[:, None, :] > p[:, :, None]) | ((p[:, None, :] == p[:, :, None]) & first)
-        outcomes = outcomes & ~(same & behind).any(axis=2)
+        rising = sorted(range(logprob.shape[1]), key=lambda place: (logprob[0, place], -place))
+        of_text = {evidence.texts[0, 1 + place]: place for place in rising}
+        outcomes = np.isin(np.arange(len(rising)), list(of_text.values()))[None]
+    if np.exp(logprob[outcomes]).sum() > 1 + ROUNDING:
+        return np.nan, np.nan  # no distinct outcomes have such probabilities
     if method == "DegreeMatrix":
-        low, high = certified_pair_interval(evidence.logprob, 1.0 - evidence.among, outcomes)
-    elif method in FACTORS:
-        factor = FACTORS[method](evidence.answer)
-        ends = certified_interval(np.where(outcomes, evidence.logprob, -np.inf), 1.0 - evidence.to_produced, outcomes)
-        low, high = factor * ends[0], factor * ends[1]
+        low, high = certified_pair_interval(logprob, 1.0 - evidence.among, outcomes)
     else:
-        return nothing, nothing
-    impossible = np.where(outcomes, np.exp(evidence.logprob), 0.0).sum(axis=1) > 1 + ROUNDING
-    return np.where(impossible, np.nan, low), np.where(impossible, np.nan, high)
+        factor = FACTORS[method](evidence.answer)
+        low, high = (factor * end for end in certified_interval(logprob, 1.0 - evidence.to_produced, outcomes))
+    return low.item(), high.item()

@@ -7,7 +7,6 @@ log-probability and says why (``left_out``), which ``score`` tells as the reason
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeGuard
@@ -73,8 +72,9 @@ def read_responses(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         parts = row[kind] if isinstance(row.get(kind), list) else [row.get(kind)]
         if not any(map(_is_response, parts)):
             continue
-        read = (_candidates(part, f"{place}: {kind}") if _is_response(part) else [part] for part in parts)
-        candidates = list(itertools.chain.from_iterable(read))
+        candidates: list[Any] = []
+        for part in parts:
+            candidates += _candidates(part, f"{place}: {kind}") if _is_response(part) else [part]
         if kind == "answer" and len(candidates) != 1:
             raise BeamUQError(f"{place}: answer: {len(candidates)} choices; give the one greedy response")
         found[kind] = candidates[0] if kind == "answer" else candidates
@@ -118,38 +118,28 @@ def _left_out(text: str, tokens: Sequence[bytes], logprobs: Sequence[float | Non
         return NO_LOGPROBS
     if any(logprob is None or logprob <= FLOOR for logprob in logprobs):
         return NO_TOKEN
-    beyond = _beyond(tokens, text)
-    if beyond is None:
+    ended = _ended(tokens, text)
+    if ended is None:
         return NO_SPELLING
-    return None if beyond or (cut and tokens) else NO_ENDING
+    return None if ended or (cut and tokens) else NO_ENDING
 
 
-def _beyond(tokens: Sequence[bytes], text: str) -> int | None:
-    """How many tokens stand behind a text or reach beyond it; None: the tokens do not spell it.
+def _ended(tokens: Sequence[bytes], text: str) -> bool | None:
+    """Whether a token stands behind a text or reaches beyond it; None: the tokens do not spell it.
 
     Space may differ, and what is half a character in a token: decoded alone, both are lost with some tokenizers.
     """
-    told, ends = _encoded(text), list(itertools.accumulate(map(len, tokens)))
-    if b"".join(tokens).startswith(told):
-        return sum(end > len(told) or end - len(token) >= len(told) for token, end in zip(tokens, ends, strict=True))
-    counts = range(len(tokens), max(-1, len(tokens) - MOST_ENDING_TOKENS - 1), -1)
+    told, spelled = _encoded(text), b"".join(tokens)
+    if spelled.startswith(told):
+        return len(spelled) > len(told) or tokens[-1:] == [b""]
+    counts = range(max(0, len(tokens) - MOST_ENDING_TOKENS), len(tokens) + 1)
     found = [n for n in counts if _spells(b"".join(tokens[:n]).decode(errors="replace"), text)]
-    return len(tokens) - (min(found) if text == text.rstrip() else max(found)) if found else None
+    return (min(found) if text == text.rstrip() else max(found)) < len(tokens) if found else None
 
 
 def _spells(spelled: str, text: str) -> bool:
     """Whether the parts between lost characters stand in a text one behind the other, space left out."""
-    first, *others = re.split("\ufffd+", "".join(spelled.split()))
-    rest = "".join(text.split())
-    if not others:
-        return rest == first
-    if not rest.startswith(first):
-        return False
-    *middle, last = others
-    at = len(first)
-    for part in middle:
-        found = rest.find(part, at)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return rest.endswith(last, at)
+    first, *others = (re.escape(part) for part in re.split("\ufffd+", "".join(spelled.split())))
+    # atomic groups: each part is taken where it stands first, and nothing is tried again
+    pattern = first + "".join(f"(?>.*?{part})" for part in others[:-1]) + "".join(f".*{part}" for part in others[-1:])
+    return re.fullmatch(pattern, "".join(text.split())) is not None

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from beamuq.methods.registry import TITLES
 from beamuq.study_config import Study
 
 CATEGORIES = {
@@ -32,12 +33,6 @@ CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 
-_METHODS = {
-    "PTrue": "P(True)",
-    "SemanticEntropy": "Semantic Entropy",
-    "LexicalSimilarity": "Lexical Similarity",
-    "DegreeMatrix": "Degree Matrix",
-}
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
@@ -49,7 +44,7 @@ DEMO_WARNING = "This is a demo: its numbers show that the machinery works and ar
 
 def method_title(method: str, variant: str = "") -> str:
     """``Dissimilarity + beamsearch``; a method this table of names does not know keeps its key."""
-    title = _METHODS.get(method, method)
+    title = TITLES.get(method, method)
     return f"{title} + beamsearch" if variant == BEAMSEARCH else title
 
 

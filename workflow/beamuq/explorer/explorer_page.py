@@ -21,9 +21,8 @@ import numpy as np
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.captions import method_title
 from beamuq.html_pages import escape
-from beamuq.methods.registry import PRINTED_VARIANTS
+from beamuq.methods.registry import PRINTED_VARIANTS, TITLES
 from beamuq.methods.semantic_entropy_sar import semantic_clusters
 
 FOLDER = resources.files("beamuq.explorer")
@@ -158,7 +157,7 @@ def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
     """What a method is called, and over what it is: the answer (""), samples or beams."""
     form = variant if variant in PRINTED_VARIANTS else ""
     further = " ".join(part for part in (variant if form != variant else "", setting) if part)
-    return method_title(method) + (f" ({further})" if further else ""), form
+    return TITLES.get(method, method) + (f" ({further})" if further else ""), form
 
 
 def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]], list[int]]:

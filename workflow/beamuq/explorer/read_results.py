@@ -10,14 +10,41 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import captions
-from beamuq.exhibits.inputs import Inputs
-from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row
+from beamuq.exhibits.inputs import Inputs, read_study
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq.judged_answer import strategy_of
-from beamuq.parquet_tables import SCHEMAS, Artifact, Loaded
+from beamuq.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
 from beamuq.plan.cells_of_a_study import Grid, GridCell
 from beamuq.study_config import Study
 
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
+
+
+def study_page(source: Path, most: int) -> str | None:
+    """The page of a study's folder of results, or of a cell of it by one of its files; None: a file of someone else's.
+
+    Raises BeamUQError if it is no study's folder, a table of no cell, or as :func:`read_cells`.
+    """
+    results, cell = source, None
+    if source.is_file():
+        try:
+            footer = read_footer(source)
+        except BeamUQError:  # reading its rows tells more
+            return None
+        if not {"model", "dataset", "recipe"} <= footer.cell.keys():
+            raise BeamUQError(f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or scores")
+        depth = len(Path(Artifact(footer.kind, **footer.cell).path).parts)
+        results, cell = source.absolute().parents[depth - 1], footer.cell
+    if not (results / "study.json").is_file():
+        raise BeamUQError(f"{results}: holds no study.json; give a study's folder, such as results/demo")
+    study = read_study(results / "study.json")
+    chosen = Grid(study).explored
+    if cell:
+        found = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])
+        main = study.main.scorer if study.main.scorer in found.scorers else found.scorers[0]
+        chosen = [(found, cell.get("scorer", main))]
+    cells, notes = read_cells(study, results, chosen, most)
+    return page(captions.titled(study, study.title), notes, cells)
 
 
 def read_cells(

@@ -89,6 +89,13 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
+TITLES = {
+    "PTrue": "P(True)",
+    "SemanticEntropy": "Semantic Entropy",
+    "LexicalSimilarity": "Lexical Similarity",
+    "DegreeMatrix": "Degree Matrix",
+}
+"""What a reader sees of a method whose name is not that already."""
 PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
 STATISTICS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the statistics file fills
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
@@ -33,24 +33,26 @@ def counts(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
     DataFrame of ``COLUMNS``: ``dropped`` counts questions asked that have no such text, ``empty`` texts of which
     cleaning left nothing, ``cut`` texts that reached the largest number of tokens.
     """
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for loaded in candidates:
-        ids = _asked(asked, loaded)
-        frame = _frame(loaded)
-        for answer_source, strategy, texts in _produced(study, loaded.cell["recipe"], frame):
-            rows.append((*_cell(loaded), answer_source, strategy, *_counted(texts, ids)))
-        for strategy in study.recipes[loaded.cell["recipe"]].strategies():
-            rows.append((*_cell(loaded), "", strategy, *_counted(frame[frame["strategy"] == strategy], ids)))
+        frame, ids = _frame(loaded), _asked(asked, loaded)
+        all_of = (
+            (name, frame[frame["strategy"] == name]) for name in study.recipes[loaded.cell["recipe"]].strategies()
+        )
+        every = [*_produced(study, loaded, frame), *(("", strategy, texts) for strategy, texts in all_of)]
+        for answer_source, strategy, texts in every:
+            dropped = len(set(ids) - set(texts["id"]))
+            found = len(ids), dropped, len(texts), (texts["text"] == "").sum(), (~texts["terminated"]).sum()
+            rows.append((*_cell(loaded), answer_source, strategy, *map(int, found)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequence[Loaded]) -> pd.DataFrame:
     """A row a produced answer that is dropped, empty or cut (``what``), with its question's id, in the order asked."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for loaded in candidates:
         ids = _asked(asked, loaded)
-        frame = _frame(loaded)
-        for answer_source, _, texts in _produced(study, loaded.cell["recipe"], frame):
+        for answer_source, _, texts in _produced(study, loaded, _frame(loaded)):
             found = {
                 "dropped": set(ids) - set(texts["id"]),
                 "empty": set(texts.loc[texts["text"] == "", "id"]),
@@ -62,13 +64,13 @@ def listed(study: Study, asked: Mapping[str, Sequence[str]], candidates: Sequenc
 
 def shown(study: Study, found: pd.DataFrame, ids: pd.DataFrame) -> pd.DataFrame:
     """The produced answers of :func:`counts` as the page has them, with the first ids of :func:`listed`."""
-    answer_source = found[found["answer_source"] != ""]
-    by_answer: dict[tuple[str, ...], str] = {}
-    for key, rows in groupby(ids.itertuples(index=False, name=None), key=lambda row: row[:4]):
-        kinds = [(what, [row[5] for row in same]) for what, same in groupby(rows, key=lambda row: row[4])]
-        by_answer[key] = "; ".join(_first(what, of_kind) for what, of_kind in kinds)
-    keys = answer_source[[*CELL, "answer_source"]].itertuples(index=False, name=None)
-    return _titled(study, answer_source).drop(columns="texts").assign(ids=[by_answer.get(key, DASH) for key in keys])
+    answers, by_answer = found[found["answer_source"] != ""], [*CELL, "answer_source"]
+    told: dict[tuple[Any, ...], list[str]] = {}
+    for (*key, what), of_kind in ids.groupby([*by_answer, "what"], sort=False)["id"]:
+        more = ", …" if len(of_kind) > FIRST else ""
+        told.setdefault(tuple(key), []).append(f"{what}: {', '.join(of_kind[:FIRST])}{more}")
+    keys = answers[by_answer].itertuples(index=False, name=None)
+    return _titled(study, answers).drop(columns="texts").assign(ids=["; ".join(told.get(key, [DASH])) for key in keys])
 
 
 def by_strategy(study: Study, found: pd.DataFrame) -> pd.DataFrame:
@@ -78,16 +80,9 @@ def by_strategy(study: Study, found: pd.DataFrame) -> pd.DataFrame:
 
 def _titled(study: Study, found: pd.DataFrame) -> pd.DataFrame:
     shares = {f"{name} %": (100 * found[name] / found["texts"].clip(lower=1)).round(1) for name in ("empty", "cut")}
-    frame = found.assign(
-        model=[study.models[key].title for key in found["model"]],
-        dataset=[study.datasets[key].title for key in found["dataset"]],
-        **shares,
-    )
+    models, datasets = ({key: each.title for key, each in of.items()} for of in (study.models, study.datasets))
+    frame = found.assign(model=found["model"].map(models), dataset=found["dataset"].map(datasets), **shares)
     return frame[[*CELL, "answer_source", "strategy", "asked", "dropped", "texts", "empty", "empty %", "cut", "cut %"]]
-
-
-def _first(what: str, ids: Sequence[str]) -> str:
-    return f"{what}: {', '.join(ids[:FIRST])}{', …' if len(ids) > FIRST else ''}"
 
 
 def _asked(asked: Mapping[str, Sequence[str]], loaded: Loaded) -> list[str]:
@@ -103,13 +98,9 @@ def _cell(loaded: Loaded) -> tuple[str, ...]:
     return tuple(loaded.cell[name] for name in CELL)
 
 
-def _counted(texts: pd.DataFrame, ids: Sequence[str]) -> tuple[int, ...]:
-    dropped = len(set(ids) - set(texts["id"]))
-    return len(ids), dropped, len(texts), int((texts["text"] == "").sum()), int((~texts["terminated"]).sum())
-
-
-def _produced(study: Study, recipe: str, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+def _produced(study: Study, loaded: Loaded, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Each produced answer that a recipe decodes, the strategy whose first text it is, and those texts."""
+    recipe = study.recipes[loaded.cell["recipe"]]
     for name in study.answer_source:
-        if strategy := study.recipes[recipe].decoded(strategy_of(name, study.main.beam)):
+        if strategy := recipe.decoded(strategy_of(name, study.main.beam)):
             yield name, strategy, frame[(frame["strategy"] == strategy) & (frame["rank"] == 0)]

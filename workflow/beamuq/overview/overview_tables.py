@@ -9,7 +9,7 @@ import pandas as pd
 
 from beamuq.html_pages import DASH
 from beamuq.parquet_tables import Footer, Json, Loaded
-from beamuq.study_config import Study
+from beamuq.study_config import Quality, Study
 
 UNKNOWN = "not known here"
 
@@ -30,8 +30,7 @@ def settings(study: Study, candidates: Iterable[Loaded]) -> pd.DataFrame:
         "quality; correct above": "; ".join(f"{of.title}; {of.threshold:g}" for of in study.quality),
         "bootstrap": f"{evaluation.resamples:,} resamples, {evaluation.confidence:.0%} intervals",
     }
-    text = {True: "yes", False: "no"}
-    values = [text[value] if isinstance(value, bool) else str(value) for value in said.values()]
+    values = ["yes" if value is True else "no" if value is False else str(value) for value in said.values()]
     return pd.DataFrame({"setting": list(said), "value": values})
 
 
@@ -53,19 +52,17 @@ def models(study: Study, candidates: Iterable[Loaded], manifests: Mapping[str, J
 def scorers(study: Study, made: Iterable[Footer], manifests: Mapping[str, Json]) -> pd.DataFrame:
     """One row a similarity scorer or learned quality and its backbone; ``made`` are footers of all tables."""
     used: Counter[tuple[str, ...]] = Counter()
+    qualities = {of.metric: of for of in study.quality}
     for footer in made:
-        loaded, ran = footer.provenance.get("models", {}), _ran(footer.provenance)
-        if footer.kind == "similarity":
-            scorer = study.scorers[footer.cell["scorer"]]
-            named = [(scorer.title, scorer.source, "model", scorer.proxy_for)]
-        elif footer.kind == "quality":
-            quality = next(of for of in study.quality if of.metric == footer.cell["metric"])
-            named = [(quality.title, quality.source, "model", quality.proxy_for)]
-            named += [(f"{quality.title}: backbone", quality.backbone, "backbone", None)] if quality.backbone else []
-        else:
+        if footer.kind not in ("similarity", "quality"):
             continue
+        of = qualities[footer.cell["metric"]] if footer.kind == "quality" else study.scorers[footer.cell["scorer"]]
+        named = [(of.title, of.source, "model", of.proxy_for)]
+        if isinstance(of, Quality) and of.backbone:
+            named.append((f"{of.title}: backbone", of.backbone, "backbone", None))
         for title, source, role, proxy_for in named:
-            origin = _origin(source, loaded.get(role, {}), manifests)
+            origin = _origin(source, footer.provenance.get("models", {}).get(role, {}), manifests)
+            ran = (str(footer.provenance.get(name) or DASH) for name in ("device", "dtype"))
             used[footer.kind, title, *origin, *ran, proxy_for or DASH] += 1
     return _counted(used, ["use", "scorer", *_ORIGIN, "device", "dtype", "proxy for"], "tables")
 
@@ -77,14 +74,13 @@ def _origin(source: str | None, found: Mapping[str, str], manifests: Mapping[str
     """Source without a folder's path, revision, licence, hashes of all files and of the tokenizer's, shortened."""
     if source is None:
         return ("no model", DASH, DASH, DASH, DASH)
-    name = f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
     licence = manifests.get(source, {}).get("licence") or UNKNOWN
     hashes = (found.get(key, UNKNOWN) for key in ("content", "tokenizer"))
-    return (name, _short(found.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
+    return (_source(source), _short(found.get("revision", UNKNOWN)), str(licence), *map(_short, hashes))
 
 
-def _ran(provenance: Mapping[str, Json]) -> tuple[str, str]:
-    return str(provenance.get("device") or DASH), str(provenance.get("dtype") or DASH)
+def _source(source: str) -> str:
+    return f"folder {source.rsplit('/', 1)[-1]}" if source.startswith("folder:") else source
 
 
 def _short(digest: str) -> str:
@@ -110,16 +106,12 @@ def datasets(study: Study, questions: Iterable[Loaded]) -> pd.DataFrame:
     rows = []
     for loaded in questions:
         dataset = study.datasets[loaded.cell["dataset"]]
-        file = loaded.provenance["files"]["split"]
-        fetched = file["fetched"] or {}
-        source = (
-            f"folder {dataset.source.rsplit('/', 1)[-1]}" if dataset.source.startswith("folder:") else dataset.source
-        )
+        file, source = loaded.provenance["files"]["split"], _source(dataset.source)
         rows.append(
             {
                 "dataset": dataset.title,
                 "source": f"{source}, {dataset.config}" if dataset.config else source,
-                "revision": _short(str(fetched.get("revision") or DASH)),
+                "revision": _short(str((file["fetched"] or {}).get("revision") or DASH)),
                 "licence": dataset.licence,
                 "file": file["name"],
                 "sha256": _short(file["sha256"]),
@@ -161,13 +153,11 @@ def prompts(study: Study, made: Iterable[Footer]) -> pd.DataFrame:
 
 def versions(made: Iterable[Footer]) -> pd.DataFrame:
     """Package versions, each with the tables it made: more than one line a package is a warning."""
-    counted: Counter[tuple[str, str]] = Counter()
-    kinds: dict[tuple[str, str], dict[str, None]] = {}
+    kinds: dict[tuple[str, str], list[str]] = {}
     for footer in made:
         for key in footer.provenance.get("versions", {}).items():
-            counted[key] += 1
-            kinds.setdefault(key, {})[footer.kind] = None
-    rows = [(*key, tables, ", ".join(kinds[key])) for key, tables in sorted(counted.items())]
+            kinds.setdefault(key, []).append(footer.kind)
+    rows = [(*key, len(of), ", ".join(dict.fromkeys(of))) for key, of in sorted(kinds.items())]
     return pd.DataFrame(rows, columns=["package", "version", "tables", "of"])
 
 
