@@ -14,7 +14,7 @@ import pytest
 
 from beamuq import beam_mass_theorem
 from beamuq.comparison import claims, judging
-from beamuq.comparison.judging import NotAskedError, TooFewError, Verdict
+from beamuq.comparison.judging import Case, NotAskedError, TooFewError, Verdict
 from beamuq.comparison.results import Results
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
@@ -86,8 +86,12 @@ class Made:
         return found.rows([place in here for place in places])
 
 
+def case_of(results: Made, *cells: Cell) -> Case:
+    return Case(cast(Results, results), list(cells))
+
+
 def judged(judge: Callable[..., Verdict], results: Made, *cells: Cell, **options: Any) -> Verdict:
-    return judge(cast(Results, results), list(cells), **options)
+    return judge(case_of(results, *cells), **options)
 
 
 def mains(values: Mapping[Form, float], spread: float = 0.01) -> tuple[list[Cell], list[Estimates]]:
@@ -195,10 +199,10 @@ def test_a_rise_of_most_needs_more_than_half() -> None:
 def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     values = {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5}
     cells, parts = mains(values)
-    verdict = judged(claims.beams_rise, Made(*parts, empty=cells[:1]), *cells, methods=[D])
-    assert verdict.n == 5 * N
-    assert f"without {DATASETS[0]}" in verdict.found
-    with pytest.raises(NotAskedError, match="are empty on triviaqa, "):
+    case = case_of(Made(*parts, empty=cells[:1]), *cells)
+    assert claims.beams_rise(case, methods=[D]).n == 5 * N
+    assert f"without {DATASETS[0]}" in case.notes[0]
+    with pytest.raises(NotAskedError, match="are empty on every dataset"):
         judged(claims.beams_rise, Made(*parts, empty=cells), *cells, methods=[D])
 
 
@@ -214,9 +218,9 @@ def test_the_last_bit_of_a_sum_is_no_rise() -> None:
 )
 def test_no_change_is_a_negligible_one(change: float, spread: float, outcome: str) -> None:
     cells, parts = mains({("DegreeMatrix", BEAM, ""): 0.4 + change, ("DegreeMatrix", SAMPLES, ""): 0.4}, spread)
-    verdict = judged(claims.beams_change_nothing, Made(*parts), *cells, method="DegreeMatrix")
-    assert verdict.outcome == outcome
-    assert ("undecidable with n = 360" in verdict.found) == (outcome == "undecided")
+    case = case_of(Made(*parts), *cells)
+    assert claims.beams_change_nothing(case, method="DegreeMatrix").outcome == outcome
+    assert any("undecidable with n = 360" in note for note in case.notes) == (outcome == "undecided")
 
 
 RANKED = [(D, BEAM, ""), (D, SAMPLES, ""), ("CocoaMSP", BEAM, ""), ("Prob", "", "")]
@@ -285,28 +289,28 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
 
 
 @pytest.mark.parametrize(
-    ("near", "curve", "spread", "outcome", "found"),
+    ("near", "curve", "spread", "outcome", "start"),
     [
-        (5, RISE, 0.002, "yes", "M = 5 on"),
-        (6, RISE, 0.002, "yes", "M = 5 on"),  # a slack of a quarter
-        (7, RISE, 0.002, "partly", "M = 5 on"),
-        (3, RISE, 0.002, "partly", "M = 5 on"),
-        (2, [0.69, 0.7], 0.002, "partly", "M = 1 on"),  # "at M = 2" is neither at 1 nor at 3
-        (2, [0.3, 0.5, 0.7], 0.002, "partly", "M = 3 on"),
+        (5, RISE, 0.002, "yes", 5),
+        (6, RISE, 0.002, "yes", 5),  # a slack of a quarter
+        (7, RISE, 0.002, "partly", 5),
+        (3, RISE, 0.002, "partly", 5),
+        (2, [0.69, 0.7], 0.002, "partly", 1),  # "at M = 2" is neither at 1 nor at 3
+        (2, [0.3, 0.5, 0.7], 0.002, "partly", 3),
         # M = 11 is by chance .021 from the end, which the whole curve from 5 on is within
-        (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "yes", "M = 5 on"),
+        (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "yes", 5),
         # no interval is inside ± .02, and none outside from M = 5 on
-        (5, RISE, 0.02, "undecided", "from M = 5 on, or later, on"),
-        (5, RISE[::-1], 0.002, "no", "M = 5 on"),
+        (5, RISE, 0.02, "undecided", np.nan),
+        (5, RISE[::-1], 0.002, "no", 5),
         # at its end's height at M = 2 already, and then shown to be off until M = 8
-        (2, DIP, 0.002, "partly", "M = 9 on"),
-        (9, DIP, 0.002, "yes", "M = 9 on"),
+        (2, DIP, 0.002, "partly", 9),
+        (9, DIP, 0.002, "yes", 9),
     ],
 )
-def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, outcome: str, found: str) -> None:
+def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, outcome: str, start: float) -> None:
     verdict = judged(claims.plateau, Made(widths(curve, [0.5], spread)), WIDTHS, near=near)
     assert verdict.outcome == outcome, verdict
-    assert found in verdict.found
+    assert verdict.value == pytest.approx(start, nan_ok=True)
 
 
 # -- questions one by one ----------------------------------------------------------------------------------------------
@@ -558,12 +562,12 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_any_answer_has_to_be_shown(parts: tuple[Any, Any, Any], opposite: bool, outcome: str) -> None:
-    assert Verdict("", N, *parts, opposite).outcome == outcome
+    assert Verdict(N, *parts, opposite).outcome == outcome
 
 
 def test_tests_of_one_claim_are_corrected_by_holm_and_a_tie_is_no_rise() -> None:
     # .03 alone is below .05; among three, .03 · 3 and .03 · 2 are not
-    above = partial(judging.above_zero, cast(Results, Made()), resamples=10_000, n=N, found="")
+    above = partial(case_of(Made()).above_zero, resamples=10_000, n=N)
     verdict = above(np.array([0.1, 0.1, 0.1]), np.array([0.03, 0.03, 0.001]))
     assert (verdict.sign, verdict.significance) == ("yes", "partly")
     assert above(np.array([-0.1]), np.array([0.03])).opposite
@@ -602,7 +606,7 @@ def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
 
 @pytest.mark.parametrize(("value", "part"), [(0.21, "yes"), (-0.21, "no"), (0.19, "undecided"), (-0.19, "undecided")])
 def test_above_means_with_the_whole_interval(value: float, part: str) -> None:
-    assert judging.above(value, 0.1, 2.0) == part
+    assert case_of(Made()).clear(value, 0.1, N).sign == part
 
 
 def test_a_spread_knows_groups() -> None:

@@ -94,12 +94,23 @@ class ComparisonRules(StrictModel):
 
 
 class Claim(StrictModel):
-    """One claim, in our words. ``missing``: what would decide it, where no measurement of a study does."""
+    """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
+
+    ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
+    about, none for all of the paper's; ``sized``: print gives a size measured on its own models, which no other model
+    can deny; ``questions``: the paper's, where not all of a dataset's.
+    """
 
     id: Identifier
     where: str
     claim: str
     missing: str = ""
+    judge: str = ""
+    settings: dict[str, Any] = {}
+    models: list[str] = []
+    datasets: list[str] = []
+    sized: bool = False
+    questions: int | None = None
 
 
 class Erratum(StrictModel):
@@ -142,10 +153,13 @@ class ErrataLedger(StrictModel):
     stated: StatedInPrint
     errata: list[Erratum]
 
-    def touching(self, printed: pd.DataFrame, touches: str) -> list[list[str]]:
-        """Of each printed number the ids of the errata that touch it in this way."""
-        chosen = {entry.id: entry.selected(printed) for entry in self.errata if entry.touches == touches}
-        return [[name for name, rows in chosen.items() if rows[row]] for row in range(len(printed))]
+    def touching(self, printed: pd.DataFrame, touches: str) -> pd.Series[str]:
+        """Of each printed number the ids of the errata that touch it in this way, "" for none."""
+        names = pd.Series("", printed.index)
+        for entry in self.errata:
+            if entry.touches == touches:
+                names += np.where(entry.selected(printed), f"{entry.id}, ", "")
+        return names.str.removesuffix(", ")
 
 
 def read_printed() -> pd.DataFrame:

@@ -426,7 +426,6 @@ class ComparisonJob(Job):
     study: Input
     partial: bool = False
     csv: Annotated[Path, Output("{results}/comparison.csv")]
-    formulations: Annotated[Path, Output("{results}/comparison_formulations.csv")]
     claims: Annotated[Path, Output("{results}/comparison_claims.csv")]
     html: Annotated[Path, Output("{results}/comparison.html")]
     forest_pdf: Annotated[Path, Output("{figures}/paired.pdf")]
