@@ -81,7 +81,7 @@ def html(found: Comparison, forest: str) -> str:
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    by_outcome = named.reindex(claims.OUTCOMES).dropna().astype({"times": int}).reset_index()
+    by_outcome = named.loc[[outcome for outcome in claims.OUTCOMES if outcome in named.index]].reset_index()
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
     families = [

@@ -128,29 +128,20 @@ class Erratum(StrictModel):
         found = np.zeros(len(printed), dtype=bool)
         for selector in self.rows:
             wanted = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
-            chosen = np.logical_and.reduce([printed[column].isin(values) for column, values in wanted.items()])
+            chosen = printed[list(wanted)].isin(wanted).all(axis=1).to_numpy()
             if not chosen.any():
                 raise BeamUQError(f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector")
             found |= chosen
         return found
 
 
-class StatedInPrint(StrictModel):
-    """What the paper says in words, which its numbers are held against."""
-
-    other_methods_metric: str
-    other_methods_announced: list[str]
-    other_methods_named: list[str]
-    mean_columns: int
-    largest_eigenvalue: float
-    beam_example: list[str]
-    condition: str
-
-
 class ErrataLedger(StrictModel):
-    """``errata.yaml``. A test regenerates every entry's facts from the printed numbers and from counterexamples."""
+    """``errata.yaml``. A test regenerates every entry's facts from the printed numbers and from counterexamples.
 
-    stated: StatedInPrint
+    ``stated``: what the paper says in words, which its numbers are held against.
+    """
+
+    stated: dict[str, Any]
     errata: list[Erratum]
 
     def touching(self, printed: pd.DataFrame, touches: str) -> pd.Series[str]:
