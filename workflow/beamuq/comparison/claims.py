@@ -13,17 +13,7 @@ import pandas as pd
 from beamuq import beam_mass_theorem
 from beamuq.comparison import judging
 from beamuq.comparison.declared_files import Claim, ComparisonRules, read_claims, read_rules
-from beamuq.comparison.judging import (
-    Case,
-    Floats,
-    Judge,
-    NotAskedError,
-    Part,
-    TooFewError,
-    Truths,
-    Verdict,
-    per_dataset,
-)
+from beamuq.comparison.judging import Case, Floats, Judge, NotAskedError, Part, Truths, Verdict, per_dataset
 from beamuq.comparison.paper_settings import Kind
 from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.errors import BeamUQError
@@ -48,6 +38,7 @@ NEEDS = "needs a recipe of the grid with what it is about, under the main scorer
 Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant
 Cells = Callable[..., list[Cell]]
+POOL = (*CANDIDATES, "similarity")
 
 
 def _main(study: Study, **_: Any) -> list[Cell]:
@@ -58,18 +49,10 @@ def _budgets(study: Study, better: Forms = (), worse: Forms = (), **_: Any) -> l
     return grid.with_budgets(study, list(dict.fromkeys(form[0] for form in (*better, *worse))) or ["Dissimilarity"])
 
 
-def _scoring(study: Study, methods: Sequence[str] = ("Dissimilarity",), **_: Any) -> list[Cell]:
-    return grid.with_methods(study, methods)
-
-
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
     """The cells that measure what a printed table shows."""
     places = ((model, dataset) for model in study.models for dataset in study.datasets)
     return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
-
-
-def _pools(study: Study, **_: Any) -> list[Cell]:
-    return grid.with_pools(study)
 
 
 def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
@@ -138,14 +121,13 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
     more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(found.lengths(), 7)]))
     rows = found.of(main.beam, main.num_candidates)
-    p = np.exp(rows["logprob"].to_numpy())
-    leading = float(p[(rows["rank"] < first).to_numpy()].sum() / p.sum())
+    p = np.exp(rows["logprob"])
+    leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
-    clear = case.clear(*judging.mean_and_std(gain, found.groups), len(gain))
-    size: Part = "yes" if leading > share else "no"
-    significance: Part = "yes" if clear.sign == "yes" else "no"
-    sign, opposite = judging.share_as(more), clear.sign == "no"
-    return replace(clear, sign=sign, size=size, significance=significance, opposite=opposite)
+    verdict = case.clear(*judging.mean_and_std(gain, found.groups), len(gain))
+    parts: dict[str, Any] = {"sign": judging.share_as(more), "size": "yes" if leading > share else "no"}
+    significance: Part = "yes" if verdict.sign == "yes" else "no"
+    return replace(verdict, **parts, significance=significance, opposite=verdict.sign == "no")
 
 
 # -- the main table ----------------------------------------------------------------------------------------------------
@@ -255,7 +237,7 @@ def _start_of_plateau(
 # -- questions one by one ----------------------------------------------------------------------------------------------
 
 
-@judges(_scoring, *SCORES, *CANDIDATES)
+@judges(lambda study, **_: grid.with_methods(study, ["Dissimilarity"]), *SCORES, *CANDIDATES)
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
@@ -280,7 +262,7 @@ def gain_on_short_answers(case: Case, below: int) -> Verdict:
     return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=part, opposite=part == "no")
 
 
-@judges(_scoring, *SCORES)
+@judges(grid.with_methods, *SCORES)
 @per_dataset
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     """Whether beam forms' rejection curves lie on or above the sampled ones' over nearly all of the range."""
@@ -381,10 +363,7 @@ def _draws(case: Case) -> tuple[list[str], Floats, Truths, Floats, Floats]:
     return found.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
 
 
-POOL = (*CANDIDATES, "similarity")
-
-
-@judges(_pools, *POOL)
+@judges(grid.with_pools, *POOL)
 @per_dataset
 def smaller_error(case: Case) -> Verdict:
     """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
@@ -402,7 +381,7 @@ def smaller_error(case: Case) -> Verdict:
     return case.clear(*judging.mean_and_std(variance - error, groups), len(groups))
 
 
-@judges(_pools, *POOL)
+@judges(grid.with_pools, *POOL)
 @per_dataset
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
@@ -503,7 +482,7 @@ def judge(results: Results) -> pd.DataFrame:
                     raise NotAskedError(why)
                 row |= _judged(results, claim, model, cells)
             except NotAskedError as error:
-                row |= {"outcome": "too few" if isinstance(error, TooFewError) else "not asked", "found": str(error)}
+                row |= {"outcome": error.outcome, "found": str(error)}
             rows.append(row)
     return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 

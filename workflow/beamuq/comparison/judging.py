@@ -33,9 +33,13 @@ MORE_THAN_HALF = float(np.nextafter(0.5, 1))
 class NotAskedError(Exception):
     """What a claim needs and the study lacks, in a few words."""
 
+    outcome = "not asked"
+
 
 class TooFewError(NotAskedError):
     """So few questions that nothing is said."""
+
+    outcome = "too few"
 
 
 @dataclass(frozen=True)
@@ -188,11 +192,10 @@ class Case:
             ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
         low, high = ends or (np.nan, np.nan)
         paper = rules.paper.datasets.get(self.cells[0].dataset)
-        many = paper is not None and not rules.too_few(asked, "", paper.questions or 0)
-        spread = np.sqrt(2) * (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement.z * spread
-        near = ends is not None and (many or (printed[0] <= low and high <= printed[1]))
-        size: Part = "no" if far else "yes" if near else "undecided"
+        many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
+        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement.z * np.sqrt(2) * std
+        size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
         return Verdict(len(values), size=size, value=mean, low=low, high=high)
 
 
