@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -162,14 +161,10 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case, printed = case.answered(), case.results.printed
-    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
-    found = case.estimates().where(metric="PRR", setting="", method=methods)
-    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    n, means = judging.questions(found), found.rows(everywhere).mean_over_datasets()
-    means = judging.at(means, means.frame[["method", "variant"]])
-    beams, of_method = means.frame["variant"] == BEAMSEARCH, means.frame["method"].isin([method] if method else methods)
-    ahead = (beams & of_method).to_numpy()
+    case = case.answered()
+    means, n = _means_of_main_table(case)
+    of_method = means.frame["method"] == method if method else True
+    ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
         raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
@@ -178,6 +173,16 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
         return Verdict(n, "undecided")
     lead, p = judging.tested_lead(means, ahead)
     return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], n)
+
+
+def _means_of_main_table(case: Case) -> tuple[Estimates, int]:
+    """The means of all that the main table ranks and that every cell has, and how many questions the cells have."""
+    printed = case.results.printed
+    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
+    found = case.estimates().where(metric="PRR", setting="", method=methods)
+    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = found.rows(everywhere).mean_over_datasets()
+    return judging.at(means, means.frame[["method", "variant"]]), judging.questions(found)
 
 
 # -- numbers of candidates ---------------------------------------------------------------------------------------------
@@ -241,25 +246,28 @@ def _start_of_plateau(
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
-    inputs, margin, gains = (
-        case.results.inputs,
-        case.results.rules.claims.negligible,
-        dict[str, list[Estimates]](below=[], rest=[]),
-    )
-    for cell in case.cells:
-        scored, found = inputs.scores(cell), replace(case, cells=[cell]).candidates()
-        short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
-        for where, members in (("below", short), ("rest", ~short)):
-            judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-            forms = [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
-            pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
-            pair = judging.at(pair, pair.frame[["variant"]])
-            gains[where].append(pair.rows([0]).minus(pair.rows([1])))
-    shorter, rest = joined(gains["below"]), joined(gains["rest"])
-    summary = rest.summary(case.results.study.evaluation.confidence)
+    gains = [_gains_by_length(case, cell, below) for cell in case.cells]
+    shorter, rest = (joined(of) for of in zip(*gains, strict=True))
+    summary, margin = rest.summary(case.results.study.evaluation.confidence), case.results.rules.claims.negligible
     case.note_undecidable(summary, margin)
-    part = judging.together(judging.negligible(summary, margin))
-    return case.rise(shorter, judging.questions(shorter) + judging.questions(rest), size=part, opposite=part == "no")
+    part, n = (
+        judging.together(judging.negligible(summary, margin)),
+        judging.questions(shorter) + judging.questions(rest),
+    )
+    return case.rise(shorter, n, size=part, opposite=part == "no")
+
+
+def _gains_by_length(case: Case, cell: Cell, below: int) -> list[Estimates]:
+    """Beam minus multinomial Dissimilarity over the answers of fewer tokens, and over the others."""
+    inputs, gains, found = case.results.inputs, list[Estimates](), replace(case, cells=[cell]).candidates()
+    scored, forms = inputs.scores(cell), [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
+    for where, members in (("below", short), ("rest", ~short)):
+        judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
+        pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
+        pair = judging.at(pair, pair.frame[["variant"]])
+        gains.append(pair.rows([0]).minus(pair.rows([1])))
+    return gains
 
 
 @judges(grid.with_methods, *SCORES)
@@ -418,21 +426,19 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
     below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
     """
-    case, level, rows = case.answered(), case.results.rules.claims.level, []
-    found, tests = case.estimates().where(metric="PRR"), len(comparisons) * len(case.cells)
-    for (better, worse, margin), cell in itertools.product(comparisons, case.cells):
-        gap = _estimator(case, found, cell, better).minus(_estimator(case, found, cell, worse))
-        drawn = gap.replicates[0][~np.isnan(gap.replicates[0])]
-        told = len(drawn) >= (1 - MOST_UNDEFINED) * gap.replicates.shape[1]
-        low, high = np.quantile(drawn, [level, 1 - level / tests]) if told else (np.nan, np.nan)
-        rows.append((margin, gap.frame["value"].iloc[0], low, high))
-        case.notes.append(f"{better} minus {worse} on {cell.dataset} {rows[-1][1]:+.3f}, at least {low:+.3f}")
-    margin, _, low, high = np.array(rows, dtype=np.float64).T
-    sign: Part = "yes" if (low > -margin).all() else "no" if (high < -margin).any() else "undecided"
-    _, value, lower, upper = rows[int((low + margin).argmin())]
-    return Verdict(
-        judging.questions(found), sign, opposite=bool((high < -margin).any()), value=value, low=lower, high=upper
-    )
+    case, level = case.answered(), case.results.rules.claims.level
+    found = case.estimates().where(metric="PRR")
+    pairs = [[_estimator(case, found, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
+    gaps = joined([better.minus(worse) for better, worse in pairs])
+    margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
+    undefined = np.isnan(gaps.replicates).mean(axis=1) > MOST_UNDEFINED
+    bounds = np.nanquantile(gaps.replicates, [level, 1 - level / len(gaps)], axis=1)
+    low, high = np.where(undefined, np.nan, bounds)
+    case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
+    denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
+    sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
+    ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
+    return Verdict(judging.questions(found), sign, "-", "-", denied, *ends)
 
 
 def _estimator(case: Case, found: Estimates, cell: Cell, name: str) -> Estimates:

@@ -83,10 +83,6 @@ class ComparisonRules(StrictModel):
     templates: dict[str, str]
     paper: Study
 
-    def questions(self, dataset: str, table: str = "") -> int:
-        """How many questions of a dataset the paper asked, for one of its tables."""
-        return (self.tables[table].questions if table else None) or self.paper.datasets[dataset].questions
-
     def too_few(self, count: int, dataset: str, size: int) -> str:
         """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
         enough = count >= self.agreement.least_share_of_questions * size

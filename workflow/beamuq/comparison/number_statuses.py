@@ -66,7 +66,8 @@ def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     """
     name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
     rules, table = results.rules, results.rules.tables[name]
-    sizes = {of: rules.questions(of, name) for of in (rules.paper.datasets if dataset == MEAN else [dataset])}
+    datasets = rules.paper.datasets if dataset == MEAN else [dataset]
+    sizes = {of: table.questions or rules.paper.datasets[of].questions for of in datasets}
     frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
     places = {of: table_cell(results.study, table, model, of) for of in sizes}
     cells = [cell for cell in places.values() if cell]
