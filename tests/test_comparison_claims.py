@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 
 from beamuq import beam_mass_theorem
 from beamuq.comparison import claims, judging
+from beamuq.comparison.declared_files import Claim
 from beamuq.comparison.judging import Case, NotAskedError, TooFewError, Verdict
 from beamuq.comparison.results import Results
 from beamuq.evaluation.candidate_sets import CandidateSets
@@ -603,6 +605,12 @@ def cells_asked(name: str, of: Study) -> dict[str, list[str]]:
     return {
         model: [c.dataset for c in cells] for model, (cells, why) in claims.asked(of, RULES, claim).items() if not why
     }
+
+
+@pytest.mark.parametrize("claim", [claim for claim in claims.read_claims() if claim.models], ids=lambda claim: claim.id)
+def test_the_paper_s_study_has_the_cells_of_every_claim(claim: Claim) -> None:
+    assert set(cells_asked(claim.id, RULES.paper)) == set(claim.models)
+    inspect.signature(claims.JUDGES[claim.judge][0]).bind(None, **claim.settings)
 
 
 def test_a_claim_is_asked_of_one_s_own_model_on_the_claimed_dataset() -> None:
