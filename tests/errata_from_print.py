@@ -6,50 +6,34 @@ where print is right; ``workflow/paper_numbers/errata.yaml`` is the ledger that 
 
 from __future__ import annotations
 
-import csv
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from beamuq import beam_mass_theorem
-from beamuq.comparison.declared_files import FOLDER, KEYS, StatedInPrint
+from beamuq.beam_mass_theorem import (
+    COUNTEREXAMPLE,
+    COUNTEREXAMPLE_M,
+    Outcomes,
+    corrected_threshold,
+    printed_threshold,
+    squared_errors,
+)
+from beamuq.comparison.declared_files import FOLDER, KEYS
 from beamuq.evaluation.estimates import MEAN
+from beamuq.exhibits.captions import CONSISTENCY
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
 
-
-class RowKey(NamedTuple):
-    """The columns that name a printed number."""
-
-    table: str
-    model: str
-    dataset: str
-    metric: str
-    method: str
-    variant: str
-    setting: str
-
-
-@dataclass(frozen=True)
-class PrintedNumber:
-    """A printed number; ``std`` is what stands behind its ±."""
-
-    key: RowKey
-    value: float
-    std: float | None
-
-
-Rows = Mapping[RowKey, PrintedNumber]
+Key = tuple[str, ...]  # of a printed number: KEYS
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"
-CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP", "CocoaPPL")
 ROUNDING = 0.001  # a mean of rounded numbers, rounded again, lies within this of the rounded mean
 CLEAR = 2.0  # a fall is clear beyond this many of its unpaired standard deviations
 HALF_WIDTH = 1.96  # a 95 % interval reaches this many standard deviations to either side
 BEAM_SETS, SEED = 20_000, 1
+NO_ROWS = pd.DataFrame(columns=KEYS)
 
 
 @dataclass(frozen=True)
@@ -58,76 +42,53 @@ class Regenerated:
 
     id: str
     touches: str
-    rows: frozenset[RowKey]
+    rows: frozenset[Key]
     facts: Mapping[str, Any]
 
 
-def read_arrows() -> set[RowKey]:
+def read_arrows() -> set[Key]:
     """The cells that carry an arrow in print: ``printed_gain_arrows.csv``."""
-    metrics = {"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}
-    with (FOLDER / "printed_gain_arrows.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            RowKey(r["table"], r["model"], r["dataset"], metrics.get(r["table"], "PRR"), r["method"], "beamsearch", "")
-            for r in csv.DictReader(file)
-        }
+    frame = pd.read_csv(FOLDER / "printed_gain_arrows.csv", dtype=str, keep_default_na=False)
+    metrics = frame["table"].map({"tab:abl_rocauc": "ROC-AUC", "tab:abl_prauc": "PR-AUC"}).fillna("PRR")
+    return set(keys_of(frame.assign(metric=metrics, variant="beamsearch", setting="")))
 
 
-def regenerate(printed: pd.DataFrame, arrows: set[RowKey], stated: StatedInPrint) -> dict[str, Regenerated]:
+def regenerate(printed: pd.DataFrame, arrows: set[Key], stated: Mapping[str, Any]) -> dict[str, Regenerated]:
     """Every erratum by id, in the ledger's order; ``printed`` as ``declared_files.read_printed`` gives it."""
-    columns = keys_of(printed), printed["printed"], printed["printed_std"]
-    numbers = (PrintedNumber(*row) for row in zip(*columns, strict=True))
-    rows = {row.key: row if row.std == row.std else PrintedNumber(row.key, row.value, None) for row in numbers}
-    found = [*_condition(stated), *_other_methods(rows, stated), *_means(rows), *_spreads(rows)]
-    found += [*_arrows(rows, arrows), *_mean_columns(rows, stated), *_gains(rows), *_runs(rows)]
+    found = [*_condition(stated), *_other_methods(printed, stated), *_means(printed), *_spreads(printed)]
+    found += [*_arrows(printed, arrows), *_mean_columns(printed, stated), *_gains(printed), *_runs(printed)]
     found += [*_eigenvalues(stated), *_entropy(), *_perplexity(), *_beam_texts(stated)]
     return {item.id: item for item in found}
 
 
-def keys_of(printed: pd.DataFrame) -> list[RowKey]:
+def keys_of(printed: pd.DataFrame) -> list[Key]:
     """The key of each printed number."""
-    return [RowKey(*row) for row in printed[KEYS].itertuples(index=False)]
+    return list(printed[KEYS].itertuples(index=False, name=None))
 
 
-def _found(name: str, touches: str, rows: Iterable[RowKey], /, **facts: Any) -> Regenerated:
+def _found(name: str, touches: str, rows: pd.DataFrame, /, **facts: Any) -> Regenerated:
     plain = {key: fact.item() if isinstance(fact, np.generic) else fact for key, fact in facts.items()}
     rounded = {key: round(fact, 4) if isinstance(fact, float) else fact for key, fact in plain.items()}
-    return Regenerated(name, touches, frozenset(rows), rounded)
+    return Regenerated(name, touches, frozenset(keys_of(rows)), rounded)
 
 
-def _of(rows: Rows, table: str) -> list[PrintedNumber]:
-    return [row for key, row in rows.items() if key.table == table]
-
-
-def _condition(stated: StatedInPrint) -> Iterator[Regenerated]:
+def _condition(stated: Mapping[str, Any]) -> Iterator[Regenerated]:
     """The printed sufficient condition holds at the counterexample, and yet the beam errs more."""
-    beam_set, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
-    beam, monte_carlo = beam_mass_theorem.squared_errors(beam_set, M)
-    drawn, directed = (failures(draw(BEAM_SETS, SEED), M) for draw in (drawn_beam_sets, directed_beam_sets))
-    if beam_set.mass > beam_mass_theorem.printed_threshold(M) and beam > monte_carlo:
-        yield _found(
-            "distribution-free-condition",
-            "theorem",
-            (),
-            stated=stated.condition,
-            M=M,
-            mass=beam_set.mass,
-            printed_threshold=beam_mass_theorem.printed_threshold(M),
-            corrected_threshold=beam_mass_theorem.corrected_threshold(M),
-            squared_error_of_beams=beam,
-            squared_error_of_samples=monte_carlo,
-            drawn=BEAM_SETS,
-            drawn_meet_printed=drawn["printed"][0],
-            drawn_meet_printed_and_lose=drawn["printed"][1],
-            drawn_meet_corrected_and_lose=drawn["corrected"][1],
-            directed=BEAM_SETS,
-            directed_meet_printed=directed["printed"][0],
-            directed_meet_printed_and_lose=directed["printed"][1],
-            directed_meet_corrected=directed["corrected"][0],
-            directed_meet_corrected_and_lose=directed["corrected"][1],
-        )
+    beam_set, M = COUNTEREXAMPLE, COUNTEREXAMPLE_M
+    beam, monte_carlo = squared_errors(beam_set, M)
+    facts = {"stated": stated["condition"], "M": M, "mass": beam_set.mass, "printed_threshold": printed_threshold(M)}
+    facts |= {"corrected_threshold": corrected_threshold(M), "squared_error_of_beams": beam}
+    facts["squared_error_of_samples"] = monte_carlo
+    for name, draw in (("drawn", drawn_beam_sets), ("directed", directed_beam_sets)):
+        facts[name] = BEAM_SETS
+        for condition, (met, lost) in failures(draw(BEAM_SETS, SEED), M).items():
+            facts |= {f"{name}_meet_{condition}": met, f"{name}_meet_{condition}_and_lose": lost}
+    facts.pop("drawn_meet_corrected")
+    if beam_set.mass > printed_threshold(M) and beam > monte_carlo:
+        yield _found("distribution-free-condition", "theorem", NO_ROWS, **facts)
 
 
-def drawn_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass_theorem.Outcomes]:
+def drawn_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[Outcomes]:
     """M + 1 to 5M − 1 outcomes of a symmetric Dirichlet distribution; B: the M most probable, as in the theorem.
 
     Dissimilarities are uniform, or 0 or 1, whatever the probability of their outcome.
@@ -137,10 +98,10 @@ def drawn_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass_th
         size = int(random.integers(M + 1, 5 * M))
         p = np.sort(random.dirichlet(np.full(size, random.choice([0.05, 0.1, 0.5, 2.0]))))[::-1]
         dissimilarity = random.random(size) if random.random() < 0.5 else random.integers(0, 2, size).astype(float)
-        yield beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(size) < M)
+        yield Outcomes(p, dissimilarity, np.arange(size) < M)
 
 
-def directed_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass_theorem.Outcomes]:
+def directed_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[Outcomes]:
     """B: M outcomes of equal probability near the produced answer; outside, less probable ones, all far from it.
 
     The mass of B is uniform from just below the printed threshold to 1, and what is near, or far, lies within at most
@@ -148,188 +109,160 @@ def directed_beam_sets(count: int, seed: int, M: int = 10) -> Iterator[beam_mass
     """
     random = np.random.Generator(np.random.Philox(seed))
     for _ in range(count):
-        mass = random.uniform(beam_mass_theorem.printed_threshold(M) - 0.02, 1.0)
+        mass = random.uniform(printed_threshold(M) - 0.02, 1.0)
         outside = int(random.integers(int((1 - mass) * M / mass) + 2, 5 * M))
         p = np.repeat([mass / M, (1 - mass) / outside], [M, outside])
         within = random.uniform(0.0, 0.5)
         dissimilarity = np.concatenate([within * random.random(M), 1 - within * random.random(outside)])
-        yield beam_mass_theorem.Outcomes(p, dissimilarity, np.arange(M + outside) < M)
+        yield Outcomes(p, dissimilarity, np.arange(M + outside) < M)
 
 
-def failures(beam_sets: Iterable[beam_mass_theorem.Outcomes], M: int) -> dict[str, tuple[int, int]]:
+def failures(beam_sets: Iterable[Outcomes], M: int) -> dict[str, tuple[int, int]]:
     """For the printed and the corrected condition: how many beam sets meet it; at how many of these beams err more."""
-    thresholds = {
-        "printed": beam_mass_theorem.printed_threshold(M),
-        "corrected": beam_mass_theorem.corrected_threshold(M),
-    }
+    thresholds = {"printed": printed_threshold(M), "corrected": corrected_threshold(M)}
     met, lost = dict.fromkeys(thresholds, 0), dict.fromkeys(thresholds, 0)
     for beam_set in beam_sets:
-        beam, monte_carlo = beam_mass_theorem.squared_errors(beam_set, M)
+        beam, monte_carlo = squared_errors(beam_set, M)
         for name, threshold in thresholds.items():
             met[name] += beam_set.mass > threshold
             lost[name] += beam_set.mass > threshold and beam > monte_carlo + 1e-12
     return {name: (met[name], lost[name]) for name in thresholds}
 
 
-def _other_methods(rows: Rows, stated: StatedInPrint) -> Iterator[Regenerated]:
+def _other_methods(printed: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
     """The table's values are those of the model's PRR table, and its methods are not those announced."""
-    part = _of(rows, "tab:abl_other_methods")
-    shared, equal = 0, {"PRR": 0, "PR-AUC": 0}
-    for row in part:
-        sources = {"PRR": GEMMA, "PR-AUC": "tab:abl_prauc"}
-        others = {m: rows.get(row.key._replace(table=t, metric=m)) for m, t in sources.items()}
-        if row.key.dataset != MEAN and others["PRR"] and others["PR-AUC"]:
-            shared += 1
-            for metric, other in others.items():
-                equal[metric] += other is not None and other.value == row.value
-    if equal[stated.other_methods_metric] < equal["PRR"]:
-        facts = {"cells_shared": shared, "equal_to_prr": equal["PRR"], "equal_to_pr_auc": equal["PR-AUC"]}
-        touched = (row.key for row in part)
-        yield _found("other-methods-metric", "caption", touched, captioned=stated.other_methods_metric, **facts)
-    methods = {row.key.method for row in part}
-    lacking = sorted(set(stated.other_methods_named) - methods)
-    added = sorted(methods - {*CONSISTENCY, *stated.other_methods_announced})
+    part, place = printed[printed["table"] == "tab:abl_other_methods"], ["dataset", "method", "variant"]
+    shared = part[part["dataset"] != MEAN][[*place, "printed"]]
+    for metric, table in (("PRR", GEMMA), ("PR-AUC", "tab:abl_prauc")):
+        other = printed[printed["table"] == table].rename(columns={"printed": metric})
+        shared = shared.merge(other[[*place, metric]], on=place)
+    equal = {metric: int((shared["printed"] == shared[metric]).sum()) for metric in ("PRR", "PR-AUC")}
+    captioned = stated["other_methods_metric"]
+    if equal[captioned] < equal["PRR"]:
+        facts = {"cells_shared": len(shared), "equal_to_prr": equal["PRR"], "equal_to_pr_auc": equal["PR-AUC"]}
+        yield _found("other-methods-metric", "caption", part, captioned=captioned, **facts)
+    methods = set(part["method"])
+    lacking = sorted(set(stated["other_methods_named"]) - methods)
+    added = sorted(methods - {*CONSISTENCY, *stated["other_methods_announced"]})
     if lacking or added:
-        yield _found("other-methods-list", "caption", (), lacks=lacking, adds=added)
+        yield _found("other-methods-list", "caption", NO_ROWS, lacks=lacking, adds=added)
 
 
-def _mean_rows(rows: Rows) -> list[tuple[PrintedNumber, list[PrintedNumber]]]:
-    """Each printed mean that the paper also prints by dataset, with those rows."""
-    details: dict[tuple[str, ...], list[PrintedNumber]] = defaultdict(list)
-    for key, row in rows.items():
-        if key.dataset != MEAN and key.method and not key.setting:
-            table = MAIN if key.table.startswith("tab:qa_") else key.table
-            details[table, key.model, key.metric, key.method, key.variant].append(row)
-    named = ((row, (k.table, k.model, k.metric, k.method, k.variant)) for k, row in rows.items() if k.dataset == MEAN)
-    return [(row, details[name]) for row, name in named if name in details]
+def _printed_means(printed: pd.DataFrame) -> pd.DataFrame:
+    """Each printed mean that the paper also prints by dataset: of those rows the ``mean``, and of their ± both ways."""
+    place = ["table", "model", "metric", "method", "variant"]
+    parts = printed[(printed["dataset"] != MEAN) & (printed["method"] != "") & (printed["setting"] == "")]
+    parts = parts.assign(table=parts["table"].mask(parts["table"].str.startswith("tab:qa_"), MAIN))
+    of = parts.assign(square=parts["printed_std"] ** 2).groupby(place)
+    behind = of.agg(mean=("printed", "mean"), average=("printed_std", "mean"), square=("square", "sum"))
+    behind["propagated"] = np.sqrt(behind["square"]) / of.size()
+    return printed[printed["dataset"] == MEAN].merge(behind.reset_index(), on=place)
 
 
-def _means(rows: Rows) -> Iterator[Regenerated]:
+def _means(printed: pd.DataFrame) -> Iterator[Regenerated]:
     """Printed means that are not the mean of their own rows, rounding allowed for."""
-    means = {mean.key: float(np.mean([p.value for p in parts])) for mean, parts in _mean_rows(rows)}
-    wrong = {key: value for key, value in means.items() if abs(rows[key].value - value) > ROUNDING}
-    if wrong:
-        largest = max(abs(rows[key].value - value) for key, value in means.items() if key not in wrong)
-        shown = {f"{k.table} {k.method} {k.variant}".strip(): f"{rows[k].value:.3f} for {wrong[k]:.3f}" for k in wrong}
-        listed = [f"{name}: {text}" for name, text in sorted(shown.items())]
-        facts = {"means_checked": len(means), "largest_other_difference": largest, "wrong": listed}
+    means = _printed_means(printed)
+    off = (means["printed"] - means["mean"]).abs()
+    wrong = means[off > ROUNDING]
+    names = (wrong["table"] + " " + wrong["method"] + " " + wrong["variant"]).str.strip()
+    rows = zip(names, wrong["printed"], wrong["mean"], strict=True)
+    listed = sorted(f"{name}: {value:.3f} for {mean:.3f}" for name, value, mean in rows)
+    if listed:
+        facts = {"means_checked": len(means), "largest_other_difference": off[off <= ROUNDING].max(), "wrong": listed}
         yield _found("means", "value", wrong, **facts)
 
 
-def _spreads(rows: Rows) -> Iterator[Regenerated]:
+def _spreads(printed: pd.DataFrame) -> Iterator[Regenerated]:
     """Two tables with the same ± everywhere; the ± of the means fits no formula of its rows'."""
-    spreads = defaultdict(dict)
-    for key, row in rows.items():
-        if key.table.startswith("tab:qa_") and key.table != MAIN:
-            spreads[key.table][key[2:]] = row.std
-    first = spreads.pop(GEMMA)
-    identical = {table: sum(first[key] == std for key, std in others.items()) for table, others in spreads.items()}
-    copied = identical.pop(GEMMA_CHAT)
-    if copied == len(first):
-        touched = (key for key in rows if key.table in (GEMMA, GEMMA_CHAT))
-        facts = {"identical": copied, "identical_to_another_table_at_most": max(identical.values())}
-        yield _found("copied-spread", "std", touched, **facts)
-    pairs = [(mean, parts) for mean, parts in _mean_rows(rows) if mean.key.table == MAIN and mean.std is not None]
-    printed = np.array([mean.std for mean, _ in pairs], dtype=np.float64)
-    parts = np.array([[part.std for part in parts] for _, parts in pairs], dtype=np.float64)
-    average, propagated = parts.mean(axis=1), np.sqrt((parts**2).sum(axis=1)) / parts.shape[1]
-    fits = [int((np.abs(printed - formula) <= ROUNDING).sum()) for formula in (average, propagated)]
-    if max(fits) <= len(pairs) / 2:
-        yield _found(
-            "spread-of-means",
-            "std",
-            (mean.key for mean, _ in pairs),
-            means=len(pairs),
-            equal_to_average=fits[0],
-            equal_to_propagated=fits[1],
-            mean_ratio_to_average=(printed / average).mean(),
-            mean_ratio_to_propagated=(printed / propagated).mean(),
-        )
+    of_models = printed[printed["table"].str.startswith("tab:qa_") & (printed["table"] != MAIN)]
+    wide = of_models.pivot(index=KEYS[2:], columns="table", values="printed_std")
+    identical = wide.eq(wide[GEMMA], axis=0).sum().drop(GEMMA)
+    if identical[GEMMA_CHAT] == len(wide):
+        facts = {"identical": len(wide), "identical_to_another_table_at_most": identical.drop(GEMMA_CHAT).max()}
+        yield _found("copied-spread", "std", printed[printed["table"].isin([GEMMA, GEMMA_CHAT])], **facts)
+    means = _printed_means(printed[printed["table"].str.startswith("tab:qa_")])
+    formulas = ("average", "propagated")
+    fits = {f"equal_to_{name}": ((means["printed_std"] - means[name]).abs() <= ROUNDING).sum() for name in formulas}
+    if max(fits.values()) <= len(means) / 2:
+        ratios = {f"mean_ratio_to_{name}": (means["printed_std"] / means[name]).mean() for name in formulas}
+        yield _found("spread-of-means", "std", means, means=len(means), **fits, **ratios)
 
 
-def _rises(rows: Rows) -> dict[RowKey, float]:
-    """Beam minus multinomial wherever both are printed, by the beam row's key; exact to the printed digits."""
-    found = {}
-    for key, row in rows.items():
-        for other in ("multinomial", ""):
-            base = rows.get(key._replace(variant=other))
-            if key.variant == "beamsearch" and base is not None:
-                found[key] = round(row.value - base.value, 3)
-    return found
+def _rises(printed: pd.DataFrame) -> pd.DataFrame:
+    """Every beam row with its ``rise`` over the sampled one, exact to the printed digits, and ``std`` of both ±."""
+    place = [name for name in KEYS if name != "variant"]
+    samples = printed[printed["variant"] != "beamsearch"].drop(columns="variant")
+    pairs = printed[printed["variant"] == "beamsearch"].merge(samples, on=place, suffixes=("", "_sampled"))
+    std = np.hypot(pairs["printed_std"].fillna(0.0), pairs["printed_std_sampled"].fillna(0.0))
+    return pairs.assign(rise=(pairs["printed"] - pairs["printed_sampled"]).round(3), std=std)
 
 
-def _arrows(rows: Rows, arrows: set[RowKey]) -> Iterator[Regenerated]:
+def _arrows(printed: pd.DataFrame, arrows: set[Key]) -> Iterator[Regenerated]:
     """Arrows at equal printed values: these may rise before rounding, so only an arrow at a fall would be false."""
-    rise = _rises(rows)
-    equal = [key for key in arrows if rise[key] == 0]
-    if equal:
-        falls = sum(rise[key] < 0 for key in arrows)
+    rises = _rises(printed)
+    marked = rises[[key in arrows for key in keys_of(rises)]]
+    equal, falls = marked[marked["rise"] == 0], (marked["rise"] < 0).sum()
+    if len(equal):
         yield _found("arrow-at-equal", "arrow", equal, arrows=len(arrows), at_equal=len(equal), at_a_fall=falls)
 
 
-def _mean_columns(rows: Rows, stated: StatedInPrint) -> Iterator[Regenerated]:
-    columns = {row.key.dataset for row in _of(rows, "tab:abl_rocauc")} - {row.key.dataset for row in _of(rows, GEMMA)}
-    if len(columns) != stated.mean_columns:
-        yield _found("mean-columns", "caption", (), announced=stated.mean_columns, columns=sorted(columns))
+def _mean_columns(printed: pd.DataFrame, stated: Mapping[str, Any]) -> Iterator[Regenerated]:
+    columns, datasets = (set(printed["dataset"][printed["table"] == table]) for table in ("tab:abl_rocauc", GEMMA))
+    announced = stated["mean_columns"]
+    if len(columns - datasets) != announced:
+        yield _found("mean-columns", "caption", NO_ROWS, announced=announced, columns=sorted(columns - datasets))
 
 
-def _gains(rows: Rows) -> Iterator[Regenerated]:
+def _gains(printed: pd.DataFrame) -> Iterator[Regenerated]:
     """How many of the means and cells of the PRR tables rise or fall, and which fall clearly, whatever ± may mean.
 
     The ± of both Gemma tables is doubted (copied-spread), and undefined in all: falls are held against each reading.
     """
-    rise = {k: g for k, g in _rises(rows).items() if k.table.startswith("tab:qa_") and k.method in CONSISTENCY}
-    means = [gain for key, gain in rise.items() if key.table == MAIN]
-    cells = {key: gain for key, gain in rise.items() if key.table != MAIN}
-
-    def printed(key: RowKey) -> float:
-        return float(np.hypot(rows[key].std or 0.0, rows[key._replace(variant="multinomial")].std or 0.0))
-
-    def borrowed(key: RowKey) -> float:
-        """In the Gemma tables the largest that another model's table prints for the same dataset and method."""
-        if key.table not in (GEMMA, GEMMA_CHAT):
-            return printed(key)
-        alike = (k for k in cells if k[2:] == key[2:] and k.table not in (GEMMA, GEMMA_CHAT))
-        return max(printed(other) for other in alike)
-
+    rises = _rises(printed)
+    rises = rises[rises["table"].str.startswith("tab:qa_") & rises["method"].isin(CONSISTENCY)]
+    means, cells = rises[rises["table"] == MAIN], rises[rises["table"] != MAIN]
+    gemma = cells["table"].isin([GEMMA, GEMMA_CHAT])
+    others = cells.assign(std=cells["std"].mask(gemma)).groupby(KEYS[2:])["std"].transform("max")
+    borrowed = cells["std"].mask(gemma, others)  # the largest that another model's table prints for the same
     readings = {
-        "standard deviation": printed,
-        "95 % half-width": lambda key: printed(key) / HALF_WIDTH,
+        "standard deviation": cells["std"],
+        "95 % half-width": cells["std"] / HALF_WIDTH,
         "standard deviation, of other models for Gemma": borrowed,
-        "95 % half-width, of other models for Gemma": lambda key: borrowed(key) / HALF_WIDTH,
+        "95 % half-width, of other models for Gemma": borrowed / HALF_WIDTH,
     }
-    clear = {name: {k for k, g in cells.items() if g < -CLEAR * std(k)} for name, std in readings.items()}
-    if any(gain < 0 for gain in rise.values()):
-        listed = [f"{name}: {len(of)} ({', '.join(sorted({k.model for k in of}))})" for name, of in clear.items()]
+    clear = {name: cells["rise"] < -CLEAR * std for name, std in readings.items()}
+    if (rises["rise"] < 0).any():
+        models = {name: ", ".join(sorted(cells["model"][of].unique())) for name, of in clear.items()}
         yield _found(
             "consistently-improves",
             "text",
-            frozenset.intersection(*map(frozenset, clear.values())),
+            cells[np.logical_and.reduce(list(clear.values()))],
             means=len(means),
-            means_rising=sum(gain > 0 for gain in means),
-            means_equal_in_print=sum(gain == 0 for gain in means),
+            means_rising=(means["rise"] > 0).sum(),
+            means_equal_in_print=(means["rise"] == 0).sum(),
             cells=len(cells),
-            cells_rising=sum(gain > 0 for gain in cells.values()),
-            cells_falling=sum(gain < 0 for gain in cells.values()),
-            clear_falls_by_meaning_of_the_spread=listed,
-            largest_fall_in_standard_deviations=max(-gain / printed(key) for key, gain in cells.items()),
+            cells_rising=(cells["rise"] > 0).sum(),
+            cells_falling=(cells["rise"] < 0).sum(),
+            clear_falls_by_meaning_of_the_spread=[f"{name}: {of.sum()} ({models[name]})" for name, of in clear.items()],
+            largest_fall_in_standard_deviations=(-cells["rise"] / cells["std"]).max(),
         )
 
 
-def _runs(rows: Rows) -> Iterator[Regenerated]:
+def _runs(printed: pd.DataFrame) -> Iterator[Regenerated]:
     """No printed number measures a spread over runs."""
-    metrics = sorted({key.metric for key in rows})
-    if not any("variance" in key.metric.lower() or "run" in key.setting for key in rows):
-        yield _found("variance-unmeasured", "text", (), metrics=metrics, rows_over_runs=0)
+    measured = printed["metric"].str.lower().str.contains("variance") | printed["setting"].str.contains("run")
+    if not measured.any():
+        metrics = sorted(printed["metric"].unique())
+        yield _found("variance-unmeasured", "text", NO_ROWS, metrics=metrics, rows_over_runs=0)
 
 
-def _eigenvalues(stated: StatedInPrint) -> Iterator[Regenerated]:
+def _eigenvalues(stated: Mapping[str, Any]) -> Iterator[Regenerated]:
     """Similarity that is not transitive, A ~ B ~ C without A ~ C: an eigenvalue of the normalised Laplacian above 1."""
     W = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     scale = 1 / np.sqrt(W.sum(axis=1))
     largest = np.linalg.eigvalsh(np.eye(3) - scale[:, None] * W * scale).max()
-    if largest > stated.largest_eigenvalue:
-        yield _found("laplacian-range", "text", (), stated=stated.largest_eigenvalue, found=largest)
+    if largest > stated["largest_eigenvalue"]:
+        yield _found("laplacian-range", "text", NO_ROWS, stated=stated["largest_eigenvalue"], found=largest)
 
 
 def _entropy() -> Iterator[Regenerated]:
@@ -340,7 +273,7 @@ def _entropy() -> Iterator[Regenerated]:
     if entropy[0] < entropy[1] and printed[0] > printed[1]:
         facts = {"entropy_of_9_and_1": entropy[0], "entropy_of_5_and_5": entropy[1]}
         facts |= {"printed_of_9_and_1": printed[0], "printed_of_5_and_5": printed[1]}
-        yield _found("semantic-entropy-form", "text", (), **facts)
+        yield _found("semantic-entropy-form", "text", NO_ROWS, **facts)
 
 
 def _perplexity() -> Iterator[Regenerated]:
@@ -350,11 +283,13 @@ def _perplexity() -> Iterator[Regenerated]:
     if as_logarithm[0] < as_logarithm[1] and as_perplexity[0] > as_perplexity[1]:
         facts = {"with_logarithm_first": as_logarithm[0], "with_logarithm_second": as_logarithm[1]}
         facts |= {"with_perplexity_first": as_perplexity[0], "with_perplexity_second": as_perplexity[1]}
-        yield _found("perplexity-is-a-logarithm", "text", (), **facts)
+        yield _found("perplexity-is-a-logarithm", "text", NO_ROWS, **facts)
 
 
-def _beam_texts(stated: StatedInPrint) -> Iterator[Regenerated]:
-    texts = stated.beam_example
+def _beam_texts(stated: Mapping[str, Any]) -> Iterator[Regenerated]:
+    texts = stated["beam_example"]
     most = max(texts.count(text) for text in texts)
     if most > 1:
-        yield _found("beams-not-distinct", "text", (), beams=len(texts), distinct_texts=len(set(texts)), one_text=most)
+        yield _found(
+            "beams-not-distinct", "text", NO_ROWS, beams=len(texts), distinct_texts=len(set(texts)), one_text=most
+        )

@@ -80,7 +80,7 @@ class Simulated:
     def __init__(self, of: Study, shift: float) -> None:
         self.study, self.shift = of, shift
         self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
-        doubtful = np.array(list(map(bool, read_ledger().touching(PRINTED, "std"))))
+        doubtful = read_ledger().touching(PRINTED, "std") != ""
         spreads = PRINTED["printed_std"].mask(doubtful).fillna(SPREAD)
         numbers = zip(PRINTED.itertuples(), stored_keys(of, PRINTED).itertuples(index=False), spreads, strict=True)
         means = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -14,13 +15,16 @@ import pytest
 
 from beamuq import beam_mass_theorem
 from beamuq.comparison import claims, judging
-from beamuq.comparison.judging import NotAskedError, TooFewError, Verdict
+from beamuq.comparison.declared_files import Claim
+from beamuq.comparison.judging import Case, NotAskedError, TooFewError, Verdict
 from beamuq.comparison.results import Results
 from beamuq.evaluation.candidate_sets import CandidateSets
-from beamuq.evaluation.estimates import Estimates
+from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import Empty
+from beamuq.exhibits.inputs import Inputs
+from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
 
@@ -47,47 +51,36 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
     return Estimates.made(rows, [v + 0.05 * SHARED + spread * noise(cell, key) for key, v in values.items()])
 
 
-class Made:
-    """Results in memory, read as :class:`Results` are."""
+class FakeInputs:
+    """Results in memory, read as :class:`~beamuq.exhibits.inputs.Inputs` are."""
 
-    def __init__(
-        self,
-        *estimates: Estimates,
-        candidates: Mapping[Cell, CandidateSets] | None = None,
-        scores: QuestionScores | None = None,
-        pairs: pd.DataFrame | None = None,
-        empty: Sequence[Cell] = (),
-        of: Study | None = None,
-        resamples: int | None = None,
-    ) -> None:
-        self.study, self.rules, self.printed, self.folder = of or study(), RULES, PRINTED, None
-        self.parts = [part.rows(range(len(part))) for part in estimates]
-        if resamples:
-            self.parts = [Estimates(part.frame, part.replicates[:, :resamples]) for part in estimates]
-        counts = {cell: {"greedy": Empty(20, N)} for cell in empty}
-        self.inputs = SimpleNamespace(
-            candidates=lambda cell: (candidates or {})[cell],
-            scores=lambda cell: scores,  # noqa: ARG005
-            empty=lambda cell: counts.get(cell, {}),
-            frame=lambda file: pairs,  # noqa: ARG005
-            resampling={"resamples": 400},
+    def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
+        self.parts, self.resampling = parts, {"resamples": 400}
+        self.candidates, self.scores, self.frame = (
+            lambda _, name=name: files[name] for name in ("candidates", "scores", "pairs")
         )
+        self.empty = lambda cell: {"greedy": Empty(20, N)} if cell in empty else {}
 
-    def lacking(self, cells: Sequence[Cell], *kinds: str) -> str:
-        del cells, kinds
-        return ""
+    def __contains__(self, file: Artifact) -> bool:
+        return True
 
     def estimates(self, cells: Sequence[Cell]) -> Estimates:
-        from beamuq.evaluation.estimates import joined
-
-        found = joined(self.parts)
-        here = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
-        places = zip(*(found.frame[name] for name in ("model", "dataset", "recipe")), strict=True)
-        return found.rows([place in here for place in places])
+        found = joined([part.rows(range(len(part))) for part in self.parts])
+        places = [(cell.model, cell.dataset, cell.recipe) for cell in cells]
+        return found.rows(pd.MultiIndex.from_frame(found.frame[["model", "dataset", "recipe"]]).isin(places))
 
 
-def judged(judge: Callable[..., Verdict], results: Made, *cells: Cell, **options: Any) -> Verdict:
-    return judge(cast(Results, results), list(cells), **options)
+def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> Results:
+    """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty`` are."""
+    return Results(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), PRINTED.copy(), RULES)
+
+
+def case_of(results: Results, *cells: Cell) -> Case:
+    return Case(results, list(cells))
+
+
+def judged(judge: Callable[..., Verdict], results: Results, *cells: Cell, **options: Any) -> Verdict:
+    return judge(case_of(results, *cells), **options)
 
 
 def mains(values: Mapping[Form, float], spread: float = 0.01) -> tuple[list[Cell], list[Estimates]]:
@@ -125,21 +118,17 @@ def decoded(
     return CandidateSets(pd.DataFrame(rows), pd.DataFrame({"id": ids, "group": ids}))
 
 
-def of_candidates(found: CandidateSets) -> Made:
-    return Made(candidates={MAIN: found})
-
-
 @pytest.mark.parametrize(("printed", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
 def test_a_printed_share_is_met_by_the_whole_interval_where_questions_are_few(
     printed: tuple[float, float], outcome: str
 ) -> None:
-    made = of_candidates(decoded([2] * N, [0.88] * 15 + [0.80] * 45))  # .842 is between: .25 meet the condition
+    made = in_memory(candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45))  # .842 is between: .25 meet the condition
     verdict = judged(claims.printed_share, made, MAIN, of="condition", printed=printed)
     assert (verdict.value, verdict.n, verdict.outcome) == (0.25, N, outcome)
 
 
 def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
-    made = of_candidates(decoded([1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60))
+    made = in_memory(candidates=decoded([1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60))
     judge = partial(judged, claims.printed_share, made, MAIN, of="repeat")
     assert judge(printed=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
     assert judge(printed=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
@@ -153,7 +142,7 @@ def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
     [((4, 5), (1, 2), "yes"), ((1, 2), (4, 5), "no"), ((2, 3), (2, 3), "undecided"), ((1, 6), (2, 4), "undecided")],
 )
 def test_redundancy_falls_with_length(short: tuple[int, int], long: tuple[int, int], outcome: str) -> None:
-    made = of_candidates(decoded([2, 4] * 30 + [8] * 60, [0.5] * 120, [*short * 30, *long * 30]))
+    made = in_memory(candidates=decoded([2, 4] * 30 + [8] * 60, [0.5] * 120, [*short * 30, *long * 30]))
     verdict = judged(claims.more_repeats, made, MAIN, short=(2, 4), long=(8, np.inf))
     assert verdict.outcome == outcome
     assert verdict.value == pytest.approx((sum(short) - sum(long)) / 20)
@@ -165,7 +154,7 @@ def test_redundancy_falls_with_length(short: tuple[int, int], long: tuple[int, i
 )
 def test_covered_mass(beams: float, samples: float, first: float, outcome: str) -> None:
     masses = [beams + 0.01 * (i % 3) for i in range(N)]
-    made = of_candidates(decoded([2, 3] * 30, masses, sampled=[samples] * N, first=first))
+    made = in_memory(candidates=decoded([2, 3] * 30, masses, sampled=[samples] * N, first=first))
     assert judged(claims.covered_mass, made, MAIN, first=3, share=0.5).outcome == outcome
 
 
@@ -177,7 +166,7 @@ def test_covered_mass(beams: float, samples: float, first: float, outcome: str) 
 )
 def test_a_rise_has_to_be_shown(gain: float, spread: float, outcome: str) -> None:
     cells, parts = mains({("SemanticEntropy", BEAM, ""): 0.4 + gain, ("SemanticEntropy", SAMPLES, ""): 0.4}, spread)
-    verdict = judged(claims.beams_rise, Made(*parts), *cells, methods=["SemanticEntropy"])
+    verdict = judged(claims.beams_rise, in_memory(*parts), *cells, methods=["SemanticEntropy"])
     assert (verdict.outcome, verdict.n) == (outcome, 6 * N)
     assert verdict.value == pytest.approx(gain)
     assert verdict.low < verdict.value < verdict.high
@@ -188,24 +177,18 @@ def test_a_rise_of_most_needs_more_than_half() -> None:
         gains = {method: 0.05 if n < rising else -0.05 for n, method in enumerate(("Dissimilarity", "CCP", "SAR"))}
         values = {(m, BEAM, ""): 0.4 + gain for m, gain in gains.items()} | {(m, SAMPLES, ""): 0.4 for m in gains}
         cells, parts = mains(values)
-        assert judged(claims.beams_rise, Made(*parts), *cells, methods=list(gains), most=True).outcome == outcome
-        assert judged(claims.beams_rise, Made(*parts), *cells, methods=list(gains)).outcome in ("partly", "no")
+        assert judged(claims.beams_rise, in_memory(*parts), *cells, methods=list(gains), most=True).outcome == outcome
+        assert judged(claims.beams_rise, in_memory(*parts), *cells, methods=list(gains)).outcome in ("partly", "no")
 
 
 def test_a_mean_leaves_out_cells_of_empty_answers_and_says_so() -> None:
     values = {(D, BEAM, ""): 0.6, (D, SAMPLES, ""): 0.5}
     cells, parts = mains(values)
-    verdict = judged(claims.beams_rise, Made(*parts, empty=cells[:1]), *cells, methods=[D])
-    assert verdict.n == 5 * N
-    assert f"without {DATASETS[0]}" in verdict.found
-    with pytest.raises(NotAskedError, match="are empty on triviaqa, "):
-        judged(claims.beams_rise, Made(*parts, empty=cells), *cells, methods=[D])
-
-
-def test_the_last_bit_of_a_sum_is_no_rise() -> None:
-    assert 0.1 + 0.2 > 0.3
-    cells, parts = mains({(D, BEAM, ""): 0.1 + 0.2, (D, SAMPLES, ""): 0.3}, 0.0)
-    assert judged(claims.beams_rise, Made(*parts), *cells, methods=[D]).sign == "no"
+    case = case_of(in_memory(*parts, empty=cells[:1]), *cells)
+    assert claims.beams_rise(case, methods=[D]).n == 5 * N
+    assert f"without {DATASETS[0]}" in case.notes[0]
+    with pytest.raises(NotAskedError, match="are empty on every dataset"):
+        judged(claims.beams_rise, in_memory(*parts, empty=cells), *cells, methods=[D])
 
 
 @pytest.mark.parametrize(
@@ -214,9 +197,9 @@ def test_the_last_bit_of_a_sum_is_no_rise() -> None:
 )
 def test_no_change_is_a_negligible_one(change: float, spread: float, outcome: str) -> None:
     cells, parts = mains({("DegreeMatrix", BEAM, ""): 0.4 + change, ("DegreeMatrix", SAMPLES, ""): 0.4}, spread)
-    verdict = judged(claims.beams_change_nothing, Made(*parts), *cells, method="DegreeMatrix")
-    assert verdict.outcome == outcome
-    assert ("undecidable with n = 360" in verdict.found) == (outcome == "undecided")
+    case = case_of(in_memory(*parts), *cells)
+    assert claims.beams_change_nothing(case, method="DegreeMatrix").outcome == outcome
+    assert any("undecidable with n = 360" in note for note in case.notes) == (outcome == "undecided")
 
 
 RANKED = [(D, BEAM, ""), (D, SAMPLES, ""), ("CocoaMSP", BEAM, ""), ("Prob", "", "")]
@@ -235,7 +218,7 @@ def test_the_best_has_to_lead_beyond_chance(
     values: tuple[float, ...], spread: float, of_dissimilarity: str, of_any: str
 ) -> None:
     cells, parts = mains(dict(zip(RANKED, values, strict=True)), spread)
-    rank = partial(judged, claims.ranking, Made(*parts), *cells)
+    rank = partial(judged, claims.ranking, in_memory(*parts), *cells)
     assert rank(place="best", method=D).outcome == of_dissimilarity
     assert rank(place="best").outcome == of_any
     assert rank(place="second", method=D).outcome == "undecided"  # no test says how far off another rank is
@@ -269,15 +252,16 @@ AHEAD = partial(claims.ahead_at_budgets, better=((D, BEAM),), worse=((D, SAMPLES
     ],
 )
 def test_ahead_at_every_budget_from_two_on(beams: list[float], resamples: int, outcome: str) -> None:
-    made = Made(widths(beams, [0.5]), resamples=resamples)
+    every = widths(beams, [0.5])
+    made = in_memory(replace(every, replicates=every.replicates[:, :resamples]))
     assert judged(AHEAD, made, WIDTHS).outcome == outcome
     assert judged(AHEAD, made, WIDTHS, first=1, last=1).outcome == ("yes" if beams[0] > 0.5 else "no")
 
 
 def test_fewer_than_fifty_questions_say_nothing() -> None:
-    assert judged(AHEAD, Made(widths([0.3, 0.6], [0.5], n=50)), WIDTHS).outcome == "yes"
+    assert judged(AHEAD, in_memory(widths([0.3, 0.6], [0.5], n=50)), WIDTHS).outcome == "yes"
     with pytest.raises(TooFewError, match="49 questions of triviaqa; 50 are asked for"):
-        judged(AHEAD, Made(widths([0.3, 0.6], [0.5], n=49)), WIDTHS)
+        judged(AHEAD, in_memory(widths([0.3, 0.6], [0.5], n=49)), WIDTHS)
 
 
 RISE = [0.3, 0.4, 0.5, 0.6, 0.7]  # at its end's height from M = 5 on
@@ -285,28 +269,28 @@ DIP = [0.3, 0.7, *[0.6] * 6, 0.7]
 
 
 @pytest.mark.parametrize(
-    ("near", "curve", "spread", "outcome", "found"),
+    ("near", "curve", "spread", "outcome", "start"),
     [
-        (5, RISE, 0.002, "yes", "M = 5 on"),
-        (6, RISE, 0.002, "yes", "M = 5 on"),  # a slack of a quarter
-        (7, RISE, 0.002, "partly", "M = 5 on"),
-        (3, RISE, 0.002, "partly", "M = 5 on"),
-        (2, [0.69, 0.7], 0.002, "partly", "M = 1 on"),  # "at M = 2" is neither at 1 nor at 3
-        (2, [0.3, 0.5, 0.7], 0.002, "partly", "M = 3 on"),
+        (5, RISE, 0.002, "yes", 5),
+        (6, RISE, 0.002, "yes", 5),  # a slack of a quarter
+        (7, RISE, 0.002, "partly", 5),
+        (3, RISE, 0.002, "partly", 5),
+        (2, [0.69, 0.7], 0.002, "partly", 1),  # "at M = 2" is neither at 1 nor at 3
+        (2, [0.3, 0.5, 0.7], 0.002, "partly", 3),
         # M = 11 is by chance .021 from the end, which the whole curve from 5 on is within
-        (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "yes", "M = 5 on"),
+        (5, [*RISE, *[0.7] * 5, 0.679, 0.7], 0.002, "yes", 5),
         # no interval is inside ± .02, and none outside from M = 5 on
-        (5, RISE, 0.02, "undecided", "from M = 5 on, or later, on"),
-        (5, RISE[::-1], 0.002, "no", "M = 5 on"),
+        (5, RISE, 0.02, "undecided", np.nan),
+        (5, RISE[::-1], 0.002, "no", 5),
         # at its end's height at M = 2 already, and then shown to be off until M = 8
-        (2, DIP, 0.002, "partly", "M = 9 on"),
-        (9, DIP, 0.002, "yes", "M = 9 on"),
+        (2, DIP, 0.002, "partly", 9),
+        (9, DIP, 0.002, "yes", 9),
     ],
 )
-def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, outcome: str, found: str) -> None:
-    verdict = judged(claims.plateau, Made(widths(curve, [0.5], spread)), WIDTHS, near=near)
+def test_a_plateau_has_to_stay(near: int, curve: list[float], spread: float, outcome: str, start: float) -> None:
+    verdict = judged(claims.plateau, in_memory(widths(curve, [0.5], spread)), WIDTHS, near=near)
     assert verdict.outcome == outcome, verdict
-    assert found in verdict.found
+    assert verdict.value == pytest.approx(start, nan_ok=True)
 
 
 # -- questions one by one ----------------------------------------------------------------------------------------------
@@ -340,7 +324,7 @@ def scored(beams: Sequence[float], samples: Sequence[float]) -> QuestionScores:
     ],
 )
 def test_the_gain_on_short_answers(beams: list[float], samples: list[float], outcome: str) -> None:
-    made = Made(scores=scored(beams, samples), candidates={MAIN: decoded([6] * 60 + [7] * 60, [0.5] * MANY)})
+    made = in_memory(scores=scored(beams, samples), candidates=decoded([6] * 60 + [7] * 60, [0.5] * MANY))
     verdict = judged(claims.gain_on_short_answers, made, MAIN, below=7)
     assert (verdict.outcome, verdict.n) == (outcome, MANY), verdict
 
@@ -353,7 +337,7 @@ def test_rejection_curves_are_ahead_over_the_range(
     beams: list[float], samples: list[float], gain: float, outcome: str
 ) -> None:
     estimates = measured(MAIN, {(D, BEAM, ""): 0.5 + gain, (D, SAMPLES, ""): 0.5})
-    verdict = judged(claims.curves_ahead, Made(estimates, scores=scored(beams, samples)), MAIN, methods=[D])
+    verdict = judged(claims.curves_ahead, in_memory(estimates, scores=scored(beams, samples)), MAIN, methods=[D])
     assert verdict.outcome == outcome, verdict
 
 
@@ -389,14 +373,13 @@ def test_settings_of_an_ablation(
     outcome: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cells = [Cell(GEMMA, dataset, "strategies", "nli") for dataset in (TRIVIA, "coqa")]
-    made = [
-        measured(cell, {(D, BEAM, name): value for name, value in zip(names, column, strict=True)}, spread)
-        for cell, column in zip(cells, columns, strict=True)
-    ]
-    printed = pd.DataFrame({"table": "tab", "metric": "PRR", "method": D, "variant": BEAM, "setting": names})
-    results = Made(*made)
-    results.printed = printed
+    cells, keys = (
+        [Cell(GEMMA, dataset, "strategies", "nli") for dataset in (TRIVIA, "coqa")],
+        [(D, BEAM, n) for n in names],
+    )
+    values = [dict(zip(keys, column, strict=True)) for column in columns]
+    results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
+    results.printed = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="tab", metric="PRR")
     monkeypatch.setattr(claims, "stored_keys", lambda _, rows: rows[["metric", "method", "variant", "setting"]])
     verdict = judged(judge, results, *cells, table="tab")
     assert verdict.outcome == outcome, verdict
@@ -440,14 +423,14 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
 POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
 
 
-def pool(masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> Made:
+def pool(masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> Results:
     """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and 5."""
     samples = [[codes(i, rank) for rank in range(20)] for i in range(N)]
     found = decoded([3] * N, masses, samples=samples, first=0.5)
     ids = [str(i) for i in range(N)]
     pairs = [(key, "answer 0", f"answer {code}", 1 - d) for key in ids for code, d in dissimilar.items()]
     columns = ["id", "premise", "hypothesis", "entail"]
-    return Made(candidates={POOL: found}, pairs=pd.DataFrame(pairs, columns=columns))
+    return in_memory(candidates=found, pairs=pd.DataFrame(pairs, columns=columns))
 
 
 @pytest.mark.parametrize(("beams", "outcome"), [(0.5, "yes"), (0.0, "no")])
@@ -483,14 +466,14 @@ TRUTH = [Cell(GEMMA, dataset, "truth", "nli") for dataset in DATASETS]
 
 def of_estimators(
     values: Mapping[str, float], spread: float = 0.001, last: Mapping[str, float] | None = None, **options: Any
-) -> Made:
+) -> Results:
     """Recipe truth on six datasets; on the last of them, other values."""
     parts = []
     for cell in TRUTH:
         here = {**values, **((last or {}) if cell == TRUTH[-1] else {})}
         keys = {(D, name.partition(" ")[0], name.partition(" ")[2]): value for name, value in here.items()}
         parts.append(measured(cell, keys, spread))
-    return Made(*parts, **options)
+    return in_memory(*parts, **options)
 
 
 @pytest.mark.parametrize(
@@ -537,10 +520,10 @@ def test_what_estimators_of_a_claim_a_recipe_scores() -> None:
 
 
 def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judged(claims.theorem, Made()).outcome == "no"
+    assert judged(claims.theorem, in_memory()).outcome == "no"
     harmless = beam_mass_theorem.Outcomes(np.array([0.95, 0.05]), np.array([0.0, 1.0]), np.array([True, False]))
     monkeypatch.setattr(beam_mass_theorem, "COUNTEREXAMPLE", harmless)
-    assert judged(claims.theorem, Made()).outcome == "yes"
+    assert judged(claims.theorem, in_memory()).outcome == "yes"
 
 
 @pytest.mark.parametrize(
@@ -558,12 +541,12 @@ def test_the_theorem_s_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_any_answer_has_to_be_shown(parts: tuple[Any, Any, Any], opposite: bool, outcome: str) -> None:
-    assert Verdict("", N, *parts, opposite).outcome == outcome
+    assert Verdict(N, *parts, opposite).outcome == outcome
 
 
 def test_tests_of_one_claim_are_corrected_by_holm_and_a_tie_is_no_rise() -> None:
     # .03 alone is below .05; among three, .03 · 3 and .03 · 2 are not
-    above = partial(judging.above_zero, cast(Results, Made()), resamples=10_000, n=N, found="")
+    above = partial(case_of(in_memory()).above_zero, resamples=10_000, n=N)
     verdict = above(np.array([0.1, 0.1, 0.1]), np.array([0.03, 0.03, 0.001]))
     assert (verdict.sign, verdict.significance) == ("yes", "partly")
     assert above(np.array([-0.1]), np.array([0.03])).opposite
@@ -600,17 +583,6 @@ def test_parts_of_several_cells(parts: list[Any], together: str) -> None:
     assert judging.together(parts) == together
 
 
-@pytest.mark.parametrize(("value", "part"), [(0.21, "yes"), (-0.21, "no"), (0.19, "undecided"), (-0.19, "undecided")])
-def test_above_means_with_the_whole_interval(value: float, part: str) -> None:
-    assert judging.above(value, 0.1, 2.0) == part
-
-
-def test_a_spread_knows_groups() -> None:
-    values, alone = np.repeat([0.0, 1.0, 0.0, 1.0], 5), [str(i) for i in range(20)]
-    assert judging.mean_and_std(values, alone) == (0.5, pytest.approx(0.5 / np.sqrt(19)))
-    assert judging.mean_and_std(values, [str(i // 5) for i in range(20)]) == (0.5, pytest.approx(0.5 / np.sqrt(3)))
-
-
 # -- which cells are asked ---------------------------------------------------------------------------------------------
 
 OWN = "mine"
@@ -635,6 +607,12 @@ def cells_asked(name: str, of: Study) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.parametrize("claim", [claim for claim in claims.read_claims() if claim.models], ids=lambda claim: claim.id)
+def test_the_paper_s_study_has_the_cells_of_every_claim(claim: Claim) -> None:
+    assert set(cells_asked(claim.id, RULES.paper)) == set(claim.models)
+    inspect.signature(claims.JUDGES[claim.judge][0]).bind(None, **claim.settings)
+
+
 def test_a_claim_is_asked_of_one_s_own_model_on_the_claimed_dataset() -> None:
     assert cells_asked("redundancy-falls", own_study()) == {OWN: [TRIVIA]}
     assert cells_asked("redundancy-falls", own_study("coqa", TRIVIA)) == {OWN: [TRIVIA], "second": [TRIVIA]}
@@ -647,11 +625,11 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of, found = own_study(), decoded([2] * N, [0.88] * 45 + [0.80] * 15, [4] * N)
-    made = Made(of=of, candidates={Cell(OWN, TRIVIA, "main", "nli"): found})
-    monkeypatch.setattr(Made, "differences", lambda *_: [("models", "mine is none of the paper's")], raising=False)
+    made = in_memory(of=of, candidates=found)
+    monkeypatch.setattr(Results, "differences", lambda *_: [("models", "mine is none of the paper's")])
     kept = [claim for claim in claims.read_claims() if claim.id in ("mass-condition", "gpu-days", "every-budget")]
     monkeypatch.setattr(claims, "read_claims", lambda: kept)
-    rows = claims.judge(cast(Results, made)).set_index("id")
+    rows = claims.judge(made).set_index("id")
     assert rows.loc["mass-condition", ["model", "outcome", "value", "n"]].tolist() == [OWN, "another model", 0.75, N]
     assert rows["paper_settings"]["mass-condition"] == "mine is none of the paper's"
     assert set(rows["outcome"][["gpu-days", "every-budget"]]) == {"not asked"}

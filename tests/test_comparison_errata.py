@@ -10,8 +10,8 @@ from beamuq.beam_mass_theorem import Outcomes
 from beamuq.comparison.declared_files import Erratum, read_ledger, read_printed
 from beamuq.errors import BeamUQError
 from errata_from_print import (
+    Key,
     Regenerated,
-    RowKey,
     directed_beam_sets,
     drawn_beam_sets,
     failures,
@@ -28,7 +28,7 @@ ARROWS = read_arrows()
 FOUND = regenerate(PRINTED, ARROWS, LEDGER.stated)
 
 
-def again(change: dict[RowKey, float]) -> dict[str, Regenerated]:
+def again(change: dict[Key, float]) -> dict[str, Regenerated]:
     """The errata of print with some values changed."""
     return regenerate(PRINTED.assign(printed=[change.get(key, VALUES[key]) for key in ROWS]), ARROWS, LEDGER.stated)
 
@@ -55,20 +55,20 @@ def test_arrows_are_of_printed_cells() -> None:
 def test_mended_means_are_no_erratum_and_one_off_by_more_than_rounding_is() -> None:
     mended = dict(zip(sorted(FOUND["means"].rows), [0.389, 0.637, 0.734], strict=True))
     assert "means" not in again(mended)
-    row = next(key for key in ROWS if key.table == "tab:qa_mean_prr" and key.method == "Prob")
+    row = next(key for key in ROWS if key[0] == "tab:qa_mean_prr" and key[4] == "Prob")
     assert row in again({row: VALUES[row] + 0.002})["means"].rows
     assert row not in again({row: VALUES[row] + 0.0002})["means"].rows
 
 
 def test_what_print_states_rightly_is_no_erratum() -> None:
     rising = {key for key in ARROWS if key not in FOUND["arrow-at-equal"].rows}
-    stated = LEDGER.stated.model_copy(update={"other_methods_metric": "PRR", "mean_columns": 1})
+    stated = LEDGER.stated | {"other_methods_metric": "PRR", "mean_columns": 1}
     found = regenerate(PRINTED, rising, stated)
     assert not {"arrow-at-equal", "other-methods-metric", "mean-columns"} & set(found)
 
 
 def test_an_arrow_at_an_equal_value_is_neither_a_rise_nor_a_fall() -> None:
-    equal = {key for key in FOUND["arrow-at-equal"].rows if key.table == "tab:qa_mean_prr"}
+    equal = {key for key in FOUND["arrow-at-equal"].rows if key[0] == "tab:qa_mean_prr"}
     facts = FOUND["consistently-improves"].facts
     assert facts["means_rising"] + facts["means_equal_in_print"] == facts["means"]
     assert facts["means_equal_in_print"] == len(equal) == 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 LABEL, ROW = "paired", 0.13  # inches a row
-HEADLINE, CELLS = "headline", "cells"
+FAMILIES = HEADLINE, CELLS = "headline", "cells"
 PLACE = ["model", "dataset", "method"]
 NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
 COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]

@@ -83,10 +83,6 @@ class ComparisonRules(StrictModel):
     templates: dict[str, str]
     paper: Study
 
-    def questions(self, dataset: str, table: str = "") -> int:
-        """How many questions of a dataset the paper asked, for one of its tables."""
-        return (self.tables[table].questions if table else None) or self.paper.datasets[dataset].questions
-
     def too_few(self, count: int, dataset: str, size: int) -> str:
         """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
         enough = count >= self.agreement.least_share_of_questions * size
@@ -94,12 +90,23 @@ class ComparisonRules(StrictModel):
 
 
 class Claim(StrictModel):
-    """One claim, in our words. ``missing``: what would decide it, where no measurement of a study does."""
+    """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
+
+    ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
+    about, none for all of the paper's; ``sized``: print gives a size measured on its own models, which no other model
+    can deny; ``questions``: the paper's, where not all of a dataset's.
+    """
 
     id: Identifier
     where: str
     claim: str
     missing: str = ""
+    judge: str = ""
+    settings: dict[str, Any] = {}
+    models: list[str] = []
+    datasets: list[str] = []
+    sized: bool = False
+    questions: int | None = None
 
 
 class Erratum(StrictModel):
@@ -117,35 +124,29 @@ class Erratum(StrictModel):
         found = np.zeros(len(printed), dtype=bool)
         for selector in self.rows:
             wanted = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
-            chosen = np.logical_and.reduce([printed[column].isin(values) for column, values in wanted.items()])
+            chosen = printed[list(wanted)].isin(wanted).all(axis=1).to_numpy()
             if not chosen.any():
                 raise BeamUQError(f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector")
             found |= chosen
         return found
 
 
-class StatedInPrint(StrictModel):
-    """What the paper says in words, which its numbers are held against."""
-
-    other_methods_metric: str
-    other_methods_announced: list[str]
-    other_methods_named: list[str]
-    mean_columns: int
-    largest_eigenvalue: float
-    beam_example: list[str]
-    condition: str
-
-
 class ErrataLedger(StrictModel):
-    """``errata.yaml``. A test regenerates every entry's facts from the printed numbers and from counterexamples."""
+    """``errata.yaml``. A test regenerates every entry's facts from the printed numbers and from counterexamples.
 
-    stated: StatedInPrint
+    ``stated``: what the paper says in words, which its numbers are held against.
+    """
+
+    stated: dict[str, Any]
     errata: list[Erratum]
 
-    def touching(self, printed: pd.DataFrame, touches: str) -> list[list[str]]:
-        """Of each printed number the ids of the errata that touch it in this way."""
-        chosen = {entry.id: entry.selected(printed) for entry in self.errata if entry.touches == touches}
-        return [[name for name, rows in chosen.items() if rows[row]] for row in range(len(printed))]
+    def touching(self, printed: pd.DataFrame, touches: str) -> pd.Series[str]:
+        """Of each printed number the ids of the errata that touch it in this way, "" for none."""
+        names = pd.Series("", printed.index)
+        for entry in self.errata:
+            if entry.touches == touches:
+                names += np.where(entry.selected(printed), f"{entry.id}, ", "")
+        return names.str.removesuffix(", ")
 
 
 def read_printed() -> pd.DataFrame:

@@ -1,15 +1,15 @@
-"""How a claim is judged: what it reads of a study, the verbs that its function is made of, and the outcome."""
+"""How a claim is judged: the cells that it is asked of, the verbs that its function is made of, and the outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from beamuq.comparison.results import Results
@@ -20,21 +20,26 @@ from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import EVALUATION
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION
 
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Truths = npt.NDArray[np.bool_]
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 Judge = Callable[..., "Verdict"]
 LEAST_QUESTIONS = 50
+MORE_THAN_HALF = float(np.nextafter(0.5, 1))
 
 
 class NotAskedError(Exception):
     """What a claim needs and the study lacks, in a few words."""
 
+    outcome = "not asked"
+
 
 class TooFewError(NotAskedError):
     """So few questions that nothing is said."""
+
+    outcome = "too few"
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,6 @@ class Verdict:
     claimed is shown. ``n``: the questions it rests on.
     """
 
-    found: str
     n: int
     sign: Part = "-"
     size: Part = "-"
@@ -72,74 +76,158 @@ class Verdict:
         return "undecided" if not shown else "no" if wrong else "partly"
 
 
+@dataclass(frozen=True)
+class Case:
+    """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
+
+    results: Results
+    cells: Sequence[Cell]
+    notes: list[str] = field(default_factory=list)
+
+    def require(self, *kinds: str) -> None:
+        """Raises NotAskedError if a file of these cells was not run."""
+        if lacking := self.results.lacking(self.cells, *kinds):
+            raise NotAskedError(f"{lacking} was not run")
+
+    def estimates(self, answer_source: str = "greedy") -> Estimates:
+        """The estimates of all questions, each of enough."""
+        self.require(*EVALUATION)
+        found = self.results.estimates(self.cells).where(answer_source=answer_source)
+        for dataset, n in found.frame.groupby("dataset")["n"].min().items():
+            enough(int(n), f"of {dataset}")
+        return found
+
+    def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
+        """Beam minus multinomial of each method in each cell, paired."""
+        places = [(cell.model, cell.dataset, metric, method, "") for cell in self.cells for method in methods]
+        keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
+        found = self.estimates(answer_source)
+        return at(found, keys.assign(variant=BEAMSEARCH)).minus(at(found, keys.assign(variant=MULTINOMIAL)))
+
+    def candidates(self) -> CandidateSets:
+        """The candidates of the first cell."""
+        self.require(*CANDIDATES)
+        found = self.results.inputs.candidates(self.cells[0])
+        enough(len(found.ids), f"of {self.cells[0].dataset}")
+        return found
+
+    def answered(self, answer_source: str = "greedy") -> Case:
+        """The cells whose answers are not empty too often."""
+        self.require(*EVALUATION)
+        empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
+        left_out = [cell for cell, of in empty.items() if of is not None and of.too_many]
+        if left_out:
+            self.notes.append(f"without {', '.join(cell.dataset for cell in left_out)}: too many empty answers")
+        if len(left_out) == len(empty):
+            raise NotAskedError(f"more than a fifth of the answers of {self.cells[0].model} are empty on every dataset")
+        return replace(self, cells=[cell for cell in self.cells if cell not in left_out])
+
+    def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
+        """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
+        values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
+        mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
+        low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
+        verdict = self.above_zero(values, differences.p(), drawn.shape[1], n, **parts)
+        return replace(verdict, low=low, high=high)
+
+    def above_zero(
+        self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
+    ) -> Verdict:
+        """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
+
+        ``most``: the share that has to be significant. ``parts``: of the verdict; where the sign is not among them, it
+        is whether all values are above 0, or ``most`` and more than half.
+        """
+        level, positive = self.results.rules.claims.level, values > TIE
+        small = holm(np.nan_to_num(p, nan=1.0), len(p)) < level
+        above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
+        self.notes.append(f"{positive.sum()} of {len(values)} above 0")
+        significance: Part = "yes" if above >= most else "partly" if above > 0 else "no"
+        if self.too_few_resamples(resamples, len(p), 2):
+            significance, below = "undecided", 0.0
+        else:
+            self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
+        sign = share_as(float(positive.mean()), max(most, MORE_THAN_HALF))
+        verdict = Verdict(n, sign, "-", significance, below > 0, float(values.mean()))
+        return replace(verdict, **parts | {"opposite": verdict.opposite or parts.get("opposite", False)})
+
+    def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
+        """Whether no p, at least ``sides`` / (resamples + 1), can be significant among so many tests."""
+        level = self.results.rules.claims.level
+        if few := sides * tests / (resamples + 1) >= level:
+            self.notes.append(f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}")
+        return few
+
+    def clear(self, mean: float, std: float, n: int) -> Verdict:
+        """Whether a mean is above 0 by its interval ± z · std; undecided where that holds 0."""
+        half = self.results.rules.agreement.z * std
+        sign: Part = "undecided" if not abs(mean) > half else "yes" if mean > 0 else "no"
+        return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
+
+    def note_undecidable(self, summary: pd.DataFrame, margin: float) -> None:
+        """Notes that no value could show any of these negligible with so many questions: all intervals are too wide.
+
+        It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
+        """
+        least, n = ((summary["high"] - summary["low"]) / 2).min(), summary["n"].min()
+        if least > margin:
+            wanted = f"about {n * (least / margin) ** 2:,.0f} questions would do"
+            self.notes.append(f"undecidable with n = {n:,} unless clearly off: half-width {least:.3f}; {wanted}")
+
+    def as_printed(
+        self, values: Floats | Truths, groups: Sequence[str], printed: Sequence[float], asked: int
+    ) -> Verdict:
+        """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
+
+        No: it is farther off, print's spread taken as ours. Yes: it is not, and of this dataset about as many questions
+        are ``asked`` as in print; of fewer the interval has to lie inside the range. Undecided: anything else.
+        """
+        confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
+        ends: tuple[float, float] | None
+        if values.dtype == bool:
+            ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
+        elif np.ptp(values) == 0:
+            ends = intervals.interval_of_equal_values(mean, groups, confidence)
+        else:
+            ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
+        low, high = ends or (np.nan, np.nan)
+        paper = rules.paper.datasets.get(self.cells[0].dataset)
+        many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
+        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement.z * np.sqrt(2) * std
+        size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
+        return Verdict(len(values), size=size, value=mean, low=low, high=high)
+
+
 def per_dataset(judge: Judge) -> Judge:
     """Judges a claim about one cell on each of several: those with too few questions are left out."""
 
     @wraps(judge)
-    def judged(results: Results, cells: Sequence[Cell], **options: Any) -> Verdict:
-        verdicts, texts, few = list[Verdict](), list[str](), TooFewError("no dataset")
-        for cell in cells:
+    def judged(case: Case, **settings: Any) -> Verdict:
+        verdicts, few = list[Verdict](), TooFewError("no dataset")
+        for cell in case.cells:
             try:
-                verdicts.append(judge(results, cell, **options))
-                texts.append(f"{cell.dataset}: {verdicts[-1].found}")
+                verdicts.append(judge(replace(case, cells=[cell]), **settings))
             except TooFewError as error:
-                few, texts = error, [*texts, f"without {cell.dataset}: {error}"]
+                few = error
+                case.notes.append(f"without {cell.dataset}: {error}")
         if not verdicts:
             raise few
+        if len(verdicts) == 1:
+            return verdicts[0]
         of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
-        half, mean = (
-            np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts)),
-            float(np.mean(of["value"])),
-        )
-        ends = {"low": mean - half, "high": mean + half} if len(verdicts) > 1 else {}
-        parts = {name: together(of[name]) for name in ("sign", "size", "significance")}
-        whole = {"found": "; ".join(texts), "n": sum(of["n"]), "opposite": any(of["opposite"]), "value": mean}
-        return replace(verdicts[0], **whole | parts | ends)
+        mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))
+        sign, size, significance = (together(of[name]) for name in ("sign", "size", "significance"))
+        ends = float(mean), float(mean - half), float(mean + half)
+        return Verdict(sum(of["n"]), sign, size, significance, any(of["opposite"]), *ends)
 
     return judged
-
-
-# -- what is read ------------------------------------------------------------------------------------------------------
 
 
 def enough(count: int, where: str) -> None:
     """Raises TooFewError below ``LEAST_QUESTIONS``."""
     if count < LEAST_QUESTIONS:
         raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
-
-
-def require(results: Results, cells: Sequence[Cell], *kinds: str) -> None:
-    """Raises NotAskedError if a file of these cells was not run."""
-    if lacking := results.lacking(cells, *kinds):
-        raise NotAskedError(f"{lacking} was not run")
-
-
-def estimates(results: Results, cells: Sequence[Cell], answer_source: str = "greedy") -> Estimates:
-    """The estimates of all questions of some cells, each of enough."""
-    require(results, cells, *EVALUATION)
-    found = results.estimates(cells).where(answer_source=answer_source)
-    for dataset, n in found.frame.groupby("dataset")["n"].min().items():
-        enough(int(n), f"of {dataset}")
-    return found
-
-
-def candidates(results: Results, cell: Cell) -> CandidateSets:
-    """A cell's candidates."""
-    require(results, [cell], "candidates", "questions")
-    found = results.inputs.candidates(cell)
-    enough(len(found.ids), f"of {cell.dataset}")
-    return found
-
-
-def answered(results: Results, cells: Sequence[Cell], answer_source: str = "greedy") -> tuple[list[Cell], str]:
-    """The cells whose answers are not empty too often, and the words for those that are left out."""
-    require(results, cells, *EVALUATION)
-    empty = {cell: results.inputs.empty(cell).get(answer_source) for cell in cells}
-    kept = [cell for cell, of in empty.items() if of is None or not of.too_many]
-    names = ", ".join(cell.dataset for cell in cells if cell not in kept)
-    if not kept:
-        raise NotAskedError(f"more than a fifth of the answers of {cells[0].model} are empty on {names}")
-    return kept, f"without {names}, where more than a fifth of the answers are empty" if names else ""
 
 
 def at(found: Estimates, places: pd.DataFrame) -> Estimates:
@@ -153,56 +241,9 @@ def at(found: Estimates, places: pd.DataFrame) -> Estimates:
     return chosen
 
 
-def gains(found: Estimates, cells: Sequence[Cell], methods: Sequence[str], metric: str = "PRR") -> Estimates:
-    """Beam minus multinomial of each method in each cell, paired."""
-    places = [(cell.model, cell.dataset, metric, method, "") for cell in cells for method in methods]
-    keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
-    beams, samples = (at(found, keys.assign(variant=variant)) for variant in (BEAMSEARCH, MULTINOMIAL))
-    return beams.minus(samples)
-
-
 def questions(found: Estimates) -> int:
     """How many questions the estimates of several cells rest on."""
     return int(found.frame.groupby(["model", "dataset"])["n"].max().sum())
-
-
-# -- how it is judged --------------------------------------------------------------------------------------------------
-
-
-def rise(results: Results, differences: Estimates, n: int, found: str = "", **options: Any) -> Verdict:
-    """A verdict on differences that are claimed to be above 0: :func:`above_zero`; the value is their mean."""
-    values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
-    mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
-    low, high = mean.summary(results.study.evaluation.confidence)[["low", "high"]].iloc[0]
-    verdict = above_zero(results, values, differences.p(), drawn.shape[1], n, found, **options)
-    return replace(verdict, low=low, high=high)
-
-
-def above_zero(
-    results: Results,
-    values: Floats,
-    p: Floats,
-    resamples: int,
-    n: int,
-    found: str,
-    *,
-    most: float = 1.0,
-    **parts: Any,
-) -> Verdict:
-    """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
-
-    ``parts``: of the verdict; where the sign is not among them, it is whether all values are above 0, or more than
-    half. ``most``: the share that has to be significant.
-    """
-    level, positive = results.rules.claims.level, values > TIE
-    why, small = too_few_resamples(resamples, len(p), 2, level), holm(np.nan_to_num(p, nan=1.0), len(p)) < level
-    above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
-    told = f"{positive.sum()} of {len(values)} above 0, {why or f'significantly {above:.0%}, below 0 {below:.0%}'}"
-    opposite = bool(parts.pop("opposite", False)) or (not why and below > 0)
-    sign = parts.pop("sign", share_as(float(positive.mean())))
-    significance = "undecided" if why else some_as(above, most)
-    told = "; ".join(filter(None, (told, found)))
-    return Verdict(told, n, sign, parts.pop("size", "-"), significance, opposite, float(values.mean()))
 
 
 def selected_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
@@ -230,51 +271,11 @@ def tested_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
     return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
 
 
-def too_few_resamples(resamples: int, tests: int, sides: int, level: float) -> str:
-    """Why no p, at least ``sides`` / (resamples + 1), can be significant among so many tests, else nothing."""
-    possible = sides * tests / (resamples + 1) < level
-    return "" if possible else f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}"
-
-
 def negligible(summary: pd.DataFrame, margin: float) -> list[Part]:
     """Whether differences are nothing: the interval lies within ± margin (yes), outside (no), or across its ends."""
     low, high = summary["low"], summary["high"]
     inside, outside = (-margin <= low) & (high <= margin), (low > margin) | (high < -margin)
     return list(np.select([inside, outside], ["yes", "no"], "undecided"))
-
-
-def undecidable(summary: pd.DataFrame, margin: float, n: int) -> list[str]:
-    """Why no value could show any of these negligible with so many questions, if so: all intervals are too wide.
-
-    It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
-    """
-    least = ((summary["high"] - summary["low"]) / 2).min()
-    wanted = f"about {n * (least / margin) ** 2:,.0f} questions would do"
-    told = f"undecidable with n = {n:,} unless clearly off: half-width {least:.3f}, margin {margin:g}; {wanted}"
-    return [told] if least > margin else []
-
-
-def as_printed(
-    results: Results, values: Floats | Truths, groups: Sequence[str], printed: tuple[float, float], many: bool
-) -> tuple[Part, float, float]:
-    """Whether the mean of shares [N] is as near a printed range as two such measurements may lie, and its interval.
-
-    No: it is farther off, print's spread taken as ours. Yes: it is not, and there are as ``many`` questions as in
-    print; of fewer the interval has to lie inside the range. Undecided: anything else.
-    """
-    confidence, mean = results.study.evaluation.confidence, float(values.mean())
-    ends: tuple[float, float] | None
-    if values.dtype == bool:
-        ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
-    elif np.ptp(values) == 0:
-        ends = intervals.interval_of_equal_values(mean, groups, confidence)
-    else:
-        ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
-    low, high = ends or (np.nan, np.nan)
-    spread = np.sqrt(2) * (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-    far = max(printed[0] - mean, mean - printed[1], 0.0) >= results.rules.agreement.z * spread
-    near = ends is not None and (many or (printed[0] <= low and high <= printed[1]))
-    return "no" if far else "yes" if near else "undecided", low, high
 
 
 def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
@@ -294,13 +295,3 @@ def together(parts: Sequence[Part]) -> Part:
 def share_as(share: float, most: float = 1.0) -> Part:
     """All (or at least ``most``): yes; more than half: partly; else no."""
     return "yes" if share >= most else "partly" if share > 0.5 else "no"
-
-
-def some_as(share: float, most: float = 1.0) -> Part:
-    """All (or at least ``most``): yes; any: partly; none: no."""
-    return "yes" if share >= most else "partly" if share > 0 else "no"
-
-
-def above(value: float, std: float, z: float) -> Part:
-    """Whether a value is above 0 by its interval ± z · std; undecided where that holds 0."""
-    return "undecided" if not abs(value) > z * std else "yes" if value > 0 else "no"

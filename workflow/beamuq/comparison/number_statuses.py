@@ -3,149 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from beamuq.comparison.declared_files import KEYS, ErrataLedger
+from beamuq.comparison.declared_files import KEYS, ErrataLedger, PrintedTable
 from beamuq.comparison.paper_settings import Kind
 from beamuq.comparison.results import STORED, Results, stored_keys, table_cell
 from beamuq.evaluation import intervals
-from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, Estimates, joined
+from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import records
 from beamuq.exhibits.exhibit import EVALUATION
 
 Floats = npt.NDArray[np.float64]
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+"""Of sampled Semantic Entropy, by the setting under which it is stored (D12)."""
 OURS = ["value", "low", "high", "std", "n"]
 COLUMNS = [*KEYS, "printed", "printed_std", *OURS, "paper_n", "difference", "z", "detectable", "status", "reason"]
-PLACE = ["model", "dataset", "recipe", "scorer", "answer_source", *STORED]
+COLUMNS += ["errata", "formulation"]
 OF_ACCURACY = ("quality", "questions")
-Cells = dict[Any, tuple[list[Cell], str]]
-Rows = dict[Any, dict[str, Any]]
 
 
-def compare(results: Results, ledger: ErrataLedger) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every printed number, in print's order, and those of sampled Semantic Entropy against the forms it may be of.
+def compare(results: Results, ledger: ErrataLedger) -> pd.DataFrame:
+    """Every printed number, in print's order; then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
 
-    A row a number: ``COLUMNS`` and ``errata``, or ``formulation`` (D12, Semantic Entropy).
+    A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
     """
-    printed = results.printed
-    places = printed[["table", "model", "dataset"]].drop_duplicates()
-    cells = {tuple(place): _cells(results, *place) for place in places.to_numpy().tolist()}
-    measured = _measured(results, [cell for of, _ in cells.values() for cell in of])
-    wrong, doubted = (ledger.touching(printed, touches) for touches in ("value", "std"))
-    printed = printed.assign(wrong=list(map(", ".join, wrong)), doubted=list(map(bool, doubted)))
-    numbers = _held_against_print(results, printed, cells, measured)
-    numbers["errata"] = ["; ".join(both) for both in map(list.__add__, wrong, doubted)]
-    sampled = (printed["method"] == "SemanticEntropy") & (printed["variant"] != "beamsearch")
-    forms = [
-        _held_against_print(results, printed[sampled].assign(wrong=""), cells, measured, name).assign(formulation=title)
-        for name, title in FORMULATIONS.items()
-    ]
-    return numbers, pd.concat(forms, ignore_index=True)[[*KEYS, "formulation", *COLUMNS[len(KEYS) :]]]
-
-
-def _held_against_print(
-    results: Results, printed: pd.DataFrame, cells: Cells, measured: Rows, setting: str = ""
-) -> pd.DataFrame:
-    """Numbers side by side; a ± that is absent or doubted is replaced by ours. ``setting``: a formulation's."""
-    rules, ours = results.rules.agreement, _ours(results, printed, cells, measured, setting)
-    frame = printed.join(ours.astype(dict.fromkeys(OURS[:-1], float) | {"n": "Int64"}))
-    std = frame["std"].to_numpy(np.float64)
-    other = np.where(frame["doubted"] | frame["printed_std"].isna(), std, frame["printed_std"])
+    sampled = (results.printed["method"] == "SemanticEntropy") & (results.printed["variant"] != "beamsearch")
+    others = [results.printed[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
+    frame = pd.concat([results.printed.assign(formulation=""), *others], ignore_index=True)
+    places = frame.groupby(["table", "model", "dataset"], sort=False)
+    frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
+    wrong, doubted = (ledger.touching(frame, touches) for touches in ("value", "std"))
+    frame["errata"] = (wrong + ", " + doubted).str.strip(", ")
+    rules, std = results.rules.agreement, frame["std"].to_numpy(np.float64)
+    other = np.where((doubted != "") | frame["printed_std"].isna(), std, frame["printed_std"])
     frame["difference"] = frame["value"] - frame["printed"]
     frame["z"] = z_score(frame["difference"], std, other)
     frame["detectable"] = smallest_detectable(std, other, rules.z, rules.power)
     undefined = np.where(frame["value"].isna(), "undefined", "no standard deviation of ours")
-    demo = np.full(len(frame), results.study.demo)
     cases: list[tuple[Any, str, Any]] = [  # the first that matches
-        (demo, "not comparable", "demo study"),
+        (np.full(len(frame), results.study.demo), "not comparable", "demo study"),
         (frame["absent"] != "", "not run", frame["absent"]),
-        (frame["wrong"] != "", "errata", frame["wrong"]),
+        (wrong != "", "errata", wrong),
         (frame["why"] != "", "not comparable", frame["why"]),
         (frame["z"].isna(), "not comparable", frame["note"].where(frame["note"] != "", undefined)),
         (frame["z"].abs() < rules.z, "agrees", ""),
     ]
     matches, statuses, reasons = zip(*cases, strict=True)
-    frame["status"], frame["reason"] = (
-        np.select(matches, of, other) for of, other in ((statuses, "differs"), (reasons, ""))
-    )
-    return frame[COLUMNS]
+    frame["status"], frame["reason"] = np.select(matches, statuses, "differs"), np.select(matches, reasons, "")
+    return frame[COLUMNS].astype({"n": "Int64"})
 
 
-def _ours(results: Results, printed: pd.DataFrame, places: Cells, measured: Rows, setting: str) -> pd.DataFrame:
-    """Ours of printed numbers: ``OURS``, ``note``, ``paper_n``; ``absent``: why there is none; ``why``: no match."""
-    rules, keys, rows = results.rules, stored_keys(results.study, printed), []
-    for place, rows_of_place in printed.groupby(["table", "model", "dataset"], sort=False):
-        (name, model, dataset), (cells, lacking) = map(str, cast(tuple[Any, ...], place)), places[place]
-        table = rules.tables[name]
-        sizes = {of: rules.questions(of, name) for of in (rules.paper.datasets if dataset == MEAN else [dataset])}
-        differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
-        for row, (index, *key, stored) in zip(
-            records(rows_of_place), keys.loc[rows_of_place.index].itertuples(), strict=True
-        ):
-            of = (table.answer_source, *key, setting or stored)
-            each = {cell: measured.get((*vars(cell).values(), *of)) for cell in cells}
-            missing = [cell.file("evaluation").path for cell, ours in each.items() if ours is None and cell.scorer]
-            absent = lacking or (f"{missing[0]} has no row for {' '.join(filter(None, of))}" if missing else "")
-            full = [cell.dataset for cell, ours in each.items() if ours and ours["empty"] > MOST_EMPTY]
-            if dataset == MEAN and full and not absent:
-                absent = f"more than a fifth of the answers are empty on {', '.join(full)}"
-            kind = Kind(
-                "accuracy" if table.part == "accuracy" else "scores", row["metric"], row["method"], row["setting"]
-            )
-            few = (rules.too_few(of["n"], cell.dataset, sizes[cell.dataset]) for cell, of in each.items() if of)
-            why = rules.arbitrary.get(row["setting"]) or kind.first(differing) or next(filter(None, few), "")
-            ours = {} if absent else measured[*vars(cells[0]).values(), *of]
-            if dataset == MEAN and not absent:
-                ours = measured[model, MEAN, *list(vars(cells[0]).values())[2:], *of]
-            rows.append(
-                {"note": "", **ours, "absent": absent, "why": why, "paper_n": sum(sizes.values()), "row": index}
-            )
-    return pd.DataFrame(rows).set_index("row").reindex(columns=[*OURS, "note", "absent", "why", "paper_n"])
+def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of the printed numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
+
+    ``absent``: why there is none; ``why``: why none can be compared.
+    """
+    name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
+    rules, table = results.rules, results.rules.tables[name]
+    datasets = rules.paper.datasets if dataset == MEAN else [dataset]
+    sizes = {of: table.questions or rules.paper.datasets[of].questions for of in datasets}
+    frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
+    places = {of: table_cell(results.study, table, model, of) for of in sizes}
+    cells = [cell for cell in places.values() if cell]
+    if absent := _absent(results, name, model, places):
+        return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
+    stored = stored_keys(results.study, rows)
+    stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
+    measured, numbers = _measured(results, table, cells, stored, mean=dataset == MEAN)
+    full = list(measured.loc[measured["empty"] > MOST_EMPTY, "dataset"].unique())
+    counts = measured.groupby("dataset")["n"].min()
+    few = [rules.too_few(counts[of], of, size) for of, size in sizes.items() if of in counts]
+    differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
+    for row, metric, method, setting in rows[["metric", "method", "setting"]].itertuples():
+        kind = Kind("accuracy" if table.part == "accuracy" else "scores", metric, method, setting)
+        whys = (rules.arbitrary.get(setting), kind.first(differing), *few)
+        frame.loc[row, "why"] = next(filter(None, whys), "")
+    keys = pd.MultiIndex.from_frame(stored)
+    there = measured.groupby(STORED).size().reindex(keys, fill_value=0).to_numpy() == len(cells)
+    if dataset == MEAN and full:
+        frame["absent"] = f"more than a fifth of the answers are empty on {', '.join(full)}"
+    frame.loc[~there, "absent"] = [f"no row for {' '.join(filter(None, key))}" for key in keys[~there]]
+    found = numbers.set_index(STORED)[[*OURS, "note"]].reindex(keys).set_index(rows.index)
+    return frame.drop(columns="note").join(found.where(frame["absent"] == "")).fillna({"note": ""})
 
 
-def _cells(results: Results, name: str, model: str, dataset: str) -> tuple[list[Cell], str]:
-    """The cells that measure a printed number, or the mean of which does, or why there are none."""
-    study, table = results.study, results.rules.tables[name]
-    datasets = results.rules.paper.datasets if dataset == MEAN else [dataset]
-    if model not in study.models:
-        return [], f"the study has no model {model!r}"
-    cells = {of: table_cell(study, table, model, of) for of in datasets}
-    if missing := [of for of, cell in cells.items() if cell is None]:
-        return [], f"the grid has no {model}/{missing[0]} for {name}"
-    found = [cell for cell in cells.values() if cell]
-    lacking = results.lacking(found, *(OF_ACCURACY if table.part == "accuracy" else EVALUATION))
-    return ([], f"{lacking} was not run") if lacking else (found, "")
+def _absent(results: Results, name: str, model: str, cells: dict[str, Cell | None]) -> str:
+    """Why a study cannot measure what a printed table shows of a model on these datasets, else nothing."""
+    if model not in results.study.models:
+        return f"the study has no model {model!r}"
+    if missing := [dataset for dataset, cell in cells.items() if cell is None]:
+        return f"the grid has no {model}/{missing[0]} for {name}"
+    kinds = OF_ACCURACY if results.rules.tables[name].part == "accuracy" else EVALUATION
+    lacking = results.lacking([cell for cell in cells.values() if cell], *kinds)
+    return lacking and f"{lacking} was not run"
 
 
-def _measured(results: Results, cells: Sequence[Cell]) -> Rows:
-    """By ``PLACE``: ``OURS``, ``note`` and ``empty`` of cells, and of means over the datasets of the main recipe."""
-    study, rows, parts = results.study, Rows(), dict[Cell, Estimates]()
-    for cell in dict.fromkeys(cells):
-        if cell.scorer:
-            found = results.estimates([cell])
-            parts[cell] = found.rows(found.frame["metric"].isin(results.printed["metric"].unique()))
-        else:  # stories count as groups
-            quality, asked = (results.inputs.frame(cell.file(of, study.main_quality.metric)) for of in OF_ACCURACY)
-            of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
-            place = (*vars(cell).values(), "greedy", "accuracy", "", "", "")
-            rows[place] = {name: getattr(of, name) for name in OURS} | {"note": "", "empty": np.nan}
-    main = [cell for cell in parts if cell.recipe == study.main.recipe]
-    means = [
-        joined([parts[cell] for cell in main if (cell.model, cell.scorer) == of]).mean_over_datasets()
-        for of in dict.fromkeys((cell.model, cell.scorer) for cell in main)
-    ]
-    for part in (*parts.values(), *means):
-        summary = part.summary(study.evaluation.confidence).set_index(PLACE)[[*OURS, "note", "empty"]]
-        rows |= dict(zip(summary.index, summary.to_dict("records"), strict=True))
-    return rows
+def _measured(
+    results: Results, table: PrintedTable, cells: Sequence[Cell], stored: pd.DataFrame, *, mean: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What each of the cells has, and the numbers that stand beside print: these, or their means over datasets."""
+    study = results.study
+    if table.part == "accuracy":  # stories count as groups
+        quality, asked = (results.inputs.frame(cells[0].file(of, study.main_quality.metric)) for of in OF_ACCURACY)
+        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+        row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
+        frame = pd.DataFrame([row | cells[0].place | {"note": "", "empty": np.nan}])
+        return frame, frame
+    keys = {name: set(stored[name]) for name in ("metric", "method", "setting")}
+    found = results.estimates(cells).where(answer_source=table.answer_source, **keys)
+    numbers = found.mean_over_datasets() if mean else found
+    return found.frame, numbers.summary(study.evaluation.confidence)
 
 
 def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Floats:

@@ -56,16 +56,15 @@ class Results:
 
 def table_cell(study: Study, table: PrintedTable, model: str, dataset: str) -> Cell | None:
     """The cell in which a study measures what a printed table shows, in the first entry of the grid that does."""
+    kinds = {name: scorer.kind for name, scorer in study.scorers.items()}
     for entry in study.grid:
         scoring, main = study.scoring[entry.recipe], entry.recipe == study.main.recipe
         varied = {"strategies": scoring.every_strategy, "epsilon": scoring.epsilon}
         varied["spectrum"] = scoring.alpha or scoring.fixed_k
-        plays = [name for name in entry.scorers if study.scorers[name].kind == table.scorer]
+        scorers = [""] if table.scorer is None else [name for name in entry.scorers if kinds[name] == table.scorer]
         if table.scorer == "nli":
-            plays = [study.main.scorer] if study.main.scorer in entry.scorers else []
-        scorers = [""] if table.scorer is None else plays
-        here = model in entry.models and dataset in entry.datasets and scorers
-        if here and varied.get(table.part, main):
+            scorers = [name for name in entry.scorers if name == study.main.scorer]
+        if model in entry.models and dataset in entry.datasets and scorers and varied.get(table.part, main):
             return Cell(model, dataset, entry.recipe, scorers[0])
     return None
 
