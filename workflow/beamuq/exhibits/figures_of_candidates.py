@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
-from beamuq.evaluation.candidate_sets import CandidateSets, QuestionBin, groups_of, length_bins, with_all
-from beamuq.evaluation.intervals import mean_interval, proportion_interval
+from beamuq.evaluation.candidate_sets import length_bins, means_by_bin, with_all
+from beamuq.evaluation.intervals import proportion_interval
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import CANDIDATES, Exhibit, Figure
-from beamuq.exhibits.figure_style import BLACK, BLUE, ORANGE, PALE, VERMILLION, SeriesStyle, draw_bars_by_length
+from beamuq.exhibits.figure_style import BLACK, BLUE, ORANGE, PALE, VERMILLION, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.number_format import percent
 from beamuq.study_config import Study
@@ -46,10 +46,12 @@ def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     found = inputs.candidates(chosen[0])
     values = {name: found.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data = _means(study, found, with_all(length_bins(found.lengths())), ("variant", "redundancy"), values)
-    facts = _facts(study, chosen, found) | {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
-    draw, labels = partial(draw_bars_by_length, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
-    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, labels), height=2.3)
+    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, values, study.evaluation.confidence)
+    data = data.set_axis(["length", "variant", "redundancy", "low", "high", "n"], axis=1)
+    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
+    facts |= {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
+    draw = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True)
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -58,49 +60,48 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     mass = found.mass(study.main.beam, size)
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
     above = {name: mass > threshold for name, threshold in thresholds.items()}
-    bins = with_all(length_bins(found.lengths()))
-    data = _means(study, found, bins, ("threshold", "share"), above, proportion_interval)
+    confidence = study.evaluation.confidence
+    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, above, confidence, proportion_interval)
+    data = data.set_axis(["length", "threshold", "share", "low", "high", "n"], axis=1)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    facts = _facts(study, chosen, found) | {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
+    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
+    facts |= {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
     facts |= {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
-    looks = {
-        name: replace(look, title=f"{name}: {FORMULAS[name]} = {facts[name]}")
-        for name, look in zip(FORMULAS, SETS.values(), strict=True)
-    }
-    draw = partial(draw_bars_by_length, column="share", looks=looks, by="threshold", percent=True)
-    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
+    titles = {name: f"{name}: {formula} = {facts[name]}" for name, formula in FORMULAS.items()}
+    looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
+    draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", percent=True)
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Left: Σ p over each set's distinct sequences, mean by length. Right: quantiles of p at each beam rank."""
     found, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    bins = length_bins(found.lengths(), 7)
-    masses = [{variant: found.mass(strategy, size)} for variant, strategy in _strategies(study).items()]
-    parts = [_means(study, found, bins, ("variant", "mean"), mass).assign(panel=MASS) for mass in masses]
-    for rank, part in found.of(study.main.beam, size).groupby("rank"):
-        p = np.exp(part["logprob"].to_numpy())
-        place = {"panel": RANKS, "variant": BEAMSEARCH, "rank": int(str(rank)) + 1, "mean": float(p.mean())}
-        quantiles = {name: float(np.quantile(p, share)) for name, share in QUANTILES.items()}
-        parts.append(pd.DataFrame([place | quantiles | {"n": len(p)}]))
-    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
-    data = pd.concat(parts, ignore_index=True)[columns]
-    names, facts = {MASS: "", RANKS: f"n = {len(found.ids)}"}, {"order": captions.BEAM_ORDER}
-    return figure_style.figure(
-        data, ["panel"], names, _draw_mass, facts | _facts(study, chosen, found), height=2.3, sharex=False, sharey=False
+    bins, confidence = length_bins(found.lengths(), 7), study.evaluation.confidence
+    parts = []
+    for variant, strategy in _strategies(study).items():
+        means = means_by_bin(bins, found.groups, {variant: found.mass(strategy, size)}, confidence)
+        parts.append(means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(panel=MASS))
+    p = np.exp(found.of(study.main.beam, size).set_index("rank")["logprob"])
+    by_rank = (
+        p.groupby("rank").agg(["mean", "count"]).join(p.groupby("rank").quantile(list(QUANTILES.values())).unstack())
     )
+    by_rank = by_rank.set_axis(["mean", "n", *QUANTILES], axis=1).reset_index()
+    parts.append(by_rank.assign(rank=by_rank["rank"] + 1, panel=RANKS, variant=BEAMSEARCH))
+    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
+    data, facts = pd.concat(parts, ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
+    facts |= cells.facts(study, chosen, [MODEL], len(found.ids))
+    options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, facts, **options)
 
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its ``mean`` as a dot."""
     boxes = [{name: row[column] for name, column in OF_BOX.items()} for row in data.to_dict("records")]
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
-    drawn = ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True)
-    looks: dict[str, dict[str, Any]] = {"boxes": thin | {"facecolor": PALE}, "whiskers": thin, "caps": thin}
-    looks["medians"] = {"color": VERMILLION, "linewidth": 1.3}
-    looks["means"] = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
-    for name, look in looks.items():
-        for artist in drawn[name]:
-            artist.set(**look)
+    dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
+    looks: dict[str, Any] = {"boxprops": thin | {"facecolor": PALE}, "whiskerprops": thin, "capprops": thin}
+    looks |= {"medianprops": {"color": VERMILLION, "linewidth": 1.3}, "meanprops": dot}
+    ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True, **looks)
     every = slice(None, None, 1 if len(ranks) <= 12 else 5)
     ax.set_xticks(ranks[every], [str(rank) for rank in ranks[every]])
     ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
@@ -109,39 +110,14 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
 def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
     if data["panel"].iloc[0] == RANKS:
         draw_rank_probabilities(data, ax)
+        ax.set_title(f"n = {data['n'].iloc[0]}")
     else:
-        draw_bars_by_length(data, ax, "mean")
+        draw_by_bin(data, ax, "mean")
         ax.set(ylim=(0, 1.04), xlabel="Length (tokens); below, n", ylabel="Probability mass covered")
 
 
 def _strategies(study: Study) -> dict[str, str]:
     return {MULTINOMIAL: study.main.sample, BEAMSEARCH: study.main.beam}
-
-
-def _means(
-    study: Study,
-    found: CandidateSets,
-    bins: Sequence[QuestionBin],
-    columns: tuple[str, str],
-    values: Mapping[str, Any],
-    interval: Callable[..., tuple[float, float] | None] = mean_interval,
-) -> pd.DataFrame:
-    """The mean of each series of values [N] over the questions of a bin, with its interval, NaN where there is none.
-
-    ``columns``: what the series and the means are called.
-    """
-    rows = []
-    for of in bins:
-        groups = groups_of(found.groups, of.members)
-        for name, column in values.items():
-            part = column[of.members]
-            low, high = interval(part, groups, study.evaluation.confidence) or (np.nan, np.nan)
-            rows.append((of.title, name, float(part.mean()), low, high, len(part)))
-    return pd.DataFrame(rows, columns=["length", *columns, "low", "high", "n"])
-
-
-def _facts(study: Study, chosen: Sequence[Cell], found: CandidateSets) -> dict[str, Any]:
-    return cells.facts(study, chosen, [MODEL], len(found.ids))
 
 
 def exhibits(_: Study) -> list[Exhibit]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from beamuq.evaluation import bootstrap
 from beamuq.evaluation.candidate_sets import equal_bins
-from beamuq.evaluation.estimates import Estimates
+from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import at_printed
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
-from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, SeriesStyle, draw_bars_by_length
+from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
 from beamuq.strategy_names import ablation
 from beamuq.study_config import Study
@@ -32,7 +32,6 @@ METHOD = "Dissimilarity"
 MOST_QUESTIONS = 200  # a panel of the figure across cells
 BINS = 5
 BAND_RESAMPLES = 500  # a band is drawn to the pixel, not to the third digit
-Looks = Mapping[tuple[str, str], SeriesStyle]  # of method and variant
 LOOKS: Looks = {(method, variant): look for method in GRAPH for variant, look in VARIANTS.items()}
 ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic Entropy", GREEN, ":", "^")} | {
     (METHOD, variant): replace(look, title=f"{METHOD}, {look.title}") for variant, look in VARIANTS.items()
@@ -41,7 +40,7 @@ COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high",
 AXES = ("Number of candidates M", "PRR")
 
 
-def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
+def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exhibit:
     """PRR of some methods in one cell against M, in one panel or one a method: the ``looks`` name the series."""
     methods = list(dict.fromkeys(method for method, _ in looks))
 
@@ -49,14 +48,12 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str]) -> Exhibit:
         return [cells.nearest(study, cells.with_budgets(study, methods), MODELS[0], DATASET)]
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-        place = {"model": chosen[0].model, "dataset": chosen[0].dataset, "metric": "PRR"}
-        keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
+        place = chosen[0].place | {"metric": "PRR"}
+        keys = [place | {"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
         found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
-        data = _points(study, at_printed(study, found, [place | key for key in keys]))
-        n = int(data["n"].iloc[0])
-        names = {method: f"{method}\nn = {n}" for method in methods} if by else {(): f"n = {n}"}
-        facts = cells.facts(study, chosen, MODELS[:1], n) | _undefined(data) | {"methods": captions.listing(methods)}
-        return figure_style.figure(data, by, names, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
+        data = _points(study, at_printed(study, found, keys))
+        facts = cells.facts(study, chosen, MODELS[:1], int(data["n"].iloc[0])) | {"methods": captions.listing(methods)}
+        return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
     return Exhibit(label, "figure", shown, EVALUATION, build)
 
@@ -72,37 +69,26 @@ def cells_with_curves(study: Study) -> list[Cell]:
 
 def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """PRR over the first questions of each cell, at most 200, whatever the cell's own number."""
-    parts, names = [], {}
+    parts = []
     for cell in chosen:
         scored = inputs.scores(cell)
         first = np.arange(len(scored.ids)) < MOST_QUESTIONS
-        series = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
-        values = scored.prr(first, f"first {MOST_QUESTIONS}", series, **inputs.resampling)
-        parts.append(_points(study, values.assign(model=cell.model, dataset=cell.dataset)))
-        titles = study.datasets[cell.dataset].title, study.models[cell.model].title, f"n = {first.sum()}"
-        names[cell.model, cell.dataset] = "\n".join(titles)
-    data = pd.concat(parts, ignore_index=True)
-    facts = cells.facts(study, chosen, MODELS) | _undefined(data) | {"most": MOST_QUESTIONS}
-    options: dict[str, Any] = {
-        "across": 3 if len(names) == 3 else 2,
-        "height": 2.0,
-        "legend_columns": 2,
-        "sharey": False,
-    }
-    return figure_style.figure(data, ["model", "dataset"], names, draw_curves, facts, AXES, **options)
+        keys = _series(study, cell, [(METHOD, variant) for variant in VARIANTS])
+        values = scored.prr(first, f"first {MOST_QUESTIONS}", keys, **inputs.resampling)
+        parts.append(values.assign(**cell.place))
+    data, by, name = _points(study, joined(parts)), ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
+    facts = cells.facts(study, chosen, MODELS) | {"most": MOST_QUESTIONS}
+    return figure_style.figure(study, data, by, name, draw_curves, facts, AXES, sharey=False)
 
 
 def draw_curves(data: pd.DataFrame, ax: Axes, looks: Looks = LOOKS) -> None:
     """A value against the number of candidates: a line and a band a series, broken where a value is undefined.
 
     ``data`` has ``method``, ``variant``, ``M``, ``value`` (NaN: undefined), ``low`` and ``high`` (NaN: no interval).
-    ``looks``: how each method and variant that may be drawn looks; by default the graph methods in both forms.
+    ``looks``: how each pair of method and variant that may be drawn looks; by default the graph methods in both forms.
     """
-    for (method, variant), look in looks.items():
-        part = data[(data["method"] == method) & (data["variant"] == variant)]
-        if len(part):
-            figure_style.band(ax, "M", part, look, 0.15)
-            figure_style.line(ax, "M", part, look)
+    for part, look in figure_style.series(data, looks, "method", "variant"):
+        figure_style.line(ax, part, look, "M")
     sizes = sorted(set(data["M"]))
     ax.set_xticks([m for m in sizes if m == sizes[0] or m % 5 == 0] if len(sizes) > 6 else sizes)
     ax.set_xlim(sizes[0] - 0.6, sizes[-1] + 0.6)
@@ -114,13 +100,8 @@ def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tup
 
 
 def _points(study: Study, values: Estimates) -> pd.DataFrame:
-    points = values.summary(study.evaluation.confidence).reset_index(drop=True)
+    points = values.summary(study.evaluation.confidence)
     return points.assign(M=points["setting"].str.removeprefix("M=").astype(int))[COLUMNS]
-
-
-def _undefined(data: pd.DataFrame) -> dict[str, str]:
-    missing = int(data["value"].isna().sum())
-    return {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
 
 
 def cell_of_curves(study: Study) -> list[Cell]:
@@ -130,7 +111,7 @@ def cell_of_curves(study: Study) -> list[Cell]:
 
 def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Mean quality of what is retained against the share rejected, ties by expected value; bootstrap bands."""
-    (cell,), limit, tail = chosen, study.evaluation.max_rejection[0], (1 - study.evaluation.confidence) / 2
+    (cell,), tail = chosen, (1 - study.evaluation.confidence) / 2
     scored, resamples = inputs.scores(cell), min(BAND_RESAMPLES, study.evaluation.resamples)
     counts = bootstrap.resample_counts(scored.groups, resamples, study.seed, f"prr_curves {cell.model}")
     parts, quality = [], scored.quality
@@ -143,12 +124,12 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
         columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
         columns |= {"oracle": drawn.oracle, "random": drawn.random}
         parts.append(pd.DataFrame({"method": method, "variant": variant} | columns | {"n": len(quality)}))
-    names = {method: f"{method}\nn = {len(quality)}" for method in GRAPH}
     facts = cells.facts(study, chosen, MODELS[1:2], len(quality)) | {"drawn": resamples}
     facts |= {"methods": captions.listing(GRAPH)}
-    draw, labels = partial(draw_rejection_curves, max_rejection=limit), ("Share rejected", "Mean quality retained")
-    data = pd.concat(parts, ignore_index=True)
-    return figure_style.figure(data, ["method"], names, draw, facts, labels, height=2.2, legend_columns=5)
+    draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
+    data, labels = pd.concat(parts, ignore_index=True), ("Share rejected", "Mean quality retained")
+    name = "{method}\nn = {n}"
+    return figure_style.figure(study, data, ["method"], name, draw, facts, labels, height=2.2)
 
 
 def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | None = None) -> None:
@@ -157,10 +138,8 @@ def draw_rejection_curves(data: pd.DataFrame, ax: Axes, max_rejection: float | N
     ``data`` has ``variant``, ``rejected``, ``quality``, ``low`` and ``high`` (NaN: no band), ``oracle``, ``random``;
     ``max_rejection``: where PRR stops, a vertical line.
     """
-    for variant, look in VARIANTS.items():
-        curve = data[data["variant"] == variant]
-        figure_style.band(ax, "rejected", curve, look, 0.18)
-        figure_style.line(ax, "rejected", curve, replace(look, marker=""), "quality")
+    for part, look in figure_style.series(data, VARIANTS, "variant"):
+        figure_style.line(ax, part, replace(look, marker=""), "rejected", "quality")
     both = data.drop_duplicates("rejected")
     ax.plot(both["rejected"], both["oracle"], color=BLACK, linewidth=0.9, label="oracle")
     ax.plot(both["rejected"], both["random"], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9, label="random")
@@ -180,28 +159,27 @@ def two_datasets(study: Study) -> list[Cell]:
 
 def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Bins close once their share of the questions is in and never split a length; PRR within each bin."""
-    parts = []
+    parts, keys = [], [(METHOD, variant, "") for variant in VARIANTS]
     for cell in chosen:
         scored = inputs.scores(cell)
         for of in equal_bins(inputs.candidates(cell).lengths(), BINS):
-            keys = [(METHOD, variant, "") for variant in VARIANTS]
             values = scored.prr(of.members, f"length {of.title}", keys, **inputs.resampling)
             parts.append(values.summary(study.evaluation.confidence).assign(dataset=cell.dataset, length=of.title))
     data = pd.concat(parts, ignore_index=True)[["dataset", "length", "variant", "value", "low", "high", "n", "note"]]
-    names = {cell.dataset: study.datasets[cell.dataset].title for cell in chosen}
-    facts = {"datasets": captions.listing(list(names.values())), "model": study.models[chosen[0].model].title}
-    facts |= cells.facts(study, chosen, MODELS[:1]) | {"bins": BINS}
+    datasets = captions.listing([study.datasets[cell.dataset].title for cell in chosen])
+    facts = {"datasets": datasets, "model": study.models[chosen[0].model].title, "bins": BINS}
+    facts |= cells.facts(study, chosen, MODELS[:1])
     labels = ("Length (tokens); below, n", "PRR")
     return figure_style.figure(
-        data, ["dataset"], names, draw_bars_by_length, facts, labels, height=2.2, legend_columns=2, sharex=False
+        study, data, ["dataset"], "{dataset}", draw_by_bin, facts, labels, height=2.2, sharex=False
     )
 
 
 def exhibits(_: Study) -> list[Exhibit]:
     """The figures of PRR."""
     return [
-        by_candidates("abl_nsamples", LOOKS, ["method"]),
-        by_candidates("sement_different_nsamples", ENTROPY_LOOKS, []),
+        by_candidates("abl_nsamples", LOOKS, ["method"], "{method}\nn = {n}"),
+        by_candidates("sement_different_nsamples", ENTROPY_LOOKS, [], "n = {n}"),
         Exhibit("rebuttal_nsamples_across_data", "figure", cells_with_curves, SCORES, across_cells),
         Exhibit("prr_curves", "figure", cell_of_curves, SCORES, curves_of_rejection),
         Exhibit("abl_length", "figure", two_datasets, (*CANDIDATES, *SCORES), by_length),
