@@ -19,14 +19,12 @@ from matplotlib.transforms import Bbox
 
 import exhibits_study
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import figure_style, figures_of_prr, list_of_exhibits
+from beamuq.exhibits import figure_style, figures_of_scores, list_of_exhibits
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import Built
 from beamuq.exhibits.figure_style import draw_by_bin
-from beamuq.exhibits.figures_of_candidates import draw_rank_probabilities
-from beamuq.exhibits.figures_of_decisions import draw_reliability, draw_risk_coverage
-from beamuq.exhibits.figures_of_examples import draw_candidates, draw_worked_example
-from beamuq.exhibits.figures_of_prr import draw_curves, draw_rejection_curves
+from beamuq.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
+from beamuq.exhibits.figures_of_scores import draw_curves, draw_rejection_curves, draw_reliability, draw_risk_coverage
 from beamuq.methods import METHODS, Method
 from beamuq.parquet_tables import Artifact
 from run_job import run_job
@@ -255,7 +253,7 @@ def test_points_of_a_curve_are_the_measurements_of_their_series(
 def test_a_panel_across_data_has_the_first_questions_alone(
     results: exhibits_study.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures_of_prr, "MOST_QUESTIONS", 10)
+    monkeypatch.setattr(figures_of_scores, "MOST_QUESTIONS", 10)
     data = results.built("rebuttal_nsamples_across_data").frame
     assert set(data["n"]) == {10}
     panels = list(dict.fromkeys(zip(data["model"], data["dataset"], strict=True)))

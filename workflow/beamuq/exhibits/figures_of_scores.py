@@ -1,18 +1,20 @@
-"""The figures of PRR: against the number of candidates and by answer length, and the curves whose areas it compares."""
+"""The figures of scores: PRR by number of candidates and by length, rejection, risk against coverage, reliability."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from beamuq.evaluation import bootstrap
-from beamuq.evaluation.candidate_sets import equal_bins
+from beamuq.evaluation.candidate_sets import equal_bins, groups_of
 from beamuq.evaluation.estimates import Estimates, joined
+from beamuq.evaluation.guaranteed_threshold import units_needed
 from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
@@ -38,6 +40,12 @@ ENTROPY_LOOKS: Looks = {("SemanticEntropy", MULTINOMIAL): SeriesStyle("Semantic 
 }
 COLUMNS = ["model", "dataset", "method", "variant", "M", "value", "low", "high", "n"]
 AXES = ("Number of candidates M", "PRR")
+LITTLE = 0.1  # of so few answers shown the curves may leave the panel
+FORMS = VARIANTS | {"": SeriesStyle("one form", GREEN, "-", "^")}
+FORM = ["method", "variant"]
+
+
+# -- PRR ---------------------------------------------------------------------------------------------------------------
 
 
 def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exhibit:
@@ -102,11 +110,6 @@ def _series(study: Study, cell: Cell, of: Iterable[tuple[str, str]]) -> list[tup
 def _points(study: Study, values: Estimates) -> pd.DataFrame:
     points = values.summary(study.evaluation.confidence)
     return points.assign(M=points["setting"].str.removeprefix("M=").astype(int))[COLUMNS]
-
-
-def cell_of_curves(study: Study) -> list[Cell]:
-    """The main cell that stands for the paper's."""
-    return [cells.nearest(study, cells.with_methods(study, GRAPH), MODELS[1], DATASET)]
 
 
 def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -175,12 +178,141 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     )
 
 
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """Curves over the distinct scores of the test half, groups counting alike; bootstrap bands over them."""
+    (cell,), risks = chosen, study.decisions.risks
+    scored, decided = inputs.scores(cell), inputs.frame(cell.file("decisions"))
+    name = bootstrap.draws_name(cell.dataset, zip(scored.ids, scored.groups, strict=True))
+    test = ~bootstrap.one_half(scored.groups, study.seed, name)
+    groups, resamples = groups_of(scored.groups, test), min(BAND_RESAMPLES, study.evaluation.resamples)
+    counts = bootstrap.resample_counts(groups, resamples, study.seed, f"risk_coverage {name}")
+    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    weights = np.column_stack((np.ones(len(groups)), counts)) / sizes[unit, None]
+    wrong, parts = (scored.quality <= study.main_quality.threshold)[test], []
+    for method, variant in decided[FORM].drop_duplicates().itertuples(index=False):
+        curve = _curve(scored.scores(method, variant)[test], wrong, weights, study.evaluation.confidence)
+        parts.append(curve.assign(method=method, variant=variant, part="curve", risk=np.nan))
+    points = _guaranteed(decided)
+    columns = [*FORM, "part", "score", "shown", "wrong", "low", "high", "risk"]
+    data = pd.concat([*parts, points], ignore_index=True)[columns].assign(n=len(groups))
+    told = _thresholds(decided, points)
+    reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
+    draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
+    facts = {"risks": _percents(risks), "guarantee": f"{100 * study.decisions.confidence:g} %", "thresholds": told}
+    facts |= cells.facts(study, chosen, MODELS[1:2], len(groups)) | {"drawn": resamples}
+    options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{told} "}
+    labels = ("Share shown", "Share wrong of it")
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
+
+
+def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """Share right of the answers of which a probability of being right is said, in every bin that holds one."""
+    rows = inputs.frame(chosen[0].file("decisions"))
+    named = rows.join(rows["metric"].str.extract(r"^(?P<what>p|right) in (?P<bin>.*)"))
+    said = named[named["what"] == "p"].rename(columns={"value": "probability"})[[*FORM, "bin", "probability"]]
+    data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(said, on=[*FORM, "bin"])
+    data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
+    facts = cells.facts(study, chosen, MODELS[1:2], int(rows.loc[rows["metric"] == "brier", "n"].max()))
+    draw, labels = draw_reliability, ("Mean p(right)", "Share right")
+    return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, height=1.5, across=4)
+
+
+def draw_risk_coverage(data: pd.DataFrame, ax: Axes, risks: Sequence[float] = (), top: float = 1.02) -> None:
+    """Share wrong of the most certain answers against the share shown, with guaranteed thresholds as large marks.
+
+    ``data`` has ``variant`` ("" for a method of one form), ``part`` ("curve" or "guaranteed"), ``shown``, ``wrong``,
+    ``low`` and ``high`` (NaN: no band). ``risks``: each α, a dotted line; ``top``: where the vertical axis ends.
+    """
+    mark: dict[str, Any] = {"markersize": 6, "markeredgecolor": BLACK, "linestyle": ""}
+    for risk in risks:
+        ax.axhline(risk, color=GREY, linestyle=":", linewidth=0.6, label="α")
+    ax.plot([], [], **mark, marker="o", color="white", label="guaranteed")
+    for form, look in figure_style.series(data, FORMS, "variant"):
+        curve, points = (form[form["part"] == part] for part in ("curve", "guaranteed"))
+        figure_style.line(ax, curve, replace(look, marker=""), "shown", "wrong")
+        style = mark | {"marker": look.marker, "color": look.colour}
+        ax.plot(points["shown"], points["wrong"], **style, zorder=3, clip_on=False, in_layout=False)
+    _shares(ax, top)
+
+
+def draw_reliability(data: pd.DataFrame, ax: Axes) -> None:
+    """``right``, with ``low`` and ``high``, against ``probability``, by ``variant``; marks grow with ``n``."""
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
+    for part, look in figure_style.series(data, FORMS, "variant"):
+        figure_style.points(ax, part["probability"], part, look, "right", marker="", label="", capsize=0)
+        mark: dict[str, Any] = {"marker": look.marker, "clip_on": False, "zorder": 3, "label": look.title}
+        ax.scatter(part["probability"], part["right"], 4 + 40 * part["n"] / part["n"].sum(), look.colour, **mark)
+    _shares(ax)
+
+
+def _shares(ax: Axes, top: float = 1.02) -> None:
+    ticks = {0.0: "0", 0.5: ".5", 1.0: "1"}
+    up = ticks if top > 1 else {0.0: "0", 0.2: ".2", 0.4: ".4"}
+    ax.set(xlim=(0, 1.02), ylim=(0, top), xticks=list(ticks), xticklabels=list(ticks.values()))
+    ax.set_yticks(list(up), list(up.values()))
+
+
+def _percents(risks: Sequence[float]) -> str:
+    return captions.listing([f"{100 * risk:g}" for risk in risks]) + " %"
+
+
+def _curve(
+    scores: NDArray[np.float64], wrong: NDArray[np.bool_], weights: NDArray[Any], confidence: float
+) -> pd.DataFrame:
+    """At each distinct score: shares shown and wrong of these, by the first column of weights [N, 1 + R]."""
+    order = np.argsort(scores, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(scores[order]) > 0, True))
+    shown, failed = (np.cumsum(each[order], axis=0)[ends] for each in (weights, weights * wrong[:, None]))
+    with np.errstate(invalid="ignore"):
+        risk = failed / shown
+    known, band = np.isnan(risk).mean(axis=1) <= bootstrap.MOST_UNDEFINED, np.full((2, len(ends)), np.nan)
+    band[:, known] = np.nanquantile(risk[known, 1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    columns = {"score": scores[order][ends], "shown": shown[:, 0] / shown[-1, 0], "wrong": risk[:, 0]}
+    return pd.DataFrame(columns | {"low": band[0], "high": band[1]})
+
+
+def _guaranteed(decided: pd.DataFrame) -> pd.DataFrame:
+    """The thresholds that exist, with what each shows of the test half."""
+    rows = decided.dropna(subset=["risk"]).set_index([*FORM, "risk", "metric"])["value"].astype(float)
+    wide = (
+        rows.unstack(sort=False).reindex(columns=["threshold", "shown", "wrong"]).dropna(subset=["threshold", "shown"])
+    )
+    wide["wrong"] /= wide["shown"].where(wide["shown"] > 0)
+    return wide.reset_index().rename(columns={"threshold": "score"}).assign(part="guaranteed", low=np.nan, high=np.nan)
+
+
+def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
+    """How many thresholds there are, what the others would take, and where the test half came out above α."""
+    least = decided[decided["metric"] == "least"]
+    needed = least[least["n"] < least["value"]].groupby("risk")["value"].max()
+    told = f"{len(points)} of {len(least)} thresholds have the guarantee"
+    if len(needed):
+        takes = captions.listing([str(units_needed(int(value))) for value in needed])
+        units = decided.loc[decided["metric"] == "threshold", "n"].iloc[0]
+        told += f": {_percents(list(needed.index))} wrong take at least {takes} questions that calibrate, here {units}"
+    if above := int((points["wrong"] > points["risk"]).sum()):
+        told += f". On the test half {above} of them have a larger share wrong than α, as may happen by chance"
+    return f"{told}."
+
+
 def exhibits(_: Study) -> list[Exhibit]:
-    """The figures of PRR."""
+    """The figures of scores."""
+
+    def of_curves(study: Study) -> list[Cell]:
+        return [cells.nearest(study, cells.with_methods(study, GRAPH), MODELS[1], DATASET)]
+
+    def of_decisions(study: Study) -> list[Cell]:
+        return [cells.nearest(study, cells.recipe_cells(study, study.main.recipe), MODELS[1], DATASET)]
+
     return [
         by_candidates("abl_nsamples", LOOKS, ["method"], "{method}\nn = {n}"),
         by_candidates("sement_different_nsamples", ENTROPY_LOOKS, [], "n = {n}"),
         Exhibit("rebuttal_nsamples_across_data", "figure", cells_with_curves, SCORES, across_cells),
-        Exhibit("prr_curves", "figure", cell_of_curves, SCORES, curves_of_rejection),
+        Exhibit("prr_curves", "figure", of_curves, SCORES, curves_of_rejection),
         Exhibit("abl_length", "figure", two_datasets, (*CANDIDATES, *SCORES), by_length),
+        Exhibit("risk_coverage", "figure", of_decisions, ("decisions", *SCORES), risk_coverage, beyond_paper=True),
+        Exhibit("reliability", "figure", of_decisions, ("decisions",), reliability, beyond_paper=True),
     ]
