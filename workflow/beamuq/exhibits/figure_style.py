@@ -190,7 +190,7 @@ def figure(
             handles = [pair for ax in grid.flat for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
             shown = {label: handle for handle, label in handles}  # each label once
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, above)}
-            place["ncols"] = -(-len(shown) // legend_rows)
+            place |= {"ncols": -(-len(shown) // legend_rows), "borderaxespad": 0.0}
             figure.legend(list(shown.values()), list(shown), **place).set_in_layout(False)
         return figure
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
 SETS = {MULTINOMIAL: SeriesStyle("samples", BLUE), BEAMSEARCH: SeriesStyle("beams", ORANGE, hatch="////")}
 FORMULAS = {"printed": r"$m_B > 1 - 1/(2\sqrt{M})$", "corrected": r"$m_B > M/(M + 1)$"}
-QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
-OF_BOX = {"med": "median", "q1": "q25", "q3": "q75", "whislo": "q05", "whishi": "q95", "mean": "mean"}
+DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
+OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
 MASS, RANKS = "mass by length", "p by rank"
 LENGTH = "Greedy answer length in tokens; below, n questions"
 FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
@@ -85,13 +85,10 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         means = means_by_bin(bins, found.groups, {variant: found.mass(strategy, size)}, confidence)
         parts.append(means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(panel=MASS))
     p = np.exp(found.of(study.main.beam, size).set_index("rank")["logprob"])
-    by_rank = (
-        p.groupby("rank").agg(["mean", "count"]).join(p.groupby("rank").quantile(list(QUANTILES.values())).unstack())
-    )
-    by_rank = by_rank.set_axis(["mean", "n", *QUANTILES], axis=1).reset_index()
-    parts.append(by_rank.assign(rank=by_rank["rank"] + 1, panel=RANKS, variant=BEAMSEARCH))
-    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
-    data, facts = pd.concat(parts, ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
+    by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
+    by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
+    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
+    data, facts = pd.concat([*parts, by_rank], ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
     facts |= cells.facts(study, chosen, [MODEL], len(found.ids))
     options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
     return figure_style.figure(study, data, ["panel"], "", _draw_mass, facts, **options)
@@ -99,7 +96,7 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its ``mean`` as a dot."""
-    boxes = [{name: row[column] for name, column in OF_BOX.items()} for row in data.to_dict("records")]
+    boxes = records(data.rename(columns=OF_BOX))
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
     dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
     looks: dict[str, Any] = {"boxprops": thin | {"facecolor": PALE}, "whiskerprops": thin, "capprops": thin}

@@ -108,7 +108,7 @@ def draw_reasons(data: pd.DataFrame, ax: Axes) -> None:
     """
     ax.axhline(0, color=GREY, linewidth=0.6)
     mark: dict[str, Any] = {"label": "", "markerfacecolor": "white", "markersize": 5.5, "zorder": 3}
-    for offset, (part, look) in zip((-0.5, 0.0, 0.5), figure_style.series(data, REASONS, "part"), strict=True):
+    for offset, (part, look) in zip((-0.5, 0.0, 0.5), figure_style.series(data, REASONS, "part"), strict=False):
         figure_style.line(ax, part[part["draws"] == 1], look, "M")
         mean = part[part["draws"] > 1]
         figure_style.points(ax, mean["M"] + offset, mean, look, **mark)
