@@ -160,8 +160,8 @@ def figure(
     footnote. ``labels``: of the axes along and up, "": as ``draw`` sets them. ``height``: inches of a row of panels, or
     of each; ``across``: the most panels in a row; ``legend_rows``: 0 for none.
     """
-    known = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"} | dict(titles or {})
-    known |= {dataset: of.title for dataset, of in study.datasets.items()}
+    known = {model: of.title for model, of in study.models.items()} | {MEAN: "Mean"}
+    known |= {dataset: of.title for dataset, of in study.datasets.items()} | dict(titles or {})
     missing = int(data["value"].isna().sum()) if "value" in data else 0
     told = {"undefined": f"{missing} of {len(data)} points are undefined and left out." if missing else ""}
 
@@ -190,7 +190,7 @@ def figure(
             handles = [pair for ax in grid.flat for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
             shown = {label: handle for handle, label in handles}  # each label once
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, above)}
-            place |= {"ncols": -(-len(shown) // legend_rows), "borderaxespad": 0.0}
+            place |= {"ncols": max(1, -(-len(shown) // legend_rows)), "borderaxespad": 0.0}
             figure.legend(list(shown.values()), list(shown), **place).set_in_layout(False)
         return figure
 
