@@ -131,7 +131,8 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
     titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
     height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
     draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
-    shown = figure_style.figure(frame, ["method"], methods, draw, facts, axes, height=height, across=len(methods))
+    panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}
+    shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)
     return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from beamuq.array_types import Bools, Floats, Ints
 from beamuq.errors import BeamUQError
+from beamuq.evaluation.intervals import mean_interval
 
 
 class CandidateSets:
@@ -149,3 +150,24 @@ def equal_bins(
 def groups_of(groups: Sequence[str], members: Bools) -> list[str]:
     """The groups of some of the questions."""
     return [group for group, member in zip(groups, members, strict=True) if member]
+
+
+def means_by_bin(
+    bins: Sequence[QuestionBin],
+    groups: Sequence[str],
+    values: Mapping[str, Floats | Truths],
+    confidence: float,
+    interval: Callable[..., tuple[float, float] | None] = mean_interval,
+) -> pd.DataFrame:
+    """The mean of each of the ``values`` [N] over the questions of a bin, with its interval, NaN where there is none.
+
+    Columns ``bin`` (its title), ``name`` (that of the values), ``value``, ``low``, ``high``, ``n``.
+    """
+    rows = []
+    for of in bins:
+        of_bin = groups_of(groups, of.members)
+        for name, column in values.items():
+            part = column[of.members]
+            low, high = interval(part, of_bin, confidence) or (np.nan, np.nan)
+            rows.append((of.title, name, float(part.mean()), low, high, len(part)))
+    return pd.DataFrame(rows, columns=["bin", "name", "value", "low", "high", "n"])

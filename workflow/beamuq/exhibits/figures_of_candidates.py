@@ -1,23 +1,26 @@
-"""The figures of what a model generates, without scores: repeated samples, and probability that candidates cover."""
+"""The figures of what a model generates: repeated samples, covered probability, single questions, worked examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
-from beamuq.evaluation.candidate_sets import CandidateSets, QuestionBin, groups_of, length_bins, with_all
-from beamuq.evaluation.intervals import mean_interval, proportion_interval
+from beamuq.evaluation.candidate_sets import CandidateSets, length_bins, means_by_bin, with_all
+from beamuq.evaluation.intervals import proportion_interval
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import CANDIDATES, Exhibit, Figure
-from beamuq.exhibits.figure_style import BLACK, BLUE, ORANGE, PALE, VERMILLION, SeriesStyle, draw_bars_by_length
+from beamuq.exhibits.estimates_table import records
+from beamuq.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
+from beamuq.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, PALE, VARIANTS, VERMILLION, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.number_format import percent
 from beamuq.study_config import Study
@@ -25,31 +28,33 @@ from beamuq.study_config import Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MODEL, DATASET = "gemma-3-4b-base", "triviaqa"
+MODEL, METHOD = "gemma-3-4b-base", "Dissimilarity"
 SETS = {MULTINOMIAL: SeriesStyle("samples", BLUE), BEAMSEARCH: SeriesStyle("beams", ORANGE, hatch="////")}
 FORMULAS = {"printed": r"$m_B > 1 - 1/(2\sqrt{M})$", "corrected": r"$m_B > M/(M + 1)$"}
-QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
-OF_BOX = {"med": "median", "q1": "q25", "q3": "q75", "whislo": "q05", "whishi": "q95", "mean": "mean"}
+DESCRIBED = {"count": "n", "5%": "q05", "25%": "q25", "50%": "median", "75%": "q75", "95%": "q95"}
+OF_BOX = {"median": "med", "q25": "q1", "q75": "q3", "q05": "whislo", "q95": "whishi"}
 MASS, RANKS = "mass by length", "p by rank"
 LENGTH = "Greedy answer length in tokens; below, n questions"
+FIXED_WIDTH = "DejaVu Sans Mono"  # for questions and answers
+CHARACTER, LINE = 0.60205 * 8 / 72, 0.142  # inches that a character of the fixed-width face takes, and a line
+COLUMNS = 79  # of characters in a worked example; its samples have 36, its labels 11
+PARTS = {"story": ("Story:", 5), "question": ("Question:", 4), "greedy": ("Greedy:", 2), "reference": ("Reference:", 2)}
+"""What stands above the candidates: its label, and the most lines it may take."""
 
 
-def shown(study: Study) -> list[Cell]:
-    """The cell of the main recipe that stands for the paper's, whatever scores it."""
-    recipe = study.main.recipe
-    places = [(model, dataset) for model in study.models for dataset in study.datasets]
-    run = [Cell(*place, recipe) for place in places if cells.covers(study, recipe, *place)]
-    return [cells.nearest(study, run, MODEL, DATASET)]
+# -- all questions of a cell -------------------------------------------------------------------------------------------
 
 
 def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     found = inputs.candidates(chosen[0])
     values = {name: found.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data = _means(study, found, with_all(length_bins(found.lengths())), ("variant", "redundancy"), values)
-    facts = _facts(study, chosen, found) | {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
-    draw, labels = partial(draw_bars_by_length, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
-    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, labels), height=2.3)
+    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, values, study.evaluation.confidence)
+    data = data.set_axis(["length", "variant", "redundancy", "low", "high", "n"], axis=1)
+    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
+    facts |= {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
+    draw = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True)
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -58,49 +63,45 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     mass = found.mass(study.main.beam, size)
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
     above = {name: mass > threshold for name, threshold in thresholds.items()}
-    bins = with_all(length_bins(found.lengths()))
-    data = _means(study, found, bins, ("threshold", "share"), above, proportion_interval)
+    confidence = study.evaluation.confidence
+    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, above, confidence, proportion_interval)
+    data = data.set_axis(["length", "threshold", "share", "low", "high", "n"], axis=1)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    facts = _facts(study, chosen, found) | {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
+    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
+    facts |= {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
     facts |= {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
-    looks = {
-        name: replace(look, title=f"{name}: {FORMULAS[name]} = {facts[name]}")
-        for name, look in zip(FORMULAS, SETS.values(), strict=True)
-    }
-    draw = partial(draw_bars_by_length, column="share", looks=looks, by="threshold", percent=True)
-    return figure_style.figure(data, [], {(): ""}, draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
+    titles = {name: f"{name}: {formula} = {facts[name]}" for name, formula in FORMULAS.items()}
+    looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
+    draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", percent=True)
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Left: Σ p over each set's distinct sequences, mean by length. Right: quantiles of p at each beam rank."""
     found, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    bins = length_bins(found.lengths(), 7)
-    masses = [{variant: found.mass(strategy, size)} for variant, strategy in _strategies(study).items()]
-    parts = [_means(study, found, bins, ("variant", "mean"), mass).assign(panel=MASS) for mass in masses]
-    for rank, part in found.of(study.main.beam, size).groupby("rank"):
-        p = np.exp(part["logprob"].to_numpy())
-        place = {"panel": RANKS, "variant": BEAMSEARCH, "rank": int(str(rank)) + 1, "mean": float(p.mean())}
-        quantiles = {name: float(np.quantile(p, share)) for name, share in QUANTILES.items()}
-        parts.append(pd.DataFrame([place | quantiles | {"n": len(p)}]))
-    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", *QUANTILES, "n"]
-    data = pd.concat(parts, ignore_index=True)[columns]
-    names, facts = {MASS: "", RANKS: f"n = {len(found.ids)}"}, {"order": captions.BEAM_ORDER}
-    return figure_style.figure(
-        data, ["panel"], names, _draw_mass, facts | _facts(study, chosen, found), height=2.3, sharex=False, sharey=False
-    )
+    bins, confidence = length_bins(found.lengths(), 7), study.evaluation.confidence
+    parts = []
+    for variant, strategy in _strategies(study).items():
+        means = means_by_bin(bins, found.groups, {variant: found.mass(strategy, size)}, confidence)
+        parts.append(means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(panel=MASS))
+    p = np.exp(found.of(study.main.beam, size).set_index("rank")["logprob"])
+    by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
+    by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
+    columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
+    data, facts = pd.concat([*parts, by_rank], ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
+    facts |= cells.facts(study, chosen, [MODEL], len(found.ids))
+    options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, facts, **options)
 
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
     """A box of p at each beam ``rank``: ``q05``, ``q25``, ``median``, ``q75``, ``q95``, and its ``mean`` as a dot."""
-    boxes = [{name: row[column] for name, column in OF_BOX.items()} for row in data.to_dict("records")]
+    boxes = records(data.rename(columns=OF_BOX))
     ranks, thin = data["rank"].astype(int).to_list(), {"linewidth": 0.7}
-    drawn = ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True)
-    looks: dict[str, dict[str, Any]] = {"boxes": thin | {"facecolor": PALE}, "whiskers": thin, "caps": thin}
-    looks["medians"] = {"color": VERMILLION, "linewidth": 1.3}
-    looks["means"] = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
-    for name, look in looks.items():
-        for artist in drawn[name]:
-            artist.set(**look)
+    dot = {"marker": "o", "markersize": 2.5, "markerfacecolor": BLACK, "markeredgecolor": BLACK}
+    looks: dict[str, Any] = {"boxprops": thin | {"facecolor": PALE}, "whiskerprops": thin, "capprops": thin}
+    looks |= {"medianprops": {"color": VERMILLION, "linewidth": 1.3}, "meanprops": dot}
+    ax.bxp(boxes, ranks, widths=0.6, showfliers=False, showmeans=True, patch_artist=True, **looks)
     every = slice(None, None, 1 if len(ranks) <= 12 else 5)
     ax.set_xticks(ranks[every], [str(rank) for rank in ranks[every]])
     ax.set(ylim=(0, None), xlabel="Beam rank", ylabel="Sequence probability p")
@@ -109,8 +110,9 @@ def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
 def _draw_mass(data: pd.DataFrame, ax: Axes) -> None:
     if data["panel"].iloc[0] == RANKS:
         draw_rank_probabilities(data, ax)
+        ax.set_title(f"n = {data['n'].iloc[0]}")
     else:
-        draw_bars_by_length(data, ax, "mean")
+        draw_by_bin(data, ax, "mean")
         ax.set(ylim=(0, 1.04), xlabel="Length (tokens); below, n", ylabel="Probability mass covered")
 
 
@@ -118,33 +120,164 @@ def _strategies(study: Study) -> dict[str, str]:
     return {MULTINOMIAL: study.main.sample, BEAMSEARCH: study.main.beam}
 
 
-def _means(
-    study: Study,
-    found: CandidateSets,
-    bins: Sequence[QuestionBin],
-    columns: tuple[str, str],
-    values: Mapping[str, Any],
-    interval: Callable[..., tuple[float, float] | None] = mean_interval,
-) -> pd.DataFrame:
-    """The mean of each series of values [N] over the questions of a bin, with its interval, NaN where there is none.
+# -- single questions --------------------------------------------------------------------------------------------------
 
-    ``columns``: what the series and the means are called.
+
+def on_dataset(study: Study, dataset: str) -> list[Cell]:
+    """The main cell that stands for the paper's model on a dataset: for CoQA, another with stories where there is."""
+    found = cells.with_methods(study, [METHOD])
+    stories = [cell for cell in found if dataset == "coqa" and study.datasets[cell.dataset].adapter == "coqa"]
+    return [cells.nearest(study, stories or found, MODEL, dataset)]
+
+
+def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
+    """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
+    candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
+    redundancy = candidates.redundancy(study.main.sample, study.main.num_candidates)
+    among = np.flatnonzero(redundancy > 0) if redundancy.any() else np.arange(len(redundancy))
+    place = int(among[np.argsort(redundancy[among], kind="stable")][(len(among) - 1) // 2])
+    key = candidates.ids[place]
+    samples, beams = _sets(study, candidates, key)
+    counts = samples.groupby("text", sort=False).size().sort_values(ascending=False, kind="stable")
+    sampled = pd.DataFrame({"set": "samples", "text": counts.index, "share": counts / counts.sum(), "count": counts})
+    searched = pd.DataFrame({"set": "beams", "text": beams["text"], "share": beams["p"], "count": 1})
+    data = pd.concat([sampled, searched], ignore_index=True).assign(id=key)
+    data["rank"] = data.groupby("set").cumcount() + 1
+    data = data[["id", "set", "rank", "text", "share", "count"]]
+    forms = {"samples": MULTINOMIAL, "beams": BEAMSEARCH}
+    titles = {name: f"{name}: {METHOD} {scored.scores(METHOD, of)[place]:.3f}" for name, of in forms.items()}
+    asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
+    # In lines so short that capitals fit
+    told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
+    most, facts = int(data["rank"].max()), {"beams": len(beams), "order": captions.BEAM_ORDER}
+    options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{told}\n"}
+    draw, facts = partial(draw_candidates, rows=most), facts | cells.facts(study, chosen, [MODEL])
+    return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
+
+
+def draw_candidates(data: pd.DataFrame, ax: Axes, rows: int = 0) -> None:
+    """The candidates of one question as bars: ``set`` ("samples" or "beams"), ``rank``, ``text``, ``share``, ``count``.
+
+    Samples are labelled with their count, beams with their share, which is their probability; ``rows``: room for more
+    bars than there are.
     """
-    rows = []
-    for of in bins:
-        groups = groups_of(found.groups, of.members)
-        for name, column in values.items():
-            part = column[of.members]
-            low, high = interval(part, groups, study.evaluation.confidence) or (np.nan, np.nan)
-            rows.append((of.title, name, float(part.mean()), low, high, len(part)))
-    return pd.DataFrame(rows, columns=["length", *columns, "low", "high", "n"])
+    sampled = data["set"].iloc[0] == "samples"
+    look = VARIANTS[MULTINOMIAL if sampled else BEAMSEARCH]
+    ax.barh(data["rank"], data["share"], 0.7, color=look.colour, hatch=look.hatch, edgecolor=BLACK)
+    texts = [one_line(text or "(empty)", 17) for text in data["text"]]
+    ax.set_yticks(data["rank"], texts, parse_math=False, family=FIXED_WIDTH)
+    for rank, share, count in data[["rank", "share", "count"]].itertuples(index=False):
+        ax.text(share + 0.02, rank, f"{count}×" if sampled else f"{share:.3f}", va="center")
+    ax.set(ylim=(max(rows, data["rank"].max()) + 0.6, 0.4), xlim=(0, 1.2), xticks=[0, 0.5, 1])
+    ax.set_xlabel("Share of samples" if sampled else "Sequence probability p")
 
 
-def _facts(study: Study, chosen: Sequence[Cell], found: CandidateSets) -> dict[str, Any]:
-    return cells.facts(study, chosen, [MODEL], len(found.ids))
+def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count: int) -> Figure:
+    """The first wrong answer and, of two, the first right one; the first questions where there are no such."""
+    candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
+    right = scored.quality > study.main_quality.threshold
+    firsts = [int(np.flatnonzero(of)[0]) for of in (~right, right)[:count] if of.any()]
+    rows: list[dict[str, Any]] = []
+    for place in firsts if len(firsts) == count else range(min(count, len(right))):
+        key = scored.ids[place]
+        asked = candidates.questions.loc[key]
+        story = asked["context"][0]["text"] if study.datasets[chosen[0].dataset].adapter == "coqa" else ""
+        texts = (story, asked["question"], str(candidates.greedy.loc[key, "text"]), asked["references"][0])
+        rows += [{"id": key, "part": part, "text": text} for part, text in zip(PARTS, texts, strict=True) if text]
+        for part, of in zip(("sample", "beam"), _sets(study, candidates, key), strict=True):
+            of = of.assign(id=key, part=part, rank=range(len(of)), value=of["p"] if part == "beam" else np.nan)
+            rows += records(of[["id", "part", "rank", "text", "value"]])
+        for form in VARIANTS:
+            title, score = captions.method_title(METHOD, form), scored.scores(METHOD, form)[place]
+            rows.append({"id": key, "part": title, "text": "", "value": score})
+    data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
+    heights = [LINE * (len(example_lines(part)) + 1) + 0.1 for _, part in data.groupby("id", sort=False)]
+    facts = cells.facts(study, chosen, [MODEL]) | {"method": METHOD}
+    options: dict[str, Any] = {"height": heights, "across": 1, "legend_rows": 0, "sharex": False, "sharey": False}
+    return figure_style.figure(study, data, ["id"], "", draw_worked_example, facts, **options)
+
+
+def draw_worked_example(data: pd.DataFrame, ax: Axes) -> None:
+    """A question with its candidates as text, on axes 5.4 inches wide, with 0.142 inches for each of its lines.
+
+    ``data`` has rows of ``part`` "story", "question", "greedy", "reference" with ``text``; "sample" with ``text`` and
+    "beam" with ``text`` and ``value``, its p, in their order; and of any other part, a score, with its ``value``.
+    """
+    lines = example_lines(data)
+    ax.set(xlim=(0, 5.4), ylim=(len(lines) + 1, 0), xticks=[], yticks=[])
+    ax.spines[:].set(visible=True, color=GREY)
+    for n, (label, text) in enumerate(lines):
+        for x, part, weight in ((0, label, "bold"), (len(label), text, "normal")):
+            look: dict[str, Any] = {"fontweight": weight, "family": FIXED_WIDTH, "parse_math": False}
+            ax.text(0.06 + CHARACTER * x, n + 0.5, part, va="top", in_layout=False, **look)
+    top, bottom = (n + 0.5 for n, line in enumerate(lines) if line == ("", ""))
+    # Not clipped: the name of a clip in an SVG file holds the last digits of the layout, which differ from run to run.
+    rule: dict[str, Any] = {"color": BLACK, "linewidth": 0.6, "clip_on": False}
+    ax.hlines([top + 0.5, bottom + 0.5], 0.06, 5.34, **rule)
+    ax.vlines(0.06 + 37 * CHARACTER, top + 0.5, bottom + 0.5, **rule)
+
+
+def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
+    """The lines of a worked example, each what is bold and what follows it; an empty one before and after the sets."""
+    texts, lines = dict(zip(data["part"], data["text"], strict=True)), []
+    for part, (label, most) in PARTS.items():
+        if part in texts or part != "story":
+            first, *rest = wrapped(texts.get(part) or "(empty)", COLUMNS - 11, most)
+            lines += [(f"{label:11}", first), *((" " * 11, line) for line in rest)]
+    samples, beams = (data[data["part"] == part] for part in ("sample", "beam"))
+    left = [one_line(text or "(empty)", 36) for text in samples["text"]]
+    cut = [one_line(text or "(empty)", 34) for text in beams["text"]]
+    right = [f"{text:34} {p:.3f}" for text, p in zip(cut, beams["value"], strict=True)]
+    lines += [("", ""), (f"{'Samples':38} {'Beams':39}p", "")]
+    lines += [("", f"{a:38} {b}") for a, b in itertools.zip_longest(left, right, fillvalue="")]
+    others = data[~data["part"].isin([*PARTS, "sample", "beam"])]
+    return [*lines, ("", ""), *((f"{part}: ", f"{of:.3f}") for part, of in others[["part", "value"]].to_numpy())]
+
+
+def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
+    """One question's samples and beams, with their ``p``."""
+    found = (candidates.of(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
+    return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in found]
+
+
+@cache
+def _font() -> Any:
+    from matplotlib.font_manager import findfont, get_font
+
+    return get_font(findfont(FIXED_WIDTH))
+
+
+def one_line(text: str, most: int) -> str:
+    """``text`` on one line of at most ``most`` characters, cut with an ellipsis; those the face lacks as U+FFFD."""
+    known = "".join(c if _font().get_char_index(ord(c)) else "\ufffd" for c in " ".join(text.split()))
+    return known if len(known) <= most else known[: most - 1].rstrip() + "…"
+
+
+def wrapped(text: str, width: int, most: int) -> list[str]:
+    """``text`` in at most ``most`` lines of ``width`` characters, the last cut with an ellipsis."""
+    lines = textwrap.wrap(one_line(text, len(text) + 1), width, break_on_hyphens=False) or [""]
+    return [*lines[: most - 1], one_line(" ".join(lines[most - 1 :]), width)] if len(lines) > most else lines
 
 
 def exhibits(_: Study) -> list[Exhibit]:
-    """The figures of candidates."""
-    builds = {"redundancy": redundancy, "beam_mass_threshold": mass_above_thresholds, "abl_prob_mass": covered_mass}
-    return [Exhibit(name, "figure", shown, CANDIDATES, of, quality=False, scored=False) for name, of in builds.items()]
+    """The figures of what a model generates."""
+
+    def shown(study: Study) -> list[Cell]:  # whatever scores it
+        recipe = study.main.recipe
+        places = [(model, dataset) for model in study.models for dataset in study.datasets]
+        run = [Cell(*place, recipe) for place in places if cells.covers(study, recipe, *place)]
+        return [cells.nearest(study, run, MODEL, "triviaqa")]
+
+    unscored = partial(Exhibit, kind="figure", cells=shown, reads=CANDIDATES, quality=False, scored=False)
+    single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
+    triviaqa, webq, coqa = (partial(on_dataset, dataset=name) for name in ("triviaqa", "webquestions", "coqa"))
+    two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
+    return [
+        unscored("redundancy", build=redundancy),
+        unscored("beam_mass_threshold", build=mass_above_thresholds),
+        unscored("abl_prob_mass", build=covered_mass),
+        single("sampling_vs_beamsearch", cells=triviaqa, build=samples_and_beams, quality=False),
+        single("triviaqa-gemma4b", cells=triviaqa, build=two, template="worked_examples"),
+        single("webq-gemma4b", cells=webq, build=two, template="worked_examples"),
+        single("coqa-gemma4b-one", cells=coqa, build=one, template="worked_example"),
+    ]

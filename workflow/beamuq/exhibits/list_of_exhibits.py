@@ -10,10 +10,8 @@ from dataclasses import replace
 from beamuq.errors import BeamUQError, hint
 from beamuq.exhibits import (
     figures_of_candidates,
-    figures_of_decisions,
     figures_of_estimators,
-    figures_of_examples,
-    figures_of_prr,
+    figures_of_scores,
     tables_of_answers,
     tables_of_estimators,
     tables_of_prr,
@@ -30,10 +28,8 @@ MODULES = (
     tables_of_estimators,
     tables_of_risk,
     figures_of_candidates,
-    figures_of_prr,
-    figures_of_examples,
+    figures_of_scores,
     figures_of_estimators,
-    figures_of_decisions,
 )
 
 
