@@ -120,7 +120,7 @@ def of_fewer_datasets(datasets: tuple[str, ...], scorer: str = "cosine") -> Stud
 def test_a_cell_that_the_study_lacks_has_a_dash(tmp_path: Path) -> None:
     built = exhibits_study.Results(tmp_path, of_fewer_datasets(("coqa",))).built("base_accs")
     assert isinstance(built.shown, Table)
-    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.shown.grid.rows}
+    texts = {row.titles[0]: [cell.text for cell in row.cells] for row in built.shown.rows}
     assert [text == "–" for text in texts["Tiny 1B instruct"]] == [name != "coqa" for name in exhibits_study.DATASETS]
     assert "–" not in texts["Tiny 1B base"]
     assert "–: not in the study." in built.caption

@@ -17,8 +17,8 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.evaluation.estimates import Estimates
 from beamuq.exhibits import captions, number_format, table_formats
-from beamuq.exhibits.estimates_table import Column, Layout, Row, table
-from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Table, TableCell, TableGrid, TableRow
+from beamuq.exhibits.estimates_table import Column, Row, table
+from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Table, TableCell, TableRow
 from beamuq.parquet_tables import Artifact
 from run_job import run_job
 
@@ -39,7 +39,7 @@ def built(results: exhibits_study.Results) -> dict[str, Built]:
 
 def cells_of(built: Built) -> list[TableCell]:
     assert isinstance(built.shown, Table)
-    return list(built.shown.grid.cells)
+    return built.shown.cells
 
 
 # -- how a layout is printed -------------------------------------------------------------------------------------------
@@ -65,21 +65,21 @@ def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
     names = dict.fromkeys(estimates.frame["method"])
     rows = [Row((name,), {"method": name}, signed="-" in name) for name in names]
     shown = columns or (Column({"metric": "PRR"}, ("PRR",), "ranked"),)
-    return table(STUDY, Layout(estimates, ("Method",), rows, shown, **more), {})
+    return table(STUDY, estimates, ("Method",), rows, shown, **more)
 
 
 def test_ties_share_a_rank_an_undefined_value_has_none_and_says_why() -> None:
     values = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.2, "d": np.nan}
     shown = printed(made(*({"method": m, "value": v, "note": "all wrong"} for m, v in values.items())))
-    assert [cell.mark for cell in shown.grid.cells] == ["best", "best", "second", ""]
-    assert [cell.text for cell in shown.grid.cells] == [".300", ".300", ".200", "n/a"]
+    assert [cell.mark for cell in shown.cells] == ["best", "best", "second", ""]
+    assert [cell.text for cell in shown.cells] == [".300", ".300", ".200", "n/a"]
     assert shown.reasons == ["all wrong"]
 
 
 def test_what_is_not_there_is_a_dash_and_not_in_the_csv() -> None:
     columns = [Column({"metric": "PRR", "dataset": name}, (name,)) for name in "xy"]
     shown = printed(made({"method": "a", "dataset": "x", "value": 0.5}), *columns)
-    assert [cell.text for cell in shown.grid.cells] == [".500", "–"]
+    assert [cell.text for cell in shown.cells] == [".500", "–"]
     assert len(shown.values) == 1
 
 
@@ -91,11 +91,11 @@ def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[s
         of[:below] = -0.1
     rows = [{"method": f"{name} - x", "metric": "PRR", "value": 0.2, "n": 9} for name in "abc"]
     shown = printed(Estimates.made(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family)
-    assert [cell.mark == "best" for cell in shown.grid.cells] == marked
+    assert [cell.mark == "best" for cell in shown.cells] == marked
     assert shown.facts["bold"] == f"{sum(marked)} of 3"
     p = [row["p_holm"] for row in shown.values]
     assert p == pytest.approx([3 * 2 / 201, 2 * 2 * 5 / 201, 1.0])
-    assert all(cell.text == "+.200" and cell.spread.startswith("[") for cell in shown.grid.cells)
+    assert all(cell.text == "+.200" and cell.spread.startswith("[") for cell in shown.cells)
 
 
 def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
@@ -107,13 +107,13 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
     ]
     columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
     shown = printed(made(*rows), *columns, arrows=True)
-    assert [cell.better for cell in shown.grid.cells] == [False, True, *[False] * 6]
+    assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
 
 
 def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
     rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
     own = Estimates.made([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
-    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).grid.cells] == [
+    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).cells] == [
         "[.000, .100]",
         "",
     ]
@@ -158,7 +158,7 @@ def test_printed_are_the_rounded_values_of_the_csv_with_a_best_and_a_second_a_co
     values = built[name].frame["value"].to_numpy(dtype=float)
     assert len(shown) == len(values) > 20
     assert np.abs(np.sort(shown) - np.sort(values)).max() <= 0.0005 + 1e-9
-    rows = built[name].shown.grid.rows  # type: ignore[union-attr]
+    rows = built[name].shown.rows  # type: ignore[union-attr]
     for column in zip(*(row.cells for row in rows), strict=True):
         of = {mark: [float(cell.text) for cell in column if cell.mark == mark] for mark in ("best", "second", "")}
         assert min(of["best"]) >= max(of["second"]) >= min(of["second"]) >= max(of[""])
@@ -256,7 +256,7 @@ def test_dataset_sizes_are_those_of_the_files(built: dict[str, Built]) -> None:
 
 
 def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, Built]) -> None:
-    titles = [row.titles[0] for row in built["qa_tiny"].shown.grid.rows]  # type: ignore[union-attr]
+    titles = [row.titles[0] for row in built["qa_tiny"].shown.rows]  # type: ignore[union-attr]
     assert titles.count("Semantic Entropy") == 1
     assert "Degree Matrix" not in titles
 
@@ -271,13 +271,13 @@ def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str
 
 
 def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:
-    grid = TableGrid(("",), (titles,), (TableRow(("x",), cells),))
+    table = Table([{"value": 0.5}], ("",), [titles], [TableRow(("x",), cells)])
     fields: dict[str, Any] = {
         "label": "t",
         "title": "T",
         "caption": "C",
         "footnote": "",
-        "shown": Table([{"value": 0.5}], grid),
+        "shown": table,
     }
     return Built(**(fields | changes))
 
@@ -296,8 +296,8 @@ HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | 
 def hostile() -> Built:
     cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
     header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
-    grid = TableGrid((HOSTILE,), header, (TableRow((HOSTILE,), cells, HOSTILE),))
-    return of_cells(title=HOSTILE, caption=HOSTILE, shown=Table([], grid))
+    shown = Table([], (HOSTILE,), header, [TableRow((HOSTILE,), cells, HOSTILE)])
+    return of_cells(title=HOSTILE, caption=HOSTILE, shown=shown)
 
 
 def test_hostile_text_is_text_in_each_format() -> None:

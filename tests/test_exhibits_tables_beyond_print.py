@@ -17,7 +17,7 @@ from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.exhibits import empty_answers, list_of_exhibits
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Built, Table, TableGrid
+from beamuq.exhibits.exhibit import Built, Table
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE
 
@@ -29,10 +29,6 @@ LOST = {"value": None, "low": None, "high": None, "std": None, "note": "all wron
 def table_of(built: Built) -> Table:
     assert isinstance(built.shown, Table)
     return built.shown
-
-
-def grid_of(built: Built) -> TableGrid:
-    return table_of(built).grid
 
 
 class Noisy(exhibits_study.Results):
@@ -91,7 +87,7 @@ def test_every_method_with_both_forms_has_its_paired_difference_and_mean(noisy: 
             np.testing.assert_allclose([row["low"], row["high"]], np.quantile(values, [0.025, 0.975]), atol=1e-6)
             assert row["n"] == SIZE["main"] * (len(DATASETS) if dataset == "mean" else 1)
     clear = (built.frame["low"] > 0) | (built.frame["high"] < 0)
-    assert [cell.mark == "best" for cell in grid_of(built).cells] == clear.tolist()
+    assert [cell.mark == "best" for cell in table_of(built).cells] == clear.tolist()
     assert f"uncorrected for how many there are: {clear.sum()} of {len(clear)}." in built.caption
 
 
@@ -152,17 +148,17 @@ def test_a_mean_leaves_the_cell_out_and_marks_it(six_empty: exhibits_study.Resul
     kept = [column(built, BASE, dataset) for dataset in DATASETS if dataset != "hotpotqa"]
     for of in (built, means):
         np.testing.assert_allclose(column(of, BASE, "mean"), np.mean(kept, axis=0))
-    assert [head for head in grid_of(built).header[-1] if "†" in head] == ["HotpotQA †"]
-    assert grid_of(means).header[-1] == ("Tiny 1B base †", "Tiny 1B instruct")
+    assert [head for head in table_of(built).header[-1] if "†" in head] == ["HotpotQA †"]
+    assert table_of(means).header[-1] == ("Tiny 1B base †", "Tiny 1B instruct")
     assert set(means.frame["n"]) == {5 * SIZE["main"], 6 * SIZE["main"]}
     assert "Tiny 1B base on TriviaQA 1 of 24" in means.caption
     assert "HotpotQA 6 of 24 †" in means.caption
-    assert grid_of(six_empty.built("topbeam_scoring")).header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
+    assert table_of(six_empty.built("topbeam_scoring")).header[-1] == ("Tiny 1B base", "Tiny 1B instruct")
 
 
 def test_a_mean_over_answered_questions_leaves_no_cell_out(six_empty: exhibits_study.Results) -> None:
     built = six_empty.built("answered")
-    assert not any("†" in head for head in grid_of(built).header[-1])
+    assert not any("†" in head for head in table_of(built).header[-1])
     n = built.frame[built.frame["dataset"] == "mean"].set_index("model")["n"]
     assert set(n[BASE]) == {5 * (SIZE["main"] - EMPTY) + 18}
     assert set(n[CHAT]) == {6 * (SIZE["main"] - EMPTY)}
@@ -178,7 +174,7 @@ def test_the_table_has_both_numbers_of_every_cell(six_empty: exhibits_study.Resu
     wanted = rows[(rows[[*keys, "variant"]] == [*keys.values(), "beamsearch"]).all(axis=1)].set_index("subset")["value"]
     found = values.query("method == 'Dissimilarity' and variant == 'beamsearch'").set_index("setting")["value"]
     assert found.to_dict() == wanted.to_dict()
-    titles = [(row.group, *row.titles) for row in grid_of(built).rows]
+    titles = [(row.group, *row.titles) for row in table_of(built).rows]
     assert ("Tiny 1B base", "HotpotQA †", "6 of 24", "all") in titles
 
 
@@ -227,7 +223,7 @@ def test_augrc_follows_from_accuracy_and_roc_auc_in_every_resample(noisy: Noisy)
         row = rows.loc[BASE, "coqa", "Dissimilarity", "beamsearch", setting]
         assert row["value"] == pytest.approx(expected[0])
         assert (row["low"], row["high"]) == pytest.approx(np.quantile(expected[1:], [0.025, 0.975]), abs=1e-6)
-    assert grid_of(built).header[-1][:2] == ("Greedy", "Δ top beam")
+    assert table_of(built).header[-1][:2] == ("Greedy", "Δ top beam")
 
 
 # -- further qualities -------------------------------------------------------------------------------------------------
@@ -324,7 +320,7 @@ def test_a_mean_counts_what_cannot_be_shown_as_nothing(larger: decided_cells.Lar
     assert wrong["mean"] == pytest.approx((shown * wrong).drop("mean").fillna(0).sum() / shown.drop("mean").sum())
     samples = values["multinomial", "shown", "risk=0.2"]
     assert values["beamsearch - multinomial", "shown", "risk=0.2"]["mean"] == pytest.approx((shown - samples)["mean"])
-    assert "refused" not in {cell.text for cell in grid_of(built).cells}
+    assert "refused" not in {cell.text for cell in table_of(built).cells}
 
 
 @pytest.mark.parametrize("empty", [("triviaqa",), ("triviaqa", "coqa")])
@@ -353,7 +349,7 @@ def test_shown_answers_that_are_all_right_keep_their_exact_interval(tmp_path: Pa
 
 
 def test_too_few_questions_are_refused(noisy: Noisy) -> None:
-    assert {cell.text for cell in grid_of(noisy.built("decisions_tiny")).cells} >= {"refused", "–"}
+    assert {cell.text for cell in table_of(noisy.built("decisions_tiny")).cells} >= {"refused", "–"}
 
 
 # -- what a study lacks ------------------------------------------------------------------------------------------------

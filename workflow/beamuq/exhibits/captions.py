@@ -32,12 +32,8 @@ CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 
-_METHODS = {
-    "PTrue": "P(True)",
-    "SemanticEntropy": "Semantic Entropy",
-    "LexicalSimilarity": "Lexical Similarity",
-    "DegreeMatrix": "Degree Matrix",
-}
+_METHODS = {"PTrue": "P(True)", "SemanticEntropy": "Semantic Entropy"}
+_METHODS |= {"LexicalSimilarity": "Lexical Similarity", "DegreeMatrix": "Degree Matrix"}
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
@@ -61,12 +57,6 @@ def method_short(method: str) -> str:
 def titled(study: Study, title: str) -> str:
     """A title, with the demo's tag where the study is one."""
     return f"{DEMO_TAG}{title}" if study.demo else title
-
-
-def caption(study: Study, sentences: Sequence[str], *, scorers: Sequence[str] = (), quality: bool = False) -> str:
-    """The caption: its sentences, then every proxy, then the warning that a demo carries."""
-    parts = [*sentences, footnote(study, scorers, quality=quality), DEMO_WARNING * study.demo]
-    return titled(study, " ".join(filter(None, parts)))
 
 
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:

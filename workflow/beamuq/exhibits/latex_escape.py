@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "'": r"\textquotesingle{}",
-    "`": r"\textasciigrave{}",
-    "-": "{-}",  # no ligature may turn two of them into a dash
-    "\u00a0": "~",
-    "−": "$-$",
-}
+_LATEX = {character: f"\\{character}" for character in "{}$&#%_"}
+_LATEX |= {"-": "{-}", "\u00a0": "~", "−": "$-$"}  # no ligature may turn two hyphens into a dash
+_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_NAMES |= {'"': "quotedbl", "'": "quotesingle", "`": "asciigrave"}
+_LATEX |= {character: rf"\text{name}{{}}" for character, name in _NAMES.items()}
 _MATHS = {"↑": "uparrow", "→": "rightarrow", "≤": "leq", "≥": "geq", "≠": "neq", "√": "surd", "∞": "infty"}
 _MATHS |= {"α": "alpha", "Δ": "Delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "Σ": "Sigma", "τ": "tau"}
 _LATEX |= {character: rf"$\{name}$" for character, name in _MATHS.items()}
@@ -41,10 +25,8 @@ def escape(text: str) -> str:
 def _latex_character(character: str) -> str:
     if character in _LATEX:
         return _LATEX[character]
-    if character.isascii():
-        return character if character.isprintable() else " "
-    if character in _T1:
+    if character in _T1 or (character.isascii() and character.isprintable()):
         return character
-    if unicodedata.category(character).startswith("Z"):
+    if character.isascii() or unicodedata.category(character).startswith("Z"):
         return " "
     return rf"\texttt{{U+{ord(character):04X}}}"

@@ -43,14 +43,14 @@ def _inert(value: Any) -> Any:
 
 def markdown(built: Built) -> str:
     """A heading, the caption, one GitHub table (upper header levels joined to the last)."""
-    grid = _table(built).grid
-    heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*grid.header, strict=True)]
+    table = _table(built)
+    heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*table.header, strict=True)]
     lines = [f"# {markdown_text(built.title)}", "", markdown_text(built.caption), ""]
-    lines.append(markdown_line(map(markdown_text, (*grid.stub, *heads))))
-    lines.append(markdown_line([*[":---"] * len(grid.stub), *[":---:"] * len(heads)]))
-    for title, rows in grid.groups():
+    lines.append(markdown_line(map(markdown_text, (*table.stub, *heads))))
+    lines.append(markdown_line([*[":---"] * len(table.stub), *[":---:"] * len(heads)]))
+    for title, rows in table.groups():
         if title:
-            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (grid.width - 1)]))
+            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (table.width - 1)]))
         for row in rows:
             lines.append(markdown_line([*map(markdown_text, row.titles), *map(_markdown_cell, row.cells)]))
     return "\n".join([*lines, ""])
@@ -80,9 +80,9 @@ LATEX_PACKAGES = r"\usepackage{textcomp,booktabs,array,graphicx}"
 
 def latex_fragment(built: Built) -> str:
     r"""A table environment to ``\input``: booktabs, the caption in normal size, never wider than the text."""
-    grid = _table(built).grid
-    columns = grid.width - len(grid.stub)
-    code = any(cell.code for cell in grid.cells)
+    table = _table(built)
+    columns = table.width - len(table.stub)
+    code = any(cell.code for cell in table.cells)
     column = f"p{{{0.78 / columns:.3f}\\textwidth}}" if code else "c"
     lines = [
         rf"% needs {LATEX_PACKAGES}",
@@ -91,17 +91,17 @@ def latex_fragment(built: Built) -> str:
         rf"\label{{tab:{built.label}}}",
         r"\centering\small",
         r"\setbox0\hbox{%",
-        rf"\begin{{tabular}}{{@{{}}{'l' * len(grid.stub)}{column * columns}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * len(table.stub)}{column * columns}@{{}}}}",
         r"\toprule",
     ]
-    for level in grid.levels():
+    for level in table.levels():
         lines.append(_latex_line(_latex_head(*head) for head in level))
         ends = itertools.accumulate(count for _, count in level)
         lines += [rf"\cmidrule(lr){{{end - n + 1}-{end}}}" for (_, n), end in zip(level, ends, strict=True) if n > 1]
-    for title, rows in grid.groups():
+    for title, rows in table.groups():
         lines.append(r"\midrule")
         if title:
-            lines += [rf"\multicolumn{{{grid.width}}}{{c}}{{\textit{{{latex(title)}}}}} \\", r"\midrule"]
+            lines += [rf"\multicolumn{{{table.width}}}{{c}}{{\textit{{{latex(title)}}}}} \\", r"\midrule"]
         lines += [_latex_line([*map(latex, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}", r"\ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\box0}\else\box0\fi"]
     return "\n".join([*lines, r"\end{table}", ""])
@@ -129,7 +129,7 @@ def _latex_cell(cell: TableCell) -> str:
 
 def html(built: Built) -> str:
     """A page that opens offline: title, caption, table with interval and n at the pointer."""
-    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, grid=_table(built).grid)
+    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, table=_table(built))
 
 
 def _table(built: Built) -> Table:
