@@ -7,7 +7,7 @@ it; any other table hands estimates, rows and columns to :func:`table`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableRow
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
@@ -35,19 +35,6 @@ Keys = Mapping[str, str]
 Style = Literal["ranked", "signed", "plain"]
 Value = Mapping[str, Any]
 """A summarised estimate: its keys, ``value``, ``low``, ``high``, ``std``, ``n``, ``note``, ``p_holm``, ``mark``."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row: its titles, one a stub column, its keys, and the group whose title stands above its rows.
-
-    ``signed``: of differences, shown with their intervals.
-    """
-
-    titles: tuple[str, ...]
-    keys: Keys = field(default_factory=dict)
-    group: str = ""
-    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +105,7 @@ def table(
         values["better"] = _better(values)
     printed = iter(map(_printed, records(values), shown))
     cells = iter([next(printed) if is_there else ABSENT for is_there in there])
-    body = [TableRow(row.titles, tuple(next(cells) for _ in columns), row.group) for row in rows]
+    body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     signed = values[values["style"] == "signed"]
     told = question_facts(study, estimates) | {
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",

@@ -50,12 +50,18 @@ class TableCell:
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """A body row: its titles, one a stub column, its cells, and the group whose title stands above its rows."""
+class Row:
+    """A row: its titles, one a stub column, and the group whose title stands above its rows.
+
+    ``keys`` name its estimates, which :func:`~beamuq.exhibits.estimates_table.table` prints as its ``cells``;
+    ``signed``: they are differences, shown with their intervals.
+    """
 
     titles: tuple[str, ...]
-    cells: tuple[TableCell, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    signed: bool = False
+    cells: tuple[TableCell, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Table:
     values: Sequence[Mapping[str, Any]]
     stub: tuple[str, ...]
     header: Sequence[tuple[str, ...]]
-    rows: Sequence[TableRow]
+    rows: Sequence[Row]
     facts: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[str] = ()
 
@@ -99,7 +105,7 @@ class Table:
         blank = [("", 1)] * len(self.stub)
         return [*([*blank, *level] for level in spans), [(title, 1) for title in (*self.stub, *self.header[-1])]]
 
-    def groups(self) -> list[tuple[str, list[TableRow]]]:
+    def groups(self) -> list[tuple[str, list[Row]]]:
         """The title of each group, and its rows."""
         return [(title, list(rows)) for title, rows in itertools.groupby(self.rows, lambda row: row.group)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,6 @@ import pandas as pd
 
 from beamuq import html_pages
 from beamuq.exhibits.exhibit import Built, Table, TableCell
-from beamuq.exhibits.latex_escape import escape as latex
 
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -76,6 +76,17 @@ def _markdown_cell(cell: TableCell) -> str:
 # -- LaTeX -------------------------------------------------------------------------------------------------------------
 
 LATEX_PACKAGES = r"\usepackage{textcomp,booktabs,array,graphicx}"
+_LATEX = {character: f"\\{character}" for character in "{}$&#%_"}
+_LATEX |= {"-": "{-}", "\u00a0": "~", "−": "$-$"}  # no ligature may turn two hyphens into a dash
+_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_NAMES |= {'"': "quotedbl", "'": "quotesingle", "`": "asciigrave"}
+_LATEX |= {character: rf"\text{name}{{}}" for character, name in _NAMES.items()}
+_MATHS = {"↑": "uparrow", "→": "rightarrow", "≤": "leq", "≥": "geq", "≠": "neq", "√": "surd", "∞": "infty"}
+_MATHS |= {"α": "alpha", "Δ": "Delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "Σ": "Sigma", "τ": "tau"}
+_LATEX |= {character: rf"$\{name}$" for character, name in _MATHS.items()}
+# What pdflatex prints of UTF-8 with T1 fonts and textcomp, and nothing more.
+_T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž‘’“”–—…†²½±×·")
+_T1 = _T1.union(map(chr, range(0xC0, 0x100)))
 
 
 def latex_fragment(built: Built) -> str:
@@ -87,7 +98,7 @@ def latex_fragment(built: Built) -> str:
     lines = [
         rf"% needs {LATEX_PACKAGES}",
         r"\begin{table}[!ht]",
-        rf"\caption{{{latex(built.caption)}}}",
+        rf"\caption{{{latex_text(built.caption)}}}",
         rf"\label{{tab:{built.label}}}",
         r"\centering\small",
         r"\setbox0\hbox{%",
@@ -101,8 +112,8 @@ def latex_fragment(built: Built) -> str:
     for title, rows in table.groups():
         lines.append(r"\midrule")
         if title:
-            lines += [rf"\multicolumn{{{table.width}}}{{c}}{{\textit{{{latex(title)}}}}} \\", r"\midrule"]
-        lines += [_latex_line([*map(latex, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
+            lines += [rf"\multicolumn{{{table.width}}}{{c}}{{\textit{{{latex_text(title)}}}}} \\", r"\midrule"]
+        lines += [_latex_line([*map(latex_text, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}", r"\ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\box0}\else\box0\fi"]
     return "\n".join([*lines, r"\end{table}", ""])
 
@@ -112,16 +123,34 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 
 def _latex_head(title: str, count: int) -> str:
-    return latex(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex(title)}}}"
+    return latex_text(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex_text(title)}}}"
 
 
 def _latex_cell(cell: TableCell) -> str:
     if cell.code:
-        lines = r"\newline ".join(latex(line) or r"\mbox{}" for line in cell.text.split("\n"))
+        lines = r"\newline ".join(latex_text(line) or r"\mbox{}" for line in cell.text.split("\n"))
         return rf"\raggedright\arraybackslash\ttfamily\scriptsize {lines}"
-    text = re.sub(r"^\{-\}(?=[\d.])", "$-$", latex(cell.text))  # of a number it is a minus sign
+    text = re.sub(r"^\{-\}(?=[\d.])", "$-$", latex_text(cell.text))  # of a number it is a minus sign
     text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark, text)
-    return text + r" $\uparrow$" * cell.better + (rf" {{\scriptsize {latex(cell.spread)}}}" if cell.spread else "")
+    return text + r" $\uparrow$" * cell.better + (rf" {{\scriptsize {latex_text(cell.spread)}}}" if cell.spread else "")
+
+
+def latex_text(text: str) -> str:
+    """For pdflatex with T1 fonts, so that no text breaks a document or starts a command.
+
+    A character those fonts lack becomes ``U+4E2D``; line breaks become spaces.
+    """
+    return "".join(_latex_character(character) for character in text)
+
+
+def _latex_character(character: str) -> str:
+    if character in _LATEX:
+        return _LATEX[character]
+    if character in _T1 or (character.isascii() and character.isprintable()):
+        return character
+    if character.isascii() or unicodedata.category(character).startswith("Z"):
+        return " "
+    return rf"\texttt{{U+{ord(character):04X}}}"
 
 
 # -- HTML --------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.captions import BEAMSEARCH
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import GAIN, Column, Keys, Row, Value, beam_gains, left_out, measured, table
-from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell
+from beamuq.exhibits.estimates_table import GAIN, Column, Keys, Value, beam_gains, left_out, measured, table
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.methods.registry import stored_variant
@@ -38,10 +38,7 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a model, a column a dataset."""
     rows = []
     for cell in chosen:
-        quality, questions = (
-            inputs.frame(cell.file("quality", study.main_quality.metric)),
-            inputs.frame(cell.file("questions")),
-        )
+        quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
         found = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
         rows.append(cell.place | {"metric": "accuracy"} | vars(found))
     estimates = Estimates.made(rows, [row["value"] for row in rows])
@@ -178,16 +175,13 @@ def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
     return inputs.means(cell, found.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
 
 
-ours = partial(Exhibit, kind="table", beyond_paper=True)
-TABLES = (
-    Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), _accuracies, scored=False),
-    ours("empty_answers", cells=cells.main_cells, reads=EVALUATION, build=_with_and_without_empty),
-    ours("quality_agreement", cells=_judged_twice, reads=EVALUATION, build=_agreement),
-    ours("endings", cells=_both_endings, reads=(*EVALUATION, *CANDIDATES), build=_endings),
-)
-
-
 def exhibits(study: Study) -> list[Exhibit]:
     """Of every study the same."""
     del study
-    return list(TABLES)
+    ours = partial(Exhibit, kind="table", beyond_paper=True)
+    return [
+        Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), _accuracies, scored=False),
+        ours("empty_answers", cells=cells.main_cells, reads=EVALUATION, build=_with_and_without_empty),
+        ours("quality_agreement", cells=_judged_twice, reads=EVALUATION, build=_agreement),
+        ours("endings", cells=_both_endings, reads=(*EVALUATION, *CANDIDATES), build=_endings),
+    ]

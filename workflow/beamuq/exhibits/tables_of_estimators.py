@@ -12,10 +12,10 @@ from beamuq.evaluation.estimates import MEAN, Estimates, joined
 from beamuq.evaluation.estimators_of_u import BEAMS, METHOD, PARTIAL, PROB, U, spread
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import Column, Row, records, table, with_mean
+from beamuq.exhibits.estimates_table import Column, records, table, with_mean
 from beamuq.exhibits.estimators import READS, cells_with_exact_value, compared_sizes, draws, estimators, read
 from beamuq.exhibits.estimators import facts as facts_of
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table
 from beamuq.exhibits.inputs import Inputs
 from beamuq.study_config import Recipe, Scoring, Study
 

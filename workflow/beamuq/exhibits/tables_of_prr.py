@@ -11,8 +11,8 @@ from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import Row, prr_table
-from beamuq.exhibits.exhibit import Exhibit
+from beamuq.exhibits.estimates_table import prr_table
+from beamuq.exhibits.exhibit import Exhibit, Row
 from beamuq.methods import registry
 from beamuq.parquet_tables import ANSWERED
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed

@@ -15,8 +15,8 @@ from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.exhibits import captions, cells, estimates_table, number_format
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import GAIN, Column, Row, Value, table, with_mean
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell
+from beamuq.exhibits.estimates_table import GAIN, Column, Value, table, with_mean
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods, of_model, of_one_model
 from beamuq.study_config import Study
@@ -63,7 +63,7 @@ def _augrc(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
 
 def _accuracy(study: Study, inputs: Inputs, cell: Cell, answer: str) -> Estimates:
     """The share of a cell's answers that are right, on the resamples of its evaluation."""
-    quality = inputs.frame(cell.file("quality", study.main_quality.metric))
+    quality = inputs.of(cell, "quality")
     answers = quality[quality["answer_source"] == answer]
     right = {"accuracy": answers["value"] > study.main_quality.threshold}
     return inputs.means(cell, answers["id"].tolist(), right, empty=inputs.empty(cell)[answer].share)

@@ -10,7 +10,7 @@ from pathlib import Path
 from beamuq.data import prompt_template
 from beamuq.exhibits import captions
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Exhibit, Table, TableCell, TableRow
+from beamuq.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import resolve
 from beamuq.study_config import PROMPTS, Dataset, Study
@@ -34,8 +34,8 @@ def _methods(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     return Table(values, ("Category",), [("Uncertainty quantification method", "In this study")], rows)
 
 
-def _row(title: str, *texts: object, code: bool = False) -> TableRow:
-    return TableRow((title,), tuple(TableCell(str(text), code=code) for text in texts))
+def _row(title: str, *texts: object, code: bool = False) -> Row:
+    return Row((title,), cells=tuple(TableCell(str(text), code=code) for text in texts))
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def _asked(study: Study) -> Sequence[Cell]:
 
 def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A column a dataset: counts of the files that were used."""
-    frames = {cell.dataset: inputs.frame(cell.file("questions")) for cell in chosen}
+    frames = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
     of = {dataset: study.datasets[dataset] for dataset in frames}
     lines: dict[tuple[str, str], list[int | str]] = {
         ("# Questions", "questions"): [len(frame) for frame in frames.values()],
@@ -107,18 +107,15 @@ def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
     of = study.datasets[cell.dataset]
     if of.adapter == "coqa":
         return "all preceding"
-    return len(inputs.frame(cell.file("shots"))) if of.few_shot else 0
-
-
-described = partial(Exhibit, kind="table", quality=False, scored=False)
-TABLES = (
-    described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
-    described("lmpoly_methods", cells=lambda _: [], reads=(), build=_methods),
-    described("prompts", cells=lambda _: [], reads=(), build=_prompts, files=_templates),
-)
+    return len(inputs.of(cell, "shots")) if of.few_shot else 0
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """Of every study the same."""
     del study
-    return list(TABLES)
+    described = partial(Exhibit, kind="table", quality=False, scored=False)
+    return [
+        described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
+        described("lmpoly_methods", cells=lambda _: [], reads=(), build=_methods),
+        described("prompts", cells=lambda _: [], reads=(), build=_prompts, files=_templates),
+    ]
