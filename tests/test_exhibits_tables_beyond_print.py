@@ -49,11 +49,10 @@ def stored(
 ) -> dict[tuple[str, str, str], Any]:
     """A metric of answers of the base model by method, variant and setting: values, or arrays of replicates."""
     need = Artifact(kind, dataset, BASE, recipe, "cosine")
-    rows = results.inputs([need])[need].table.to_pylist()
-    wanted = (metric, answer, quality, "all")
-    chosen = [row for row in rows if tuple(map(row.get, ("metric", "answer_source", "quality", "subset"))) == wanted]
-    name = "value" if kind == "evaluation" else "values"
-    return {(row["method"], row["variant"], row["setting"]): np.array(row[name]) for row in chosen}
+    rows = results.inputs([need])[need].table.to_pandas()
+    keys = {"metric": metric, "answer_source": answer, "quality": quality, "subset": "all"}
+    chosen = rows[(rows[list(keys)] == list(keys.values())).all(axis=1)].set_index(["method", "variant", "setting"])
+    return dict(chosen["value" if kind == "evaluation" else "values"])
 
 
 def gain(stored: dict[tuple[str, str, str], Any], method: str, setting: str = "") -> Any:
@@ -68,11 +67,10 @@ def test_every_method_with_both_forms_has_its_paired_difference_and_mean(noisy: 
     built = noisy.built("gains_tiny")
     found = built.frame.set_index(["dataset", "method"])
     assert set(built.frame["method"]) == set(BOTH_FORMS)
+    kinds = ("evaluation", "replicates")
+    every = [[stored(noisy, "main", dataset, kind) for dataset in DATASETS] for kind in kinds]
     for method in BOTH_FORMS:
-        of, drawn = (
-            [gain(stored(noisy, "main", dataset, kind), method) for dataset in DATASETS]
-            for kind in ("evaluation", "replicates")
-        )
+        of, drawn = ([gain(of_dataset, method) for of_dataset in of_kind] for of_kind in every)
         for place, dataset in enumerate([*DATASETS, "mean"]):
             row = found.loc[dataset, method]
             value, values = (np.mean(of), np.mean(drawn, 0)) if dataset == "mean" else (of[place], drawn[place])
