@@ -280,16 +280,12 @@ def test_marks_and_arrow_in_each_format() -> None:
 HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
 
 
-def hostile() -> Built:
-    cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
-    header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
-    shown = Table([], (HOSTILE,), header, [Row((HOSTILE,), {}, HOSTILE, cells=cells)])
-    return of_cells(title=HOSTILE, caption=HOSTILE, shown=shown)
-
-
 def test_hostile_text_is_text_in_each_format() -> None:
     """As test_escaping.py has it of single texts."""
-    shown = hostile()
+    cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
+    header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
+    table = Table([], (HOSTILE,), header, [Row((HOSTILE,), {}, HOSTILE, cells=cells)])
+    shown = of_cells(title=HOSTILE, caption=HOSTILE, shown=table)
     lines = [line for line in table_formats.markdown(shown).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
     assert all("<b>" not in line and "](" not in line.replace("\\](", "") for line in lines)

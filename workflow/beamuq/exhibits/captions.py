@@ -32,8 +32,12 @@ CONSISTENCY = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity", "CocoaMSP
 GRAPH = ("Dissimilarity", "Eccentricity", "EigVecDissimilarity")
 MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 
-_METHODS = {"PTrue": "P(True)", "SemanticEntropy": "Semantic Entropy"}
-_METHODS |= {"LexicalSimilarity": "Lexical Similarity", "DegreeMatrix": "Degree Matrix"}
+_METHODS = {
+    "PTrue": "P(True)",
+    "SemanticEntropy": "Semantic Entropy",
+    "LexicalSimilarity": "Lexical Similarity",
+    "DegreeMatrix": "Degree Matrix",
+}
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
