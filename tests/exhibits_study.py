@@ -16,7 +16,7 @@ from beamuq import parquet_tables, strategy_names
 from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.exhibit import Built
-from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.inputs import ROW, Inputs
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
@@ -35,6 +35,8 @@ EMPTY = 1
 """Empty answers of each cell, of each answer source."""
 OF_U = "above p=0.002 draws=100 lattices=10"
 
+ALIKE = {"licence": "Apache-2.0", "source": "demo", "split": "validation", "questions": 24, "max_new_tokens": 20}
+BOTH = {"models": [BASE, CHAT], "scorers": ["cosine"]}
 CONTENT: dict[str, Any] = {
     "title": "Synthetic study",
     "demo": True,
@@ -45,17 +47,7 @@ CONTENT: dict[str, Any] = {
         CHAT: {"label": "tinychat", "title": "Tiny 1B instruct", "source": "folder:tiny", "style": "instruct"},
     },
     "datasets": {
-        name: {
-            "title": title,
-            "category": category,
-            "adapter": adapter,
-            "licence": "Apache-2.0",
-            "source": "demo",
-            "split": "validation",
-            "few_shot": few_shot,
-            "questions": 24,
-            "max_new_tokens": 20,
-        }
+        name: ALIKE | {"title": title, "category": category, "adapter": adapter, "few_shot": few_shot}
         for name, title, category, adapter, few_shot in (
             ("triviaqa", "TriviaQA", "Closed-Book QA", "trivia_qa", 5),
             ("webquestions", "WebQuestions", "Closed-Book QA", "web_questions", 5),
@@ -87,17 +79,11 @@ CONTENT: dict[str, Any] = {
         },
     },
     "grid": [
-        {"recipe": "main", "models": [BASE, CHAT], "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
-        {"recipe": "widths", "models": [BASE, CHAT], "datasets": ["triviaqa", "arc-challenge"], "scorers": ["cosine"]},
-        {
-            "recipe": "strategies",
-            "models": [BASE, CHAT],
-            "datasets": ["triviaqa", "coqa"],
-            "questions": 20,
-            "scorers": ["cosine"],
-        },
-        {"recipe": "merged", "models": [BASE, CHAT], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
-        {"recipe": "truth", "models": [BASE], "datasets": ["triviaqa", "coqa"], "scorers": ["cosine"]},
+        BOTH | {"recipe": "main", "datasets": list(DATASETS), "scorers": ["cosine", "rouge"]},
+        BOTH | {"recipe": "widths", "datasets": ["triviaqa", "arc-challenge"]},
+        BOTH | {"recipe": "strategies", "datasets": ["triviaqa", "coqa"], "questions": 20},
+        BOTH | {"recipe": "merged", "datasets": ["triviaqa", "coqa"]},
+        BOTH | {"recipe": "truth", "models": [BASE], "datasets": ["triviaqa", "coqa"]},
     ],
     "scorers": {
         "cosine": {
@@ -244,16 +230,8 @@ class Results:
                 values = 0.01 * np.abs(noise)
             elif variant in WEIGHTINGS:  # around one value of each question
                 values = np.round(0.5 - 0.3 * truth, 1) + 0.1 * noise * (setting != OF_U)
-            for number, value in enumerate(values):
-                key = f"{need.dataset}-{number:03d}"
-                row = {
-                    "id": key,
-                    "answer_source": answer_source,
-                    "method": method,
-                    "variant": variant,
-                    "setting": setting,
-                }
-                rows.append(row | {"value": float(value)})
+            keys = {"answer_source": answer_source, "method": method, "variant": variant, "setting": setting}
+            rows += [keys | {"id": f"{need.dataset}-{n:03d}", "value": float(of)} for n, of in enumerate(values)]
         return rows
 
     def _evaluation(self, need: Artifact) -> list[dict[str, Any]]:
@@ -266,10 +244,8 @@ class Results:
         return rows
 
     def _replicates(self, need: Artifact) -> list[dict[str, Any]]:
-        rows = []
-        for row, values in zip(self._measured(need), self._replicate_rows(need), strict=True):
-            rows.append({k: v for k, v in row.items() if k != "value"} | {"values": values})
-        return rows
+        pairs = zip(self._measured(need), self._replicate_rows(need), strict=True)
+        return [{name: row[name] for name in ROW} | {"values": values} for row, values in pairs]
 
     def _decisions(self, need: Artifact) -> list[dict[str, Any]]:
         quality = Artifact("quality", need.dataset, need.model, need.recipe, metric=self.study.main_quality.metric)
@@ -287,20 +263,12 @@ class Results:
 
     def _measured(self, need: Artifact) -> list[dict[str, Any]]:
         return [
-            {
-                "answer_source": answer_source,
-                "quality": quality.metric,
-                "subset": subset,
-                "metric": metric,
-                "method": method,
-                "variant": variant,
-                "setting": setting,
-                "value": _value(need, *further, *of_subset, answer_source, metric, method, variant, setting),
-            }
+            dict(zip(ROW, (answer_source, quality.metric, subset, metric, *form), strict=True))
+            | {"value": _value(need, *further, *of_subset, answer_source, metric, *form)}
             for subset, of_subset in (("all", []), ("answered", ["answered"]))
             for quality in self.study.qualities(need.dataset)[: None if need.recipe == "main" else 1]
             for further in [[] if quality is self.study.main_quality else [quality.metric]]
-            for answer_source, method, variant, setting in self._keys(need)
+            for answer_source, *form in self._keys(need)
             for metric in ("PRR", "ROC-AUC", "PR-AUC", "PRR@1")
         ]
 
@@ -357,23 +325,18 @@ def _number(value: float) -> str:
 
 
 def _candidate(key: str, strategy: str, rank: int, length: int, logprob: float, answer: int = 0) -> dict[str, Any]:
-    sampled = strategy.startswith("sample")
-    return {
+    text = ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
+    return dict.fromkeys(parquet_tables.SCHEMAS["candidates"].names) | {
         "id": key,
         "strategy": strategy,
         "rank": rank,
-        "text": ("Eddystone", "the Pharos", "Bell Rock", "Fastnet", "La Jument", "a lamp", "no one knows")[answer % 7]
-        + ("" if answer < 7 else f" {answer}"),
+        "text": text + f" {answer}" * (answer >= 7),
         "token_ids": [10 + answer] * length + [2],
         "token_texts": ["x"] * length + ["</s>"],
         "token_logprobs": [logprob / (length + 1)] * (length + 1),
         "logprob": logprob,
-        "policy_logprob": logprob if sampled else None,
+        "policy_logprob": logprob if strategy.startswith("sample") else None,
         "terminated": True,
-        "entropies": None,
-        "top_ids": None,
-        "top_texts": None,
-        "top_logprobs": None,
     }
 
 

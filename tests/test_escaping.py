@@ -21,8 +21,7 @@ import yaml
 from beamuq import html_pages
 from beamuq.data import prompt_template
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import latex_escape
-from beamuq.exhibits.table_formats import csv_text, markdown_text
+from beamuq.exhibits.table_formats import csv_text, latex_text, markdown_text
 from beamuq.study_config import PROMPTS, STUDIES, load_study
 
 TEXTS = [
@@ -43,7 +42,7 @@ of_each_text = pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 
 @of_each_text
 def test_latex_holds_no_command_of_the_text(text: str) -> None:
-    escaped = latex_escape.escape(text)
+    escaped = latex_text(text)
     assert LATEX.fullmatch(escaped)
     assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in escaped)
 
@@ -51,7 +50,7 @@ def test_latex_holds_no_command_of_the_text(text: str) -> None:
 @pytest.mark.latex
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(tmp_path: Path) -> None:
-    body = "\n\n".join(f"x{latex_escape.escape(text[:60])}" for text in TEXTS)
+    body = "\n\n".join(f"x{latex_text(text[:60])}" for text in TEXTS)
     head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{textcomp,amssymb}"
     (tmp_path / "all.tex").write_text(head + "\\begin{document}\n" + body + "\n\\end{document}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=batchmode", "-halt-on-error", "-no-shell-escape", "all.tex"]

@@ -46,7 +46,7 @@ def test_the_table_has_every_estimator_at_every_size_and_its_difference_to_sampl
 ) -> None:
     built = results.built("estimators_triviaqa")
     assert isinstance(built.shown, Table)
-    rows = built.shown.grid.rows
+    rows = built.shown.rows
     assert list(dict.fromkeys(row.titles[0] for row in rows)) == ["", "5", "10", "20"]
     assert len(rows) == 1 + 9 + 10 + 9  # U; the hybrid is of ten alone
     values = built.frame.set_index(["metric", "variant", "setting"])

@@ -17,10 +17,9 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.evaluation.estimates import Estimates
 from beamuq.exhibits import captions, number_format, table_formats
-from beamuq.exhibits.estimates_table import Column, Layout, Row, table
-from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Table, TableCell, TableGrid, TableRow
+from beamuq.exhibits.estimates_table import Column, table
+from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq.parquet_tables import Artifact
-from run_job import run_job
 
 STUDY = exhibits_study.study()
 TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED
@@ -33,13 +32,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> exhibits_study.Results:
 
 
 @pytest.fixture(scope="module")
-def built(results: exhibits_study.Results) -> dict[str, Built]:
+def built(results: exhibits_study.Results) -> dict[str, Any]:
     return {name: results.built(name) for name in TABLES}
-
-
-def cells_of(built: Built) -> list[TableCell]:
-    assert isinstance(built.shown, Table)
-    return list(built.shown.grid.cells)
 
 
 # -- how a layout is printed -------------------------------------------------------------------------------------------
@@ -65,21 +59,21 @@ def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
     names = dict.fromkeys(estimates.frame["method"])
     rows = [Row((name,), {"method": name}, signed="-" in name) for name in names]
     shown = columns or (Column({"metric": "PRR"}, ("PRR",), "ranked"),)
-    return table(STUDY, Layout(estimates, ("Method",), rows, shown, **more), {})
+    return table(STUDY, estimates, ("Method",), rows, shown, **more)
 
 
 def test_ties_share_a_rank_an_undefined_value_has_none_and_says_why() -> None:
     values = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.2, "d": np.nan}
     shown = printed(made(*({"method": m, "value": v, "note": "all wrong"} for m, v in values.items())))
-    assert [cell.mark for cell in shown.grid.cells] == ["best", "best", "second", ""]
-    assert [cell.text for cell in shown.grid.cells] == [".300", ".300", ".200", "n/a"]
+    assert [cell.mark for cell in shown.cells] == ["best", "best", "second", ""]
+    assert [cell.text for cell in shown.cells] == [".300", ".300", ".200", "n/a"]
     assert shown.reasons == ["all wrong"]
 
 
 def test_what_is_not_there_is_a_dash_and_not_in_the_csv() -> None:
     columns = [Column({"metric": "PRR", "dataset": name}, (name,)) for name in "xy"]
     shown = printed(made({"method": "a", "dataset": "x", "value": 0.5}), *columns)
-    assert [cell.text for cell in shown.grid.cells] == [".500", "–"]
+    assert [cell.text for cell in shown.cells] == [".500", "–"]
     assert len(shown.values) == 1
 
 
@@ -91,11 +85,11 @@ def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[s
         of[:below] = -0.1
     rows = [{"method": f"{name} - x", "metric": "PRR", "value": 0.2, "n": 9} for name in "abc"]
     shown = printed(Estimates.made(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family)
-    assert [cell.mark == "best" for cell in shown.grid.cells] == marked
+    assert [cell.mark == "best" for cell in shown.cells] == marked
     assert shown.facts["bold"] == f"{sum(marked)} of 3"
     p = [row["p_holm"] for row in shown.values]
     assert p == pytest.approx([3 * 2 / 201, 2 * 2 * 5 / 201, 1.0])
-    assert all(cell.text == "+.200" and cell.spread.startswith("[") for cell in shown.grid.cells)
+    assert all(cell.text == "+.200" and cell.spread.startswith("[") for cell in shown.cells)
 
 
 def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
@@ -107,13 +101,13 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
     ]
     columns = [Column({"metric": "PRR", "variant": variant}, (variant,)) for variant in ("multinomial", "beamsearch")]
     shown = printed(made(*rows), *columns, arrows=True)
-    assert [cell.better for cell in shown.grid.cells] == [False, True, *[False] * 6]
+    assert [cell.better for cell in shown.cells] == [False, True, *[False] * 6]
 
 
 def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
     rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
     own = Estimates.made([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
-    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).grid.cells] == [
+    assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).cells] == [
         "[.000, .100]",
         "",
     ]
@@ -129,7 +123,7 @@ def test_a_sentence_goes_with_a_fact_that_is_none_or_with_all_its_words() -> Non
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[str, Built]) -> None:
+def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[str, Any]) -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         published = file.readline().strip().split(",")
     assert list(built[name].frame) == [*published, "low", "high", "n", "p_holm"]
@@ -140,7 +134,7 @@ def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[
 
 
 @pytest.mark.parametrize("name", [name for name in RANKED if not name.endswith("_1")])
-def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, Built]) -> None:
+def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str, Any]) -> None:
     """The synthetic study's models take the places of the paper's."""
     label = {"qa_tiny": "qa_gemma4b", "qa_tinychat": "qa_gemma4bit"}.get(name, name)
     keys = ["dataset", "metric", "method", "variant", "setting"]
@@ -152,14 +146,13 @@ def test_csv_holds_every_published_key_of_its_models(name: str, built: dict[str,
 
 @pytest.mark.parametrize("name", RANKED)
 def test_printed_are_the_rounded_values_of_the_csv_with_a_best_and_a_second_a_column(
-    name: str, built: dict[str, Built]
+    name: str, built: dict[str, Any]
 ) -> None:
-    shown = [float(cell.text) for cell in cells_of(built[name])]
+    shown = [float(cell.text) for cell in built[name].shown.cells]
     values = built[name].frame["value"].to_numpy(dtype=float)
     assert len(shown) == len(values) > 20
     assert np.abs(np.sort(shown) - np.sort(values)).max() <= 0.0005 + 1e-9
-    rows = built[name].shown.grid.rows  # type: ignore[union-attr]
-    for column in zip(*(row.cells for row in rows), strict=True):
+    for column in zip(*(row.cells for row in built[name].shown.rows), strict=True):
         of = {mark: [float(cell.text) for cell in column if cell.mark == mark] for mark in ("best", "second", "")}
         assert min(of["best"]) >= max(of["second"]) >= min(of["second"]) >= max(of[""])
 
@@ -178,7 +171,7 @@ SOURCES = {  # the scorer, recipe, answers and metric that each table is of
 
 @pytest.mark.parametrize("name", RANKED)
 def test_every_row_is_the_measurement_that_it_names(
-    name: str, built: dict[str, Built], results: exhibits_study.Results
+    name: str, built: dict[str, Any], results: exhibits_study.Results
 ) -> None:
     """Value, ±, interval and n, looked up in the evaluation's files; a mean's in its datasets' replicates."""
     scorer, recipe, answer_source, metric = SOURCES[name]
@@ -207,7 +200,7 @@ def test_every_row_is_the_measurement_that_it_names(
 
 
 @pytest.fixture
-def undefined(tmp_path: Path) -> dict[str, Built]:
+def undefined(tmp_path: Path) -> dict[str, Any]:
     """MTE is undefined on CoQA for the base model; Perplexity on TriviaQA has no interval."""
     results = exhibits_study.Results(tmp_path, STUDY)
     lost = {"value": None, "low": None, "high": None, "std": None, "note": "one quality & no <rank>"}
@@ -225,7 +218,7 @@ def undefined(tmp_path: Path) -> dict[str, Built]:
     return {name: results.built(name) for name in ("qa_mean_prr", "qa_tiny")}
 
 
-def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined: dict[str, Built]) -> None:
+def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined: dict[str, Any]) -> None:
     shown = undefined["qa_tiny"]
     assert "Without a value or an interval: one quality & no <rank>" in shown.caption
     assert '<td title="one quality &amp; no &lt;rank&gt;">n/a</td>' in table_formats.html(shown)
@@ -235,33 +228,33 @@ def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined
     assert "PRR is undefined on CoQA: one quality" in table_formats.html(undefined["qa_mean_prr"])
 
 
-def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Built]) -> None:
+def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Any]) -> None:
     values: Any = undefined["qa_mean_prr"].frame.set_index(["model", "method"])
     row = values.loc[exhibits_study.BASE, "Perplexity"]
     assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
     assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
 
 
-def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, Built]) -> None:
+def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, Any]) -> None:
     row = built["qa_tiny"].frame.iloc[0]
     low, high = (number_format.decimal(row[end]) for end in ("low", "high"))
     assert f'<td title="[{low}, {high}] n = {row["n"]}">' in table_formats.html(built["qa_tiny"])
 
 
-def test_dataset_sizes_are_those_of_the_files(built: dict[str, Built]) -> None:
+def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
     values = built["test_datasets"].frame.set_index(["metric", "dataset"])["value"]
     assert values["questions", "coqa"] == exhibits_study.SIZE["main"]
     assert [values["few_shot", of] for of in ("coqa", "hotpotqa", "triviaqa")] == ["all preceding", 0, 5]
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
-def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, Built]) -> None:
-    titles = [row.titles[0] for row in built["qa_tiny"].shown.grid.rows]  # type: ignore[union-attr]
+def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, Any]) -> None:
+    titles = [row.titles[0] for row in built["qa_tiny"].shown.rows]
     assert titles.count("Semantic Entropy") == 1
     assert "Degree Matrix" not in titles
 
 
-def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str, Built]) -> None:
+def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str, Any]) -> None:
     settings = set(built["abl_sampling"].frame["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
@@ -271,14 +264,8 @@ def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str
 
 
 def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes: Any) -> Built:
-    grid = TableGrid(("",), (titles,), (TableRow(("x",), cells),))
-    fields: dict[str, Any] = {
-        "label": "t",
-        "title": "T",
-        "caption": "C",
-        "footnote": "",
-        "shown": Table([{"value": 0.5}], grid),
-    }
+    table = Table([{"value": 0.5}], ("",), [titles], [Row(("x",), cells=cells)])
+    fields: dict[str, Any] = {"label": "t", "title": "T", "caption": "C", "footnote": "", "shown": table}
     return Built(**(fields | changes))
 
 
@@ -293,16 +280,12 @@ def test_marks_and_arrow_in_each_format() -> None:
 HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
 
 
-def hostile() -> Built:
-    cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
-    header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
-    grid = TableGrid((HOSTILE,), header, (TableRow((HOSTILE,), cells, HOSTILE),))
-    return of_cells(title=HOSTILE, caption=HOSTILE, shown=Table([], grid))
-
-
 def test_hostile_text_is_text_in_each_format() -> None:
     """As test_escaping.py has it of single texts."""
-    shown = hostile()
+    cells = (TableCell(HOSTILE), TableCell(HOSTILE + "\n\n" + HOSTILE, code=True), TableCell("n/a", pointer=HOSTILE))
+    header = ((HOSTILE, HOSTILE, "c"), ("a", HOSTILE, "\x00"))
+    table = Table([], (HOSTILE,), header, [Row((HOSTILE,), {}, HOSTILE, cells=cells)])
+    shown = of_cells(title=HOSTILE, caption=HOSTILE, shown=table)
     lines = [line for line in table_formats.markdown(shown).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
     assert all("<b>" not in line and "](" not in line.replace("\\](", "") for line in lines)
@@ -335,7 +318,7 @@ def compile_in_a_document(fragment: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_fragment_is_one_float_that_names_what_it_needs(name: str, built: dict[str, Built]) -> None:
+def test_a_fragment_is_one_float_that_names_what_it_needs(name: str, built: dict[str, Any]) -> None:
     text = table_formats.latex_fragment(built[name])
     assert text.startswith(f"% needs {table_formats.LATEX_PACKAGES}\n\\begin{{table}}")
     assert text.rstrip().endswith(r"\end{table}")
@@ -348,7 +331,7 @@ def test_a_fragment_is_one_float_that_names_what_it_needs(name: str, built: dict
 @pytest.mark.latex
 @needs_latex
 @pytest.mark.parametrize("name", TABLES)
-def test_a_fragment_compiles_in_a_document(name: str, built: dict[str, Built], tmp_path: Path) -> None:
+def test_a_fragment_compiles_in_a_document(name: str, built: dict[str, Any], tmp_path: Path) -> None:
     compile_in_a_document(table_formats.latex_fragment(built[name]), tmp_path)
 
 
@@ -359,19 +342,3 @@ def test_every_character_a_question_may_hold_compiles(tmp_path: Path) -> None:
     text = " ".join(chr(point) for point in points)
     shown = of_cells(TableCell(text), TableCell(HOSTILE, code=True), title=HOSTILE, caption=HOSTILE)
     compile_in_a_document(table_formats.latex_fragment(shown), tmp_path)
-
-
-def test_step_writes_each_format_and_nothing_else(results: exhibits_study.Results, tmp_path: Path) -> None:
-    shown = results.built("qa_tiny")
-    study = results.folder / "study.json"
-    study.write_text(STUDY.model_dump_json(), encoding="utf-8")
-    outputs = {kind: tmp_path / "out" / kind for kind in ("csv", "tex", "markdown", "html")}
-    run_job("table", {"name": "qa_tiny", "study": study} | outputs)
-    expected = {
-        "csv": table_formats.csv_text(shown.frame),
-        "tex": table_formats.latex_fragment(shown),
-        "markdown": table_formats.markdown(shown),
-        "html": table_formats.html(shown),
-    }
-    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
-    assert written == expected

@@ -132,16 +132,22 @@ class Estimates:
     def __len__(self) -> int:
         return len(self.frame)
 
+    @property
+    def too_empty(self) -> pd.Series[bool]:
+        """Whether each row is of a cell with too many empty answers for a mean."""
+        return self.frame["empty"] > MOST_EMPTY
+
     def where(self, **keys: str | Collection[str]) -> Estimates:
         """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a", "b"))``."""
         chosen = np.ones(len(self), dtype=bool)
         for name, wanted in keys.items():
             chosen &= self.frame[name].isin([wanted] if isinstance(wanted, str) else list(wanted)).to_numpy()
-        return self._rows(np.flatnonzero(chosen).astype(np.int64))
+        return self.rows(chosen)
 
     def rows(self, chosen: npt.ArrayLike) -> Estimates:
         """Some of the rows: truth values [rows], or positions."""
-        return self._rows(np.arange(len(self))[np.asarray(chosen)])
+        places = np.arange(len(self))[np.asarray(chosen)]
+        return Estimates(self.frame.iloc[places].reset_index(drop=True), self.replicates[places])
 
     def assign(self, **keys: str | Sequence[str]) -> Estimates:
         """The same estimates under other values of some keys, one for all rows or one a row."""
@@ -163,7 +169,7 @@ class Estimates:
             return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
             raise KeyError(" ".join(filter(None, found.index[lost][0])))
-        return self._rows(found.to_numpy().astype(np.int64))
+        return self.rows(found.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
         """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None: row by row.
@@ -175,18 +181,17 @@ class Estimates:
         """
         a, b = self, other
         if on is not None:
-            joined = [name for name in KEYS if name in on]
-            partner = other._places(joined).reindex(pd.MultiIndex.from_frame(self.frame[joined])).to_numpy()
+            paired_on = [name for name in KEYS if name in on]
+            partner = other._places(paired_on).reindex(pd.MultiIndex.from_frame(self.frame[paired_on])).to_numpy()
             paired = ~np.isnan(partner)
-            a, b = self._rows(np.flatnonzero(paired).astype(np.int64)), other._rows(partner[paired].astype(np.int64))
-        frame = a._without_intervals()
-        for name in KEYS:
-            pairs = zip(a.frame[name], b.frame[name], strict=True)
-            frame[name] = [mine if mine == theirs else f"{mine} - {theirs}" for mine, theirs in pairs]
-        frame["note"] = np.where(a.frame["value"].isna(), a.frame["note"], b.frame["note"])
-        frame["value"] = a.frame["value"].to_numpy() - b.frame["value"].to_numpy()
-        frame["empty"] = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
-        return Estimates(frame, np.subtract(a.replicates, b.replicates, dtype=np.float64))
+            a, b = self.rows(paired), other.rows(partner[paired].astype(np.int64))
+        names = {
+            key: [mine if mine == theirs else f"{mine} - {theirs}" for mine, theirs in zip(*both, strict=True)]
+            for key, both in ((key, (a.frame[key], b.frame[key])) for key in KEYS)
+        }
+        empty = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
+        found = a.combined(b, np.subtract)
+        return Estimates(found.frame.assign(**names, empty=empty), found.replicates)
 
     def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
         """A function of each row and the row of ``other`` at its place, resample by resample, under this one's keys.
@@ -209,16 +214,12 @@ class Estimates:
 
         Undefined where any is, for its reason. ``setting`` names the mean.
         """
-        others = [name for name in KEYS if name != "setting"]
-        rows, replicates = [], []
-        frame = self._without_intervals().reset_index(drop=True)
-        for _, part in frame.groupby(others, sort=False):
-            undefined = part[part["value"].isna()]
-            first = (part if undefined.empty else undefined).iloc[0]
-            rows.append({**first, "setting": setting, "value": part["value"].mean() if undefined.empty else np.nan})
-            drawn = np.asarray(self.replicates[part.index], dtype=np.float64).mean(axis=0)
-            replicates.append(drawn if undefined.empty else np.full_like(drawn, np.nan))
-        return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(len(rows), -1))
+
+        def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
+            lost = part[part["value"].isna()]
+            return part, "" if lost.empty else lost["note"].iloc[0], part["n"].iloc[0]
+
+        return self._means("setting", setting, why)
 
     def mean_over_datasets(self, titles: Mapping[str, str] | None = None) -> Estimates:
         """The mean over the datasets of otherwise equal rows, each dataset resampled on its own.
@@ -227,24 +228,34 @@ class Estimates:
         undefined in any other cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
         ``n`` is the sum over what the mean has; ``titles``: what notes call the datasets.
         """
-        others = [name for name in KEYS if name != "dataset"]
+
+        def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
+            kept = part[~(part["empty"] > MOST_EMPTY)]
+            if kept.empty:
+                return part, ALL_EMPTY, int(part["n"].sum())
+            lost = kept[kept["value"].isna()]
+            notes = [
+                f"{metric} is undefined on {(titles or {}).get(dataset, dataset)}: {note}"
+                for metric, dataset, note in lost[["metric", "dataset", "note"]].to_numpy()
+            ]
+            return kept, next(iter(notes), ""), int(kept["n"].sum())
+
+        found = self._means("dataset", MEAN, why)
+        return Estimates(found.frame.assign(empty=np.nan), found.replicates)
+
+    def _means(self, over: str, name: str, why: Callable[[pd.DataFrame], tuple[pd.DataFrame, str, int]]) -> Estimates:
+        """Means of rows equal in every key but ``over``, which is called ``name`` then.
+
+        ``why`` gives the rows of a mean that count, why the mean is undefined ("" if it is not), and its n.
+        """
         rows, replicates = [], []
         frame = self._without_intervals().reset_index(drop=True)
-        for _, part in frame.groupby(others, sort=False):
-            kept = part[~(part["empty"] > MOST_EMPTY)]
-            undefined = kept[kept["value"].isna()]
-            note = ""
-            if kept.empty:
-                note = ALL_EMPTY
-            elif not undefined.empty:
-                first = undefined.iloc[0]
-                dataset = (titles or {}).get(first["dataset"], first["dataset"])
-                note = f"{first['metric']} is undefined on {dataset}: {first['note']}"
-            n = int((part if kept.empty else kept)["n"].sum())
-            value = np.nan if note else float(kept["value"].mean())
-            rows.append({**part.iloc[0], "dataset": MEAN, "value": value, "n": n, "empty": np.nan, "note": note})
-            drawn = np.asarray(self.replicates[kept.index], dtype=np.float64)
-            replicates.append(np.full(self.replicates.shape[1], np.nan) if note else drawn.mean(axis=0))
+        for _, part in frame.groupby([key for key in KEYS if key != over], sort=False):
+            kept, note, n = why(part)
+            value = np.nan if note else kept["value"].mean()
+            rows.append({**part.iloc[0], over: name, "value": value, "n": n, "note": note})
+            drawn = np.asarray(self.replicates[kept.index], dtype=np.float64).mean(axis=0)
+            replicates.append(np.full_like(drawn, np.nan) if note else drawn)
         return Estimates(pd.DataFrame(rows, columns=frame.columns), np.array(replicates).reshape(len(rows), -1))
 
     def p(self) -> Floats:
@@ -294,20 +305,19 @@ class Estimates:
         NaN where over 1 % of its resamples are undefined, or all are equal: a bootstrap that cannot move shows nothing.
         A row with an interval of its own has that one, and no ``std``.
         """
-        found: list[dict[str, Any]] = []
+        intervals: list[tuple[float | None, float | None, float | None, str]] = []
         own = self.frame.reindex(columns=OWN_INTERVAL).to_numpy(dtype=np.float64)
         columns = self.frame["value"], self.frame["note"], own, self.replicates
         for value, note, (low, high), drawn in zip(*columns, strict=True):
-            if np.isnan(value):
-                found.append({"low": np.nan, "high": np.nan, "std": np.nan, "note": note})
-                continue
-            of = interval(drawn, confidence) if np.isnan(low) else Interval(low, high, None)
-            if np.isnan(low) and of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
-                of = Interval(None, None, None, CANNOT_MOVE)
-            found.append({"low": of.low, "high": of.high, "std": of.std, "note": of.note})
-        intervals = pd.DataFrame(found, self.frame.index, ["low", "high", "std", "note"])
-        intervals = intervals.astype({"low": float, "high": float, "std": float})
-        return self._without_intervals().drop(columns="note").join(intervals)
+            of = Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
+            if np.isnan(low) and not np.isnan(value):
+                of = interval(drawn, confidence)
+                if of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
+                    of = Interval(None, None, None, CANNOT_MOVE)
+            intervals.append((of.low, of.high, of.std, of.note))
+        found = pd.DataFrame(intervals, self.frame.index, ["low", "high", "std", "note"])
+        found = found.astype({"low": float, "high": float, "std": float})
+        return self._without_intervals().drop(columns="note").join(found)
 
     def _without_intervals(self) -> pd.DataFrame:
         return self.frame.drop(columns=OWN_INTERVAL, errors="ignore")
@@ -318,9 +328,6 @@ class Estimates:
         if not found.index.is_unique:
             raise ValueError(f"two estimates are equal in {', '.join(keys)}")
         return found
-
-    def _rows(self, places: npt.NDArray[np.int64]) -> Estimates:
-        return Estimates(self.frame.iloc[places].reset_index(drop=True), self.replicates[places])
 
 
 def joined(parts: Sequence[Estimates]) -> Estimates:
@@ -340,8 +347,6 @@ def rank_marks(values: npt.ArrayLike) -> list[str]:
     Values within 1e-12 are equal. NaN: no mark.
     """
     column = np.asarray(values, dtype=np.float64)
-    known = sorted(column[~np.isnan(column)], reverse=True)
-    if not known:
-        return [""] * len(column)
-    second = next((value for value in known if value < known[0] - TIE), np.inf)
-    return ["best" if v >= known[0] - TIE else "second" if v >= second - TIE else "" for v in column]
+    best = np.nanmax(column, initial=-np.inf)
+    second = np.max(column, initial=-np.inf, where=column < best - TIE)
+    return ["best" if v >= best - TIE else "second" if v >= second - TIE else "" for v in column]

@@ -58,12 +58,6 @@ def titled(study: Study, title: str) -> str:
     return f"{DEMO_TAG}{title}" if study.demo else title
 
 
-def caption(study: Study, sentences: Sequence[str], *, scorers: Sequence[str] = (), quality: bool = False) -> str:
-    """The caption: its sentences, then every proxy, then the warning that a demo carries."""
-    parts = [*sentences, footnote(study, scorers, quality=quality), DEMO_WARNING * study.demo]
-    return titled(study, " ".join(filter(None, parts)))
-
-
 def footnote(study: Study, scorers: Sequence[str] = (), *, quality: bool = False) -> str:
     """A sentence that names every scorer and quality metric used here that replaces the paper's; else nothing."""
     used = [("similarity", study.scorers[name]) for name in scorers] + [("quality", study.main_quality)] * quality

@@ -8,7 +8,7 @@ from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.parquet_tables import NAMED_BY, Artifact
-from beamuq.study_config import GridEntry, Study
+from beamuq.study_config import GridEntry, Recipe, Scoring, Study
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Cell:
 
     def file(self, kind: str, metric: str = "") -> Artifact:
         """Its file of a kind; ``metric`` is that of a quality."""
-        known = {"model": self.model, "dataset": self.dataset, "recipe": self.recipe, "scorer": self.scorer}
-        return Artifact(kind, **{name: (known | {"metric": metric})[name] for name in NAMED_BY[kind]})
+        known = vars(self) | {"metric": metric}
+        return Artifact(kind, **{name: known[name] for name in NAMED_BY[kind]})
 
     @property
     def place(self) -> dict[str, str]:
@@ -78,21 +78,16 @@ def main_cells(study: Study, *chosen: str) -> list[Cell]:
     return [cell for model in run for cell in found[model]]
 
 
-def recipes_with(study: Study, has: Callable[[str], object], needs: str = "") -> list[str]:
-    """The recipes of the grid that run under the main scorer and ``has`` what is needed, in its order.
+def recipes_with(study: Study, has: Callable[[Recipe, Scoring], object], needs: str = "") -> list[str]:
+    """The recipes of the grid that run under the main scorer and, with their scoring, ``has`` what is needed, in order.
 
-    Raises BeamUQError, saying what ``needs`` to be there, if there is none.
+    Raises BeamUQError, saying what it ``needs`` to be there, if there is none.
     """
-    scored = [each.recipe for each in study.grid if study.main.scorer in each.scorers]
-    found = [recipe for recipe in dict.fromkeys(scored) if has(recipe)]
+    scored = dict.fromkeys(each.recipe for each in study.grid if study.main.scorer in each.scorers)
+    found = [recipe for recipe in scored if has(study.recipes[recipe], study.scoring[recipe])]
     if needs and not found:
         raise BeamUQError(f"needs a recipe of the grid {needs}, under scorer {study.main.scorer!r}; add one or drop it")
     return found
-
-
-def first_recipe(study: Study, has: Callable[[str], object], needs: str) -> str:
-    """The first of :func:`recipes_with`."""
-    return recipes_with(study, has, needs)[0]
 
 
 def check_measured(study: Study, metric: str, answer_source: str = "greedy") -> None:
@@ -122,22 +117,21 @@ def with_budgets(study: Study, methods: Sequence[str]) -> list[Cell]:
     """
     main = study.main
 
-    def has(recipe: str) -> bool:
-        scoring, decoded = study.scoring[recipe], set(study.recipes[recipe].strategies())
-        return bool(scoring.budgets and set(methods) <= set(scoring.methods) and {main.sample, main.beam} <= decoded)
+    def has(recipe: Recipe, scoring: Scoring) -> bool:
+        scored = bool(scoring.budgets) and set(methods) <= set(scoring.methods)
+        return scored and {main.sample, main.beam} <= set(recipe.strategies())
 
-    wanted = f"that decodes {main.sample!r} and {main.beam!r}, its scoring with budgets and {', '.join(methods)}"
-    return _first_of_each(study, recipes_with(study, has, wanted))
+    needs = f"that decodes {main.sample!r} and {main.beam!r}, its scoring with budgets and {', '.join(methods)}"
+    return _first_of_each(study, recipes_with(study, has, needs))
 
 
 def with_pools(study: Study) -> list[Cell]:
     """The cells with two draws of samples at least beside the main beams, each in the first recipe that has them."""
     main = study.main
 
-    def has(recipe: str) -> bool:
-        of = study.recipes[recipe]
-        enough = of.sample is not None and of.sample.size >= 2 * main.num_candidates
-        return enough and {main.sample, main.beam} <= set(of.strategies())
+    def has(recipe: Recipe, _: Scoring) -> bool:
+        enough = recipe.sample is not None and recipe.sample.size >= 2 * main.num_candidates
+        return enough and {main.sample, main.beam} <= set(recipe.strategies())
 
     return _first_of_each(study, recipes_with(study, has))
 

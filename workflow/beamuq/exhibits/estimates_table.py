@@ -1,24 +1,24 @@
 """Tables of estimates: what stands in rows and columns, and how; one maker prints them all.
 
 A specification names its cells, rows and columns. :func:`prr_table` is a metric of methods × cells, or differences of
-it; any other table hands estimates and a :class:`Layout` to :func:`table`.
+it; any other table hands estimates, rows and columns to :func:`table`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE, Estimates, joined
+from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
 from beamuq.exhibits import captions, cells, number_format
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Table, TableCell, TableGrid, TableRow
+from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
@@ -27,6 +27,7 @@ from beamuq.strategy_names import from_print
 from beamuq.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
+GAIN = f"{captions.BEAMSEARCH} - {captions.MULTINOMIAL}"
 LEVEL = 0.05
 """Of tests after Holm."""
 ABSENT = TableCell("–")
@@ -34,19 +35,6 @@ Keys = Mapping[str, str]
 Style = Literal["ranked", "signed", "plain"]
 Value = Mapping[str, Any]
 """A summarised estimate: its keys, ``value``, ``low``, ``high``, ``std``, ``n``, ``note``, ``p_holm``, ``mark``."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row: its titles, one a stub column, its keys, and the group whose title stands above its rows.
-
-    ``signed``: of differences, shown with their intervals.
-    """
-
-    titles: tuple[str, ...]
-    keys: Keys = field(default_factory=dict)
-    group: str = ""
-    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,13 +61,23 @@ class Column:
     show: Callable[[Value], TableCell] | None = None
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Estimates under their printed keys, and how rows and columns show them.
+def table(
+    study: Study,
+    estimates: Estimates,
+    stub: tuple[str, ...],
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    *,
+    family: tuple[str, ...] = (),
+    arrows: bool = False,
+    further: Sequence[Estimates] = (),
+    **facts: Any,
+) -> Table:
+    """Estimates under their printed keys, as rows and columns show them.
 
     A row's and a column's keys together name an estimate; where there is none the cell has a dash.
 
-    Attributes
+    Parameters
     ----------
     stub
         Titles of the columns of row titles.
@@ -90,59 +88,56 @@ class Layout:
         Whether an arrow marks a beam form above its multinomial one.
     further
         Estimates that the CSV has beside those shown.
+    facts
+        Fill the caption, beside ``bold`` differences of how many, ``arrows``, and those of :func:`question_facts`.
     """
-
-    estimates: Estimates
-    stub: tuple[str, ...]
-    rows: Sequence[Row]
-    columns: Sequence[Column]
-    family: tuple[str, ...] = ()
-    arrows: bool = False
-    further: Sequence[Estimates] = ()
-
-
-def table(study: Study, made: Layout, facts: Mapping[str, Any]) -> Table:
-    """Print a layout. ``facts`` fill the caption, beside those of the layout: ``bold`` differences of how many."""
-    signed_columns = [replace(column, style="signed", beside="interval", show=None) for column in made.columns]
-    pairs = [(row, column) for row in made.rows for column in (signed_columns if row.signed else made.columns)]
+    confidence = study.evaluation.confidence
+    signed_columns = [replace(column, style="signed", beside="interval", show=None) for column in columns]
+    pairs = [(row, column) for row in rows for column in (signed_columns if row.signed else columns)]
     places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
-    there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(made.estimates.frame[list(PLACE)]))
-    values = _marked(study, made, places[there], np.array([column.style for _, column in pairs])[there])
-    shown, columns = iter(records(values)), [column for _, column in pairs]
-    cells = iter([_printed(next(shown), of) if known else ABSENT for of, known in zip(columns, there, strict=True)])
-    rows = [TableRow(row.titles, tuple(next(cells) for _ in made.columns), row.group) for row in made.rows]
-    grid = TableGrid(made.stub, tuple(zip(*(of.titles for of in made.columns), strict=True)), tuple(rows))
+    there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[list(PLACE)]))
+    found, shown = (
+        estimates.at(places[there]),
+        [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there],
+    )
+    values = _marked(found, confidence, [column.style for column in shown], tuple(columns[0].keys), family)
+    if arrows:
+        values["better"] = _better(values)
+    printed = iter(map(_printed, records(values), shown))
+    cells = iter([next(printed) if is_there else ABSENT for is_there in there])
+    body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     signed = values[values["style"] == "signed"]
-    told = {
+    told = question_facts(study, estimates) | {
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
-    further = [of.summary(study.evaluation.confidence) for of in made.further]
-    published = pd.concat([values, *further], ignore_index=True).drop_duplicates(list(PLACE))
-    defined = [{name: value for name, value in row.items() if value == value} for row in records(published)]
-    with_interval = np.array([bool(column.beside) for column in columns])[there]
-    lacking = values["value"].isna() | (with_interval & values["low"].isna())
-    reasons = values.loc[lacking & (values["note"] != ""), "note"]
-    return Table(defined, grid, told | dict(facts), list(dict.fromkeys(reasons)))
+    published = pd.concat([values, *(of.summary(confidence) for of in further)], ignore_index=True)
+    lacking = values["value"].isna() | (values["low"].isna() & np.array([column.beside != "" for column in shown]))
+    reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
+    header = list(zip(*(column.titles for column in columns), strict=True))
+    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, told | facts, list(reasons))
 
 
-def _marked(study: Study, made: Layout, places: pd.DataFrame, styles: Any) -> pd.DataFrame:
-    """The values at some places with intervals, ``mark``, ``better``, ``style`` and ``p_holm``."""
-    shown = made.estimates.at(places)
-    values = shown.summary(study.evaluation.confidence).assign(mark="", better=False, p_holm=np.nan)
-    values["style"] = styles
-    ranked, signed = (values["style"].to_numpy() == style for style in ("ranked", "signed"))
+def _marked(
+    shown: Estimates, confidence: float, styles: Sequence[Style], within: tuple[str, ...], family: tuple[str, ...]
+) -> pd.DataFrame:
+    """The values shown with intervals, ``style``, ``mark``, ``better`` and ``p_holm``; ranks are ``within`` keys."""
+    values = shown.summary(confidence).assign(style=styles, mark="", better=False, p_holm=np.nan)
+    ranked, signed = ((values["style"] == style).to_numpy() for style in ("ranked", "signed"))
     if ranked.any():
-        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(tuple(made.columns[0].keys)).to_numpy()
+        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(within).to_numpy()
     if signed.any():
-        values.loc[signed, "p_holm"] = shown.rows(signed).holm(made.family)
-        clear = values["p_holm"] < LEVEL if made.family else (values["low"] > 0) | (values["high"] < 0)
+        values.loc[signed, "p_holm"] = shown.rows(signed).holm(family)
+        clear = values["p_holm"] < LEVEL if family else (values["low"] > 0) | (values["high"] < 0)
         values.loc[signed & clear, "mark"] = "best"
-    if made.arrows:
-        samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
-        paired = values[list(PLACE)].merge(samples[[*PLACE, "value"]], on=list(PLACE), how="left")["value"].to_numpy()
-        values["better"] = (values["variant"] == captions.BEAMSEARCH) & (values["value"] > paired + TIE)
     return values
+
+
+def _better(values: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each value is of a beam form and above its multinomial one."""
+    samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
+    paired = values[list(PLACE)].merge(samples[[*PLACE, "value"]], on=list(PLACE), how="left")["value"].to_numpy()
+    return (values["variant"] == captions.BEAMSEARCH) & (values["value"] > paired + TIE)
 
 
 def _place(column: Keys, row: Keys) -> Keys:
@@ -156,17 +151,12 @@ def _printed(row: Value, column: Column) -> TableCell:
     if column.show:
         return column.show(row)
     if np.isnan(row["value"]):
-        return undefined(row["note"])
+        return TableCell("n/a", pointer=row["note"])
     text = (number_format.signed if column.style == "signed" else number_format.decimal)(row["value"], column.digits)
     around = number_format.interval(row["low"], row["high"], column.digits)
     std = "" if np.isnan(row["std"]) else f"± {number_format.decimal(row['std'])}"
     beside = {"": "", "std": std, "interval": around}[column.beside]
     return TableCell(text, beside, row["mark"], row["better"], f"{around} n = {row['n']}".strip())
-
-
-def undefined(reason: str) -> TableCell:
-    """A value that does not exist, with why."""
-    return TableCell("n/a", pointer=reason)
 
 
 def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
@@ -239,17 +229,19 @@ def prr_table(
             for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
             for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
         ]
-        every = each if columns == "cells" else joined([each, means(study, each)])
-        layout = Layout(every, stub, listed, shown_columns, arrows=beside == "std" and minus is None)
-        counts = {str(len(of_model)) for of_model in cells.by_model(chosen).values()}
-        facts = {
-            "metric": metric,
-            "further_rejection": metric.partition("@")[2],
-            "model": study.models[chosen[0].model].title,
-            "datasets": "–".join(sorted(counts, key=int)),
-            "scorer": study.scorers[chosen[0].scorer].title,
-        }
-        return table(study, layout, table_facts(study, each) | facts)
+        return table(
+            study,
+            each if columns == "cells" else joined([each, means(study, each)]),
+            stub,
+            listed,
+            shown_columns,
+            arrows=beside == "std" and minus is None,
+            metric=metric,
+            further_rejection=metric.partition("@")[2],
+            model=study.models[chosen[0].model].title,
+            datasets="–".join(map(str, sorted({len(of_model) for of_model in cells.by_model(chosen).values()}))),
+            scorer=study.scorers[chosen[0].scorer].title,
+        )
 
     return Exhibit(label, "table", chosen, EVALUATION, build, answer_source=answer_source, **more)
 
@@ -262,26 +254,28 @@ def _difference(keys: Keys, minus: Keys) -> Keys:
 def _columns(
     study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, *, by_model: bool
 ) -> Iterator[tuple[Keys, tuple[str, ...]]]:
-    """Model and dataset of each column, and its titles; † marks what is left out of means."""
+    """Model and dataset of each column, and its titles."""
     for model, of_model in cells.by_model(chosen).items():
         title, mean = study.models[model].title, {"model": model, "dataset": MEAN}
         if columns == "models":
-            yield mean, (mean_head(study, each, model),)
+            yield mean, (title + left_out(each.where(model=model)),)
             continue
         for cell in of_model:
-            of, mark = study.datasets[cell.dataset], "" if columns == "cells" else _mark(each.where(**cell.place))
+            of, mark = study.datasets[cell.dataset], left_out(each.where(**cell.place)) * (columns == "datasets")
             yield cell.place, (title if by_model else of.category, of.title + mark)
         if columns == "datasets":
             yield mean, (title if by_model else "", "Mean")
 
 
-def mean_head(study: Study, each: Estimates, model: str) -> str:
-    """The heading of a model's means: † where they leave out a cell."""
-    return study.models[model].title + _mark(each.where(model=model))
+def beam_gains(estimates: Estimates) -> Estimates:
+    """Beam − multinomial, paired, of what has both forms."""
+    beams, samples = (estimates.where(variant=form) for form in (captions.BEAMSEARCH, captions.MULTINOMIAL))
+    return beams.minus(samples, on=set(KEYS) - {"variant"})
 
 
-def _mark(estimates: Estimates) -> str:
-    return MARK * bool((estimates.frame["empty"] > MOST_EMPTY).any())
+def left_out(estimates: Estimates) -> str:
+    """† where a cell of too many empty answers is left out of means."""
+    return MARK * bool(estimates.too_empty.any())
 
 
 def means(study: Study, each: Estimates) -> Estimates:
@@ -332,7 +326,8 @@ def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estima
     return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())
 
 
-def table_facts(study: Study, each: Estimates) -> dict[str, Any]:
-    """What captions of tables of estimates say of cells: sizes and resamples."""
-    sizes = {str(dataset): list(n) for dataset, n in each.frame.groupby("dataset", sort=False)["n"].unique().items()}
+def question_facts(study: Study, estimates: Estimates) -> dict[str, Any]:
+    """What captions say of cells: ``sizes``, and how they are ``resampled``."""
+    of_cells = estimates.frame[estimates.frame["dataset"].isin(study.datasets)]
+    sizes = {str(dataset): list(n) for dataset, n in of_cells.groupby("dataset", sort=False)["n"].unique().items()}
     return captions.question_facts(study, sizes)

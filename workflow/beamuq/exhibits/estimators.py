@@ -13,7 +13,7 @@ from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.dissimilarity_estimators import lacks
-from beamuq.study_config import Study
+from beamuq.study_config import Recipe, Scoring, Study
 
 LARGE_ERROR = 0.01
 """Questions whose U has a larger standard error are counted in captions."""
@@ -57,16 +57,14 @@ def cells_with_exact_value(study: Study, dataset: str = "", *needed: str) -> lis
     Raises BeamUQError if there is none, or it does not score what U is compared with.
     """
 
-    def has(recipe: str) -> bool:
-        above = study.recipes[recipe].above
-        return bool(above and above.lattices > 1 and "stratified above" in study.scoring[recipe].estimators)
+    def has(recipe: Recipe, scoring: Scoring) -> bool:
+        return bool(recipe.above and recipe.above.lattices > 1 and "stratified above" in scoring.estimators)
 
-    recipe = cells.first_recipe(
-        study,
-        has,
+    needs = (
         "with above: {draws: …, lattices: 2 or more} and, among its scoring's estimators, 'stratified above', as truth "
-        "in studies/demo.yaml",
+        "in studies/demo.yaml"
     )
+    recipe = cells.recipes_with(study, has, needs)[0]
     known = {*study.scoring[recipe].estimators, *study.scoring[recipe].methods, *study.recipes[recipe].strategies()}
     if lacking := [name for name in ("uniform sample", "normalised beam", *needed) if name not in known]:
         raise BeamUQError(
@@ -75,34 +73,30 @@ def cells_with_exact_value(study: Study, dataset: str = "", *needed: str) -> lis
     return [cell for cell in cells.recipe_cells(study, recipe) if dataset in ("", cell.dataset)]
 
 
-def exact_setting(study: Study, recipe: str) -> str:
-    """The strategy whose stratified estimate is U."""
-    names = strategy_names.of_kind(study.recipes[recipe].strategies(), "above")
-    return next(name for name in names if "lattices" in strategy_names.parse(name)[1])
+def draws(study: Study, recipe: Recipe) -> int:
+    """How many disjoint draws of the main M there are of a recipe's samples; 1 where there are not two."""
+    size, M = recipe.sample.size if recipe.sample else 0, study.main.num_candidates
+    return max(1, size // M)
 
 
 def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
-    """What a cell's files tell of estimators of U."""
-    scores, M = inputs.scores(cell), study.main.num_candidates
+    """What a cell's files tell of estimators of U, which is the stratified estimate above a probability."""
+    scores, recipe = inputs.scores(cell), study.recipes[cell.recipe]
     prr = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all")
-    sample = study.recipes[cell.recipe].sample
-    draws = sample.size // M if sample and sample.size >= 2 * M else 1
-    exact, main = exact_setting(study, cell.recipe), samples(study.main.sample, M)
-    counts = inputs.resample_counts(cell, scores.ids)
-    return EstimatorsOfCell(scores, inputs.candidates(cell), prr, counts, exact, main, draws)
+    names = strategy_names.of_kind(recipe.strategies(), "above")
+    exact = next(name for name in names if "lattices" in strategy_names.parse(name)[1])
+    main, counts = samples(study.main.sample, study.main.num_candidates), inputs.resample_counts(cell, scores.ids)
+    return EstimatorsOfCell(scores, inputs.candidates(cell), prr, counts, exact, main, draws(study, recipe))
 
 
 def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
     """What captions say of U, of its standard error, and of draws."""
     n, uncertain = sum(of.n for of in of_cells), sum(int((of.error > LARGE_ERROR).sum()) for of in of_cells)
-    worst, M, draws = max(float(of.error.max()) for of in of_cells), study.main.num_candidates, of_cells[0].draws
-    sizes = {dataset: [of.n for of in of_cells if of.keys["dataset"] == dataset] for dataset in study.datasets}
-    sizes = {dataset: counts for dataset, counts in sizes.items() if counts}
-    return captions.question_facts(study, sizes) | {
+    worst, M, count = max(float(of.error.max()) for of in of_cells), study.main.num_candidates, of_cells[0].draws
+    sizes = {name: [of.n for of in of_cells if of.keys["dataset"] == name] for name in study.datasets}
+    return captions.question_facts(study, {name: counts for name, counts in sizes.items() if counts}) | {
         "U": f"U is {METHOD} under the model's whole distribution, from every outcome above a probability and draws "
         f"outside them ({of_cells[0].exact}); its standard error is above {LARGE_ERROR:g} at "
         f"{uncertain} of {n} questions (at most {worst:.3f}).",
-        "draws": f"Samples at M = {M} are the mean over {draws} disjoint draws of the same questions."
-        if draws > 1
-        else "",
+        "draws": f"Samples at M = {M} are the mean over {count} disjoint draws of the same questions." * (count > 1),
     }

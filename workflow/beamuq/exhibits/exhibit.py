@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -50,21 +50,43 @@ class TableCell:
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """A body row: its titles, one a stub column, its cells, and the group whose title stands above its rows."""
+class Row:
+    """A row: its titles, one a stub column, and the group whose title stands above its rows.
+
+    ``keys`` name its estimates, which :func:`~beamuq.exhibits.estimates_table.table` prints as its ``cells``;
+    ``signed``: they are differences, shown with their intervals.
+    """
 
     titles: tuple[str, ...]
-    cells: tuple[TableCell, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    signed: bool = False
+    cells: tuple[TableCell, ...] = ()
 
 
 @dataclass(frozen=True)
-class TableGrid:
-    """How a table looks. ``header[level][column]``; equal neighbours of a level above the last share one title."""
+class Table:
+    """A table: how it looks, and what its CSV holds.
 
+    Attributes
+    ----------
+    values
+        The rows of its CSV.
+    stub, header, rows
+        Titles of the columns of row titles, of the others (``header[level][column]``; equal neighbours of a level above
+        the last share one title), and what stands below.
+    facts
+        Fill its caption.
+    reasons
+        Why values are undefined, or without an interval; the caption ends with them.
+    """
+
+    values: Sequence[Mapping[str, Any]]
     stub: tuple[str, ...]
-    header: tuple[tuple[str, ...], ...]
-    rows: tuple[TableRow, ...]
+    header: Sequence[tuple[str, ...]]
+    rows: Sequence[Row]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    reasons: Sequence[str] = ()
 
     @property
     def width(self) -> int:
@@ -72,9 +94,9 @@ class TableGrid:
         return len(self.stub) + len(self.header[-1])
 
     @property
-    def cells(self) -> Iterator[TableCell]:
+    def cells(self) -> list[TableCell]:
         """Every cell, in the order of reading."""
-        return (cell for row in self.rows for cell in row.cells)
+        return [cell for row in self.rows for cell in row.cells]
 
     def levels(self) -> list[list[tuple[str, int]]]:
         """Each header level, the stub's titles on the last: titles with how many columns each spans."""
@@ -83,22 +105,9 @@ class TableGrid:
         blank = [("", 1)] * len(self.stub)
         return [*([*blank, *level] for level in spans), [(title, 1) for title in (*self.stub, *self.header[-1])]]
 
-    def groups(self) -> list[tuple[str, list[TableRow]]]:
+    def groups(self) -> list[tuple[str, list[Row]]]:
         """The title of each group, and its rows."""
         return [(title, list(rows)) for title, rows in itertools.groupby(self.rows, lambda row: row.group)]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: ``values`` are the rows of its CSV, ``grid`` what is printed of them, ``facts`` fill its caption.
-
-    ``reasons``: why values are undefined, or without an interval; the caption ends with them.
-    """
-
-    values: Sequence[Mapping[str, Any]]
-    grid: TableGrid
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    reasons: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,8 @@ class Exhibit:
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
         scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
-        caption = captions.caption(study, [f"{title}.", *sentences], scorers=scorers, quality=self.quality)
-        note = captions.footnote(study, scorers, quality=self.quality)
+        proxies = captions.footnote(study, scorers, quality=self.quality)
         empty = empty_answers.sentence(study, inputs, needs, self.answer_source)
-        return Built(self.label, captions.titled(study, title), f"{caption} {empty}".strip(), note, shown)
+        title = captions.titled(study, title)
+        parts = f"{title}.", *sentences, proxies, captions.DEMO_WARNING * study.demo, empty
+        return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown)

@@ -65,6 +65,10 @@ class Inputs:
             self._frames[need] = self._loaded[need].table.to_pandas()
         return self._frames[need]
 
+    def of(self, cell: Cell, kind: str) -> pd.DataFrame:
+        """The table of a cell's file of a kind; a quality is the study's main one."""
+        return self.frame(cell.file(kind, self.study.main_quality.metric))
+
     def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
         """Every row of the cells' evaluations with its replicates, under one quality ("": the study's main one).
 
@@ -117,7 +121,7 @@ class Inputs:
 
     def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
         """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
-        groups = list(self.frame(cell.file("questions")).set_index("id")["group"].loc[list(ids)])
+        groups = list(self.of(cell, "questions").set_index("id")["group"].loc[list(ids)])
         name = draws_name(cell.dataset, zip(ids, groups, strict=True))
         return resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
 
@@ -133,13 +137,12 @@ class Inputs:
         """The cell's candidates, in the order of its questions."""
         file = cell.file("candidates")
         frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
-        return CandidateSets(frame, self.frame(cell.file("questions")), file.path)
+        return CandidateSets(frame, self.of(cell, "questions"), file.path)
 
     def scores(self, cell: Cell) -> QuestionScores:
         """The cell's scores of greedy answers with their main quality, in the order of its questions."""
-        scores, questions = cell.file("scores"), self.frame(cell.file("questions"))
-        quality = self.frame(cell.file("quality", self.study.main_quality.metric))
-        return QuestionScores(self.frame(scores), quality, questions, scores.path)
+        scores, quality, questions = (self.of(cell, kind) for kind in ("scores", "quality", "questions"))
+        return QuestionScores(scores, quality, questions, cell.file("scores").path)
 
     @property
     def resampling(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,6 @@ import pandas as pd
 
 from beamuq import html_pages
 from beamuq.exhibits.exhibit import Built, Table, TableCell
-from beamuq.exhibits.latex_escape import escape as latex
 
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -43,14 +43,14 @@ def _inert(value: Any) -> Any:
 
 def markdown(built: Built) -> str:
     """A heading, the caption, one GitHub table (upper header levels joined to the last)."""
-    grid = _table(built).grid
-    heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*grid.header, strict=True)]
+    table = _table(built)
+    heads = [" · ".join(dict.fromkeys(filter(None, titles))) for titles in zip(*table.header, strict=True)]
     lines = [f"# {markdown_text(built.title)}", "", markdown_text(built.caption), ""]
-    lines.append(markdown_line(map(markdown_text, (*grid.stub, *heads))))
-    lines.append(markdown_line([*[":---"] * len(grid.stub), *[":---:"] * len(heads)]))
-    for title, rows in grid.groups():
+    lines.append(markdown_line(map(markdown_text, (*table.stub, *heads))))
+    lines.append(markdown_line([*[":---"] * len(table.stub), *[":---:"] * len(heads)]))
+    for title, rows in table.groups():
         if title:
-            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (grid.width - 1)]))
+            lines.append(markdown_line([f"*{markdown_text(title)}*", *[""] * (table.width - 1)]))
         for row in rows:
             lines.append(markdown_line([*map(markdown_text, row.titles), *map(_markdown_cell, row.cells)]))
     return "\n".join([*lines, ""])
@@ -76,33 +76,44 @@ def _markdown_cell(cell: TableCell) -> str:
 # -- LaTeX -------------------------------------------------------------------------------------------------------------
 
 LATEX_PACKAGES = r"\usepackage{textcomp,booktabs,array,graphicx}"
+_LATEX = {character: f"\\{character}" for character in "{}$&#%_"}
+_LATEX |= {"-": "{-}", "\u00a0": "~", "−": "$-$"}  # no ligature may turn two hyphens into a dash
+_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_NAMES |= {'"': "quotedbl", "'": "quotesingle", "`": "asciigrave"}
+_LATEX |= {character: rf"\text{name}{{}}" for character, name in _NAMES.items()}
+_MATHS = {"↑": "uparrow", "→": "rightarrow", "≤": "leq", "≥": "geq", "≠": "neq", "√": "surd", "∞": "infty"}
+_MATHS |= {"α": "alpha", "Δ": "Delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "Σ": "Sigma", "τ": "tau"}
+_LATEX |= {character: rf"$\{name}$" for character, name in _MATHS.items()}
+# What pdflatex prints of UTF-8 with T1 fonts and textcomp, and nothing more.
+_T1 = frozenset("¡£§«»¿©®°´¶¸ĂăĄąĆćČčĎďĐđĘęĚěĞğİıŁłŃńŇňŐőŒœŘřŚśŞşŠšŤťŮůŰűŸŹźŻżŽž‘’“”–—…†²½±×·")
+_T1 = _T1.union(map(chr, range(0xC0, 0x100)))
 
 
 def latex_fragment(built: Built) -> str:
     r"""A table environment to ``\input``: booktabs, the caption in normal size, never wider than the text."""
-    grid = _table(built).grid
-    columns = grid.width - len(grid.stub)
-    code = any(cell.code for cell in grid.cells)
+    table = _table(built)
+    columns = table.width - len(table.stub)
+    code = any(cell.code for cell in table.cells)
     column = f"p{{{0.78 / columns:.3f}\\textwidth}}" if code else "c"
     lines = [
         rf"% needs {LATEX_PACKAGES}",
         r"\begin{table}[!ht]",
-        rf"\caption{{{latex(built.caption)}}}",
+        rf"\caption{{{latex_text(built.caption)}}}",
         rf"\label{{tab:{built.label}}}",
         r"\centering\small",
         r"\setbox0\hbox{%",
-        rf"\begin{{tabular}}{{@{{}}{'l' * len(grid.stub)}{column * columns}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * len(table.stub)}{column * columns}@{{}}}}",
         r"\toprule",
     ]
-    for level in grid.levels():
+    for level in table.levels():
         lines.append(_latex_line(_latex_head(*head) for head in level))
         ends = itertools.accumulate(count for _, count in level)
         lines += [rf"\cmidrule(lr){{{end - n + 1}-{end}}}" for (_, n), end in zip(level, ends, strict=True) if n > 1]
-    for title, rows in grid.groups():
+    for title, rows in table.groups():
         lines.append(r"\midrule")
         if title:
-            lines += [rf"\multicolumn{{{grid.width}}}{{c}}{{\textit{{{latex(title)}}}}} \\", r"\midrule"]
-        lines += [_latex_line([*map(latex, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
+            lines += [rf"\multicolumn{{{table.width}}}{{c}}{{\textit{{{latex_text(title)}}}}} \\", r"\midrule"]
+        lines += [_latex_line([*map(latex_text, row.titles), *map(_latex_cell, row.cells)]) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}", r"\ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\box0}\else\box0\fi"]
     return "\n".join([*lines, r"\end{table}", ""])
 
@@ -112,16 +123,34 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 
 def _latex_head(title: str, count: int) -> str:
-    return latex(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex(title)}}}"
+    return latex_text(title) if count == 1 else rf"\multicolumn{{{count}}}{{c}}{{{latex_text(title)}}}"
 
 
 def _latex_cell(cell: TableCell) -> str:
     if cell.code:
-        lines = r"\newline ".join(latex(line) or r"\mbox{}" for line in cell.text.split("\n"))
+        lines = r"\newline ".join(latex_text(line) or r"\mbox{}" for line in cell.text.split("\n"))
         return rf"\raggedright\arraybackslash\ttfamily\scriptsize {lines}"
-    text = re.sub(r"^\{-\}(?=[\d.])", "$-$", latex(cell.text))  # of a number it is a minus sign
+    text = re.sub(r"^\{-\}(?=[\d.])", "$-$", latex_text(cell.text))  # of a number it is a minus sign
     text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}"}.get(cell.mark, text)
-    return text + r" $\uparrow$" * cell.better + (rf" {{\scriptsize {latex(cell.spread)}}}" if cell.spread else "")
+    return text + r" $\uparrow$" * cell.better + (rf" {{\scriptsize {latex_text(cell.spread)}}}" if cell.spread else "")
+
+
+def latex_text(text: str) -> str:
+    """For pdflatex with T1 fonts, so that no text breaks a document or starts a command.
+
+    A character those fonts lack becomes ``U+4E2D``; line breaks become spaces.
+    """
+    return "".join(_latex_character(character) for character in text)
+
+
+def _latex_character(character: str) -> str:
+    if character in _LATEX:
+        return _LATEX[character]
+    if character in _T1 or (character.isascii() and character.isprintable()):
+        return character
+    if character.isascii() or unicodedata.category(character).startswith("Z"):
+        return " "
+    return rf"\texttt{{U+{ord(character):04X}}}"
 
 
 # -- HTML --------------------------------------------------------------------------------------------------------------
@@ -129,7 +158,7 @@ def _latex_cell(cell: TableCell) -> str:
 
 def html(built: Built) -> str:
     """A page that opens offline: title, caption, table with interval and n at the pointer."""
-    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, grid=_table(built).grid)
+    return html_pages.render("exhibit_table.html.jinja", title=built.title, built=built, table=_table(built))
 
 
 def _table(built: Built) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from beamuq.errors import BeamUQError
@@ -11,20 +12,18 @@ from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.intervals import accuracy
 from beamuq.evaluation.rank_correlations import order_agreement
 from beamuq.exhibits import captions, cells, number_format
-from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq.exhibits.captions import BEAMSEARCH
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.empty_answers import MARK
-from beamuq.exhibits.estimates_table import Column, Keys, Layout, Row, Value, measured, table, table_facts
-from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Table, TableCell
+from beamuq.exhibits.estimates_table import GAIN, Column, Keys, Value, beam_gains, left_out, measured, table
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods
 from beamuq.methods.registry import stored_variant
 from beamuq.parquet_tables import ALL, ANSWERED
-from beamuq.study_config import Study
+from beamuq.study_config import Recipe, Scoring, Study
 
-DIFFERENCE = f"{BEAMSEARCH} - {MULTINOMIAL}"
 TAU = "Kendall tau"
-FORMS = {"": "", MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
+FORMS = {"": "", captions.MULTINOMIAL: "samples", BEAMSEARCH: "beams"}
 
 
 def main_forms(study: Study) -> list[Keys]:
@@ -37,12 +36,11 @@ def main_forms(study: Study) -> list[Keys]:
 
 def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a model, a column a dataset."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for cell in chosen:
-        quality, questions = inputs.frame(cell.file("quality", study.main_quality.metric)), cell.file("questions")
-        found = accuracy(quality, inputs.frame(questions), study.main_quality.threshold, study.evaluation.confidence)
-        numbers = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-        rows.append(cell.place | {"metric": "accuracy"} | numbers)
+        quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
+        found = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
+        rows.append(cell.place | {"metric": "accuracy"} | vars(found))
     estimates = Estimates.made(rows, [row["value"] for row in rows])
     columns = [
         Column({"dataset": name, "metric": "accuracy"}, (of.category, of.title), show=_percent)
@@ -50,7 +48,7 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if name in cells.datasets_of(study, chosen)
     ]
     body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
-    return table(study, Layout(estimates, ("Model",), body, columns), table_facts(study, estimates))
+    return table(study, estimates, ("Model",), body, columns)
 
 
 def _percent(row: Value) -> TableCell:
@@ -63,24 +61,24 @@ def _percent(row: Value) -> TableCell:
 
 def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Two rows a cell: PRR of all questions, and of the answered ones; the CSV has every form of the main recipe."""
-    forms = main_forms(study)
-    rows: list[dict[str, Any]] = []
+    forms, subsets = main_forms(study), (ALL, ANSWERED)
+    each = joined([measured(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in subsets])
+    counts: list[dict[str, Any]] = []
     body: list[Row] = []
     for cell in chosen:
         empty = inputs.empty(cell)["greedy"]
-        rows.append(cell.place | {"metric": "empty answers", "value": empty.share, "n": empty.n})
-        titles = study.datasets[cell.dataset].title + MARK * empty.too_many, f"{empty.empty} of {empty.n}"
-        for subset in (ALL, ANSWERED):
-            body.append(Row((*titles, subset), cell.place | {"setting": subset}, study.models[cell.model].title))
-    each = joined([measured(study, inputs, chosen, forms, subset=of).assign(setting=of) for of in (ALL, ANSWERED)])
+        counts.append(cell.place | {"metric": "empty answers", "value": empty.share, "n": empty.n})
+        title = study.datasets[cell.dataset].title + left_out(each.where(**cell.place))
+        for subset in subsets:
+            titles = title, f"{empty.empty} of {empty.n}", subset
+            body.append(Row(titles, cell.place | {"setting": subset}, study.models[cell.model].title))
     columns = [
         Column({"metric": "PRR", **keys}, (captions.method_short(keys["method"]), FORMS[keys.get("variant", "")]))
         for keys in forms
         if keys["method"] == "Prob" or "variant" in keys
     ]
-    counts = Estimates.made(rows, [row["value"] for row in rows])
-    stub = ("Dataset", "Empty", "Questions")
-    return table(study, Layout(each, stub, body, columns, further=(counts, each)), table_facts(study, each))
+    further = Estimates.made(counts, [row["value"] for row in counts]), each
+    return table(study, each, ("Dataset", "Empty", "Questions"), body, columns, further=further)
 
 
 # -- agreement of qualities --------------------------------------------------------------------------------------------
@@ -97,39 +95,27 @@ def _judged_twice(study: Study) -> Sequence[Cell]:
 
 def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a cell and quality: what beams gain by method, and τ with the order of methods by the main quality."""
-    forms, main = main_forms(study), study.main_quality
-    parts = [_gains(measured(study, inputs, chosen, forms)).assign(setting=main.metric)]
-    for further in study.quality[1:]:
-        judged = [cell for cell in chosen if further in study.qualities(cell.dataset)]
+    forms, main, parts = main_forms(study), study.main_quality, []
+    for quality in study.quality:
+        judged = [cell for cell in chosen if quality in study.qualities(cell.dataset)]
         if judged:
-            first, second = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, further))
-            parts.append(_gains(second).assign(setting=further.metric))
-            parts.append(order_agreement(first, second).assign(setting=f"{main.metric} / {further.metric}"))
+            first, found = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, quality))
+            parts.append(beam_gains(found).assign(setting=quality.metric))
+            if quality != main:
+                parts.append(order_agreement(first, found).assign(setting=f"{main.metric} / {quality.metric}"))
     body = [
         Row((cell.title(study), quality.title), cell.place | {"setting": quality.metric})
         for cell in chosen
         for quality in study.qualities(cell.dataset)
     ]
+    gained = [keys["method"] for keys in forms if keys.get("variant") == BEAMSEARCH]
+    heads = [("Beam − multinomial", captions.method_short(method)) for method in gained]
     columns = [
-        Column(
-            {"metric": "PRR", "method": keys["method"], "variant": DIFFERENCE},
-            ("Beam − multinomial", captions.method_short(keys["method"])),
-            style="signed",
-            beside="interval",
-        )
-        for keys in forms
-        if keys.get("variant") == BEAMSEARCH
+        Column({"metric": "PRR", "method": method, "variant": GAIN}, head, "signed", "interval")
+        for method, head in zip(gained, heads, strict=True)
     ]
     columns.append(Column({"metric": TAU, "setting": f"{main.metric} /"}, ("Order", "τ"), beside="interval"))
-    each = joined(parts)
-    facts = table_facts(study, each) | {"forms": len(forms)}
-    return table(study, Layout(each, ("Cell", "Quality"), body, columns), facts)
-
-
-def _gains(estimates: Estimates) -> Estimates:
-    """Beam − multinomial."""
-    beams, samples = (estimates.where(variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
-    return beams.minus(samples, on=("model", "dataset", "method"))
+    return table(study, joined(parts), ("Cell", "Quality"), body, columns, forms=len(forms))
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -143,15 +129,18 @@ def _both_endings(study: Study) -> Sequence[Cell]:
     """The main cells, each before that of the first recipe that decodes the same questions with merged endings."""
     main = study.main
 
-    def has(recipe: str) -> bool:
-        of, scored = study.recipes[recipe], study.scoring[recipe].methods
-        return of.merge_stop_tokens and main.beam in of.strategies() and set(METHODS) <= set(scored)
+    def has(recipe: Recipe, scoring: Scoring) -> bool:
+        scored = set(METHODS) <= set(scoring.methods)
+        return recipe.merge_stop_tokens and main.beam in recipe.strategies() and scored
 
     needs = f"with merge_stop_tokens: true and {main.beam!r}, its scoring with methods {', '.join(METHODS)}"
-    recipe = cells.first_recipe(study, has, needs)
+    recipe = cells.recipes_with(study, has, needs)[0]
     pairs = [(cell, replace(cell, recipe=recipe)) for cell in cells.with_methods(study, METHODS)]
-    there = [pair for pair in pairs if cells.covers(study, **vars(pair[1]))]
-    alike = [(one, other) for one, other in there if cells.asked(study, one) == cells.asked(study, other)]
+    alike = [
+        pair
+        for pair in pairs
+        if cells.covers(study, **vars(pair[1])) and len({cells.asked(study, of) for of in pair}) == 1
+    ]
     if not alike or study.recipes[main.recipe].merge_stop_tokens:
         raise BeamUQError(f"needs recipe {main.recipe!r} without merge_stop_tokens on the same questions as {recipe!r}")
     return [cell for pair in alike for cell in pair]
@@ -160,26 +149,23 @@ def _both_endings(study: Study) -> Sequence[Cell]:
 def _endings(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """Three rows a cell: a column a measure of its beams and a column a method."""
     forms = [{"method": method, "variant": stored_variant(method, BEAMSEARCH)} for method in METHODS]
-
     apart, merged = (
         joined([*(_of_beams(study, cell, inputs) for cell in of), measured(study, inputs, of, forms)])
         for of in (chosen[::2], chosen[1::2])
     )
-    each = joined(
-        [apart.assign(setting=APART), merged.assign(setting=MERGED), merged.minus(apart).assign(setting=CHANGE)]
-    )
+    parts = {APART: apart, MERGED: merged, CHANGE: merged.minus(apart)}
     body = [
         Row((cell.title(study), setting), cell.place | {"setting": setting}, signed=setting == CHANGE)
         for cell in chosen[::2]
-        for setting in (APART, MERGED, CHANGE)
+        for setting in parts
     ]
     columns = [
         Column({"metric": metric, "variant": BEAMSEARCH}, ("Beams", metric.capitalize()), digits=digits)
         for metric, digits in BEAMS.items()
     ]
     columns += [Column({"metric": "PRR", **keys}, ("PRR", captions.method_short(keys["method"]))) for keys in forms]
-    facts = table_facts(study, each) | {"merged": chosen[1].recipe}
-    return table(study, Layout(each, ("Cell", "Endings"), body, columns), facts)
+    each = joined([part.assign(setting=setting) for setting, part in parts.items()])
+    return table(study, each, ("Cell", "Endings"), body, columns, merged=chosen[1].recipe)
 
 
 def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
@@ -189,15 +175,13 @@ def _of_beams(study: Study, cell: Cell, inputs: Inputs) -> Estimates:
     return inputs.means(cell, found.ids, dict(zip(BEAMS, values, strict=True)), variant=BEAMSEARCH)
 
 
-TABLES = (
-    Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), _accuracies, scored=False),
-    Exhibit("empty_answers", "table", cells.main_cells, EVALUATION, _with_and_without_empty, beyond_paper=True),
-    Exhibit("quality_agreement", "table", _judged_twice, EVALUATION, _agreement, beyond_paper=True),
-    Exhibit("endings", "table", _both_endings, (*EVALUATION, *CANDIDATES), _endings, beyond_paper=True),
-)
-
-
 def exhibits(study: Study) -> list[Exhibit]:
     """Of every study the same."""
     del study
-    return list(TABLES)
+    ours = partial(Exhibit, kind="table", beyond_paper=True)
+    return [
+        Exhibit("base_accs", "table", cells.main_cells, ("quality", "questions"), _accuracies, scored=False),
+        ours("empty_answers", cells=cells.main_cells, reads=EVALUATION, build=_with_and_without_empty),
+        ours("quality_agreement", cells=_judged_twice, reads=EVALUATION, build=_agreement),
+        ours("endings", cells=_both_endings, reads=(*EVALUATION, *CANDIDATES), build=_endings),
+    ]

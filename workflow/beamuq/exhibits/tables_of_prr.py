@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import Row, prr_table
-from beamuq.exhibits.exhibit import Exhibit
+from beamuq.exhibits.estimates_table import prr_table
+from beamuq.exhibits.exhibit import Exhibit, Row
 from beamuq.methods import registry
 from beamuq.parquet_tables import ANSWERED
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
-from beamuq.study_config import Study
+from beamuq.study_config import Recipe, Scoring, Study
 
 GEMMA = "gemma-3-4b-base"
+Cells = Callable[[Study], Sequence[Cell]]
 Rows = Callable[[Study, str], Sequence[Row]]
 
 
@@ -30,13 +31,9 @@ def of_model(model: str, study: Study) -> Sequence[Cell]:
     return cells.main_cells(study, model)
 
 
-def one_model(model: str) -> Callable[[Study], Sequence[Cell]]:
-    """The main cells of a model or, where the study lacks it, of its first."""
-
-    def shown(study: Study) -> Sequence[Cell]:
-        return cells.main_cells(study, cells.nearest(study, cells.main_cells(study), model).model)
-
-    return shown
+def of_one_model(study: Study) -> Sequence[Cell]:
+    """The main cells of the paper's model of the ablations or, where the study lacks it, of its first."""
+    return cells.main_cells(study, cells.nearest(study, cells.main_cells(study), GEMMA).model)
 
 
 def cross_encoder(study: Study) -> Sequence[Cell]:
@@ -53,18 +50,15 @@ def cross_encoder(study: Study) -> Sequence[Cell]:
     )
 
 
-def scored_with(*keys: str, methods: Sequence[str]) -> Callable[[Study], Sequence[Cell]]:
+def scored_with(keys: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
     """The cells of the first recipe with the main beams whose ``scoring`` has all these keys and methods."""
 
-    def shown(study: Study) -> Sequence[Cell]:
-        def has(recipe: str) -> bool:
-            scoring, decoded = study.scoring[recipe], study.recipes[recipe].decoded(study.main.beam)
-            return bool(all(getattr(scoring, key) for key in keys) and set(methods) <= set(scoring.methods) and decoded)
+    def has(recipe: Recipe, scoring: Scoring) -> bool:
+        there = all(getattr(scoring, key) for key in keys) and set(methods) <= set(scoring.methods)
+        return there and recipe.decoded(study.main.beam) is not None
 
-        needs = f"with {study.main.beam!r} whose scoring has {' and '.join(keys)} with methods {', '.join(methods)}"
-        return cells.recipe_cells(study, cells.first_recipe(study, has, needs))
-
-    return shown
+    needs = f"with {study.main.beam!r} whose scoring has {' and '.join(keys)} with methods {', '.join(methods)}"
+    return cells.recipe_cells(study, cells.recipes_with(study, has, needs)[0])
 
 
 def with_budgets(study: Study) -> Sequence[Cell]:
@@ -81,24 +75,15 @@ def main_methods(study: Study, recipe: str) -> Sequence[Row]:
     found = [registry.resolve(name) for name in study.scoring[recipe].methods]
     pairs = [m.name for m in found if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
     baselines = [m.name for m in found if len(m.variants) == 1 or m.name in captions.BASELINES]
-    single = [Row((captions.method_title(name),), {"method": name}, "Baseline UQ methods") for name in baselines]
+    single = [_of_method("Baseline UQ methods", method=name) for name in baselines]
     return [*single, *_pairs(pairs, "Consistency-based UQ: multinomial vs. beamsearch versions")]
 
 
-def both_forms(*methods: str) -> Callable[[Study, str], Sequence[Row]]:
+def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
     """These methods in both forms."""
-
-    def rows(study: Study, recipe: str) -> Sequence[Row]:
-        if missing := [method for method in methods if method not in study.scoring[recipe].methods]:
-            raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{recipe}.methods")
-        return _pairs(methods)
-
-    return rows
-
-
-def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
-    forms = [{"method": method, "variant": variant} for method in methods for variant in (MULTINOMIAL, BEAMSEARCH)]
-    return [Row((captions.method_title(**form),), form, group) for form in forms]
+    if missing := [method for method in methods if method not in study.scoring[recipe].methods]:
+        raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{recipe}.methods")
+    return _pairs(methods)
 
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
@@ -107,13 +92,20 @@ def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     both = [method.name for method in methods if len(method.variants) == 2]
     if not both:
         raise BeamUQError(f"needs a method of samples and of beams, such as Dissimilarity; add it to scoring.{recipe}")
-    return [Row((captions.method_title(name),), {"method": name, "variant": BEAMSEARCH}) for name in both]
+    return [replace(_of_method(method=name), keys={"method": name, "variant": BEAMSEARCH}) for name in both]
+
+
+def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
+    return [_of_method(group, method=name, variant=form) for name in methods for form in (MULTINOMIAL, BEAMSEARCH)]
+
+
+def _of_method(group: str = "", **keys: str) -> Row:
+    return Row((captions.method_title(**keys),), keys, group)
 
 
 def budgets(study: Study, recipe: str) -> Sequence[Row]:
     """A row a number of candidates."""
-    sizes = sorted(study.scoring[recipe].budgets)
-    return [Row((str(M),), {"variant": BEAMSEARCH, "setting": ablation("M", M)}) for M in sizes]
+    return [replace(_of_beams("M", "M", M), titles=(str(M),)) for M in sorted(study.scoring[recipe].budgets)]
 
 
 def floors(study: Study, recipe: str) -> Sequence[Row]:
@@ -161,45 +153,45 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
 # -- specifications ----------------------------------------------------------------------------------------------------
 
 
-def varied(label: str, stub: tuple[str, ...], rows: Rows, *keys: str, **more: Any) -> Exhibit:
-    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
-    methods = more.pop("methods", captions.GRAPH)
-    shown = scored_with(*keys, methods=methods)
-    return prr_table(label, shown, rows, stub=stub, columns="cells", methods=methods, beside="", **more)
-
-
 main_table = partial(prr_table, rows=main_methods)
 """Every method of the main recipe."""
+means_table = partial(main_table, shown=cells.main_cells, columns="models")
 difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
 
+
+def forms_table(label: str, shown: Cells, *methods: str) -> Exhibit:
+    """PRR of methods in both forms."""
+    return prr_table(label, shown, partial(both_forms, methods))
+
+
+def varied(
+    label: str, stub: tuple[str, ...], rows: Rows, *keys: str, methods: tuple[str, ...] = captions.GRAPH
+) -> Exhibit:
+    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
+    shown = partial(scored_with, keys, methods)
+    return prr_table(label, shown, rows, stub=stub, columns="cells", methods=methods, beside="")
+
+
+OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
+EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
+WAYS = ("Candidates", "Setting")
 TABLES = (
-    main_table("qa_mean_prr", cells.main_cells, columns="models"),
-    main_table("topbeam_scoring", cells.main_cells, columns="models", answer_source="top_beam"),
-    main_table("answered", cells.main_cells, columns="models", subset=ANSWERED, beyond_paper=True),
-    main_table("abl_rocauc", one_model(GEMMA), metric="ROC-AUC", template="abl_auc"),
-    main_table("abl_prauc", one_model(GEMMA), metric="PR-AUC", template="abl_auc"),
-    prr_table(
-        "abl_other_methods",
-        one_model(GEMMA),
-        both_forms("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY),
-    ),
-    prr_table("abl_crossencoder", cross_encoder, both_forms(*captions.CONSISTENCY)),
-    varied("abl_sampling", ("Candidates", "Setting"), strategies, "every_strategy"),
+    means_table("qa_mean_prr"),
+    means_table("topbeam_scoring", answer_source="top_beam"),
+    means_table("answered", subset=ANSWERED, beyond_paper=True),
+    main_table("abl_rocauc", of_one_model, metric="ROC-AUC", template="abl_auc"),
+    main_table("abl_prauc", of_one_model, metric="PR-AUC", template="abl_auc"),
+    forms_table("abl_other_methods", of_one_model, *OTHERS),
+    forms_table("abl_crossencoder", cross_encoder, *captions.CONSISTENCY),
+    varied("abl_sampling", WAYS, strategies, "every_strategy"),
     varied("abl_normalization", ("Floor",), floors, "epsilon"),
-    varied(
-        "abl_ecc_params",
-        ("Embedding",),
-        embeddings,
-        "alpha",
-        "fixed_k",
-        methods=("Eccentricity", "EigVecDissimilarity"),
-    ),
+    varied("abl_ecc_params", ("Embedding",), embeddings, "alpha", "fixed_k", methods=EMBEDDED),
     difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus={"variant": MULTINOMIAL}),
     difference_table(
         "gains_by_strategy",
-        scored_with("every_strategy", methods=captions.GRAPH),
+        partial(scored_with, ("every_strategy",), captions.GRAPH),
         other_candidates,
-        stub=("Candidates", "Setting"),
+        stub=WAYS,
         minus={"variant": BEAMSEARCH, "setting": "beam"},
     ),
 )
@@ -215,6 +207,6 @@ def exhibits(study: Study) -> list[Exhibit]:
             gains = partial(difference_table, minus={"variant": MULTINOMIAL}, methods=("",), template="gains")
             found.append(gains(f"gains_{model.label}", shown, beam_forms))
     for metric in map(prr_to, study.evaluation.max_rejection[1:]):
-        further = partial(main_table, columns="models", template="qa_mean_prr_to", beyond_paper=True)
-        found.append(further(f"qa_mean_prr_{metric[4:]}", cells.main_cells, metric=metric))
+        label = f"qa_mean_prr_{metric[4:]}"
+        found.append(means_table(label, metric=metric, template="qa_mean_prr_to", beyond_paper=True))
     return found

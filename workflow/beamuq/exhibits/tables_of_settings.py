@@ -10,7 +10,7 @@ from pathlib import Path
 from beamuq.data import prompt_template
 from beamuq.exhibits import captions
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Exhibit, Table, TableCell, TableGrid, TableRow
+from beamuq.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import resolve
 from beamuq.study_config import PROMPTS, Dataset, Study
@@ -26,14 +26,16 @@ def _methods(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A row a baseline method: its category, and whether the study scores it."""
     del chosen, inputs
     scored = {resolve(name).name for scoring in study.scoring.values() for name in scoring.methods}
-    listed = [(category, name, title) for category, of in captions.CATEGORIES.items() for name, title in of.items()]
-    values = [{"metric": "category", "method": name, "value": category} for category, name, _ in listed]
-    rows = [
-        TableRow((category,), (TableCell(title), TableCell("yes" if name in scored else "no")))
-        for category, name, title in listed
-    ]
-    heads = ("Uncertainty quantification method", "In this study")
-    return Table(values, TableGrid(("Category",), (heads,), tuple(rows)))
+    values, rows = [], []
+    for category, methods in captions.CATEGORIES.items():
+        for name, title in methods.items():
+            values.append({"metric": "category", "method": name, "value": category})
+            rows.append(_row(category, title, "yes" if name in scored else "no"))
+    return Table(values, ("Category",), [("Uncertainty quantification method", "In this study")], rows)
+
+
+def _row(title: str, *texts: object, code: bool = False) -> Row:
+    return Row((title,), cells=tuple(TableCell(str(text), code=code) for text in texts))
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -46,9 +48,9 @@ def _prompts(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     for key, dataset in study.datasets.items():
         shown = {style: shown_prompt(dataset, style) for style in STYLES}
         values += [{"model": s, "dataset": key, "metric": "prompt", "value": text} for s, text in shown.items()]
-        rows.append(TableRow((dataset.title,), tuple(TableCell(text, code=True) for text in shown.values())))
+        rows.append(_row(dataset.title, *shown.values(), code=True))
     models = captions.listing([f"{model.title} ({model.style})" for model in study.models.values()])
-    return Table(values, TableGrid(("Dataset",), (tuple(STYLES.values()),), tuple(rows)), {"models": models})
+    return Table(values, ("Dataset",), [tuple(STYLES.values())], rows, {"models": models})
 
 
 def shown_prompt(dataset: Dataset, style: str) -> str:
@@ -79,7 +81,7 @@ def _asked(study: Study) -> Sequence[Cell]:
 
 def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     """A column a dataset: counts of the files that were used."""
-    frames = {cell.dataset: inputs.frame(cell.file("questions")) for cell in chosen}
+    frames = {cell.dataset: inputs.of(cell, "questions") for cell in chosen}
     of = {dataset: study.datasets[dataset] for dataset in frames}
     lines: dict[tuple[str, str], list[int | str]] = {
         ("# Questions", "questions"): [len(frame) for frame in frames.values()],
@@ -91,32 +93,29 @@ def _datasets(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for (_, metric), found in lines.items()
         for (dataset, frame), value in zip(frames.items(), found, strict=True)
     ]
-    rows = [TableRow((title,), tuple(TableCell(str(value)) for value in found)) for (title, _), found in lines.items()]
     stories = [
         f"the {len(frames[name])} questions of {dataset.title} are turns of {frames[name]['group'].nunique()} dialogues"
         for name, dataset in of.items()
         if dataset.adapter == "coqa"
     ]
-    heads = tuple(dataset.category for dataset in of.values()), tuple(dataset.title for dataset in of.values())
-    return Table(values, TableGrid(("",), heads, tuple(rows)), {"dialogues": captions.listing(stories) or None})
+    heads = [tuple(dataset.category for dataset in of.values()), tuple(dataset.title for dataset in of.values())]
+    rows = [_row(title, *found) for (title, _), found in lines.items()]
+    return Table(values, ("",), heads, rows, {"dialogues": captions.listing(stories) or None})
 
 
 def _shots(study: Study, inputs: Inputs, cell: Cell) -> int | str:
     of = study.datasets[cell.dataset]
     if of.adapter == "coqa":
         return "all preceding"
-    return len(inputs.frame(cell.file("shots"))) if of.few_shot else 0
-
-
-described = partial(Exhibit, kind="table", quality=False, scored=False)
-TABLES = (
-    described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
-    described("lmpoly_methods", cells=lambda _: [], reads=(), build=_methods),
-    described("prompts", cells=lambda _: [], reads=(), build=_prompts, files=_templates),
-)
+    return len(inputs.of(cell, "shots")) if of.few_shot else 0
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """Of every study the same."""
     del study
-    return list(TABLES)
+    described = partial(Exhibit, kind="table", quality=False, scored=False)
+    return [
+        described("test_datasets", cells=_asked, reads=("questions", "shots"), build=_datasets),
+        described("lmpoly_methods", cells=lambda _: [], reads=(), build=_methods),
+        described("prompts", cells=lambda _: [], reads=(), build=_prompts, files=_templates),
+    ]
