@@ -4,7 +4,6 @@ rule comparison:
         tables=files.comparison,
     output:
         csv="results/{study}/comparison.csv",
-        formulations="results/{study}/comparison_formulations.csv",
         claims="results/{study}/comparison_claims.csv",
         html=in_report(
             "results/{study}/comparison.html",

@@ -13,7 +13,6 @@ def run(
     *,
     study: Path,
     csv: Path,
-    formulations: Path,
     claims: Path,
     html: Path,
     forest_pdf: Path,
@@ -30,7 +29,7 @@ def run(
     found = comparison_page.compare_with_print(read_study(study), study, study.parent, partial=partial)
     figure = beam_minus_multinomial.figure(found.results, found.differences)
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
-    outputs = {"csv": csv, "formulations": formulations, "claims": claims, "html": html}
+    outputs = {"csv": csv, "claims": claims, "html": html}
     for name, content in comparison_page.contents(found, forest_svg.read_text(encoding="utf-8")).items():
         parquet_tables.write_text(outputs[name], content)
 

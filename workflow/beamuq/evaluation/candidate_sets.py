@@ -155,7 +155,7 @@ def groups_of(groups: Sequence[str], members: Bools) -> list[str]:
 def means_by_bin(
     bins: Sequence[QuestionBin],
     groups: Sequence[str],
-    values: Mapping[str, Floats | Truths],
+    values: Mapping[str, Floats | Bools],
     confidence: float,
     interval: Callable[..., tuple[float, float] | None] = mean_interval,
 ) -> pd.DataFrame:
