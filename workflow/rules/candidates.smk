@@ -12,7 +12,6 @@ rule candidates:
         "results/{study}/benchmarks/candidates/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         gpu=plan.candidates_gpus,
         mem_mb=plan.memory_mb,
@@ -44,7 +43,6 @@ rule candidates_shard:
         "results/{study}/benchmarks/candidates_shard/{model}/{dataset}/{recipe}/{shard}.tsv"
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         gpu=plan.shard_gpus,
         mem_mb=plan.memory_mb,

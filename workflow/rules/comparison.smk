@@ -25,7 +25,6 @@ rule comparison:
         "logs/{study}/comparison.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,

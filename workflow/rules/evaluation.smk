@@ -14,7 +14,6 @@ rule evaluation:
         "results/{study}/benchmarks/evaluation/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,
@@ -44,7 +43,6 @@ rule decisions:
         "logs/{study}/decisions/{scorer}/{model}/{dataset}/{recipe}.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,

@@ -5,7 +5,6 @@ rule study:
         "logs/{study}/study.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=500,
         runtime=5,
@@ -33,7 +32,6 @@ rule table:
         "logs/{study}/table/{name}.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=10,
@@ -62,7 +60,6 @@ rule figure:
         "logs/{study}/figure/{name}.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=10,

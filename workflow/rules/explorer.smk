@@ -13,7 +13,6 @@ rule explorer:
         "logs/{study}/explorer.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,

@@ -5,7 +5,6 @@ rule fetch_model:
         f"logs/{plan.name}/fetch_model/{{folder}}.log",
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=240,
@@ -25,7 +24,6 @@ rule fetch_dataset:
         f"logs/{plan.name}/fetch_dataset/{{dataset}}/{{split}}.log",
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=120,

@@ -12,7 +12,6 @@ rule ledger:
         "logs/{study}/ledger.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,

@@ -21,7 +21,6 @@ rule overview:
         "logs/{study}/overview.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,

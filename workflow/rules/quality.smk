@@ -13,7 +13,6 @@ rule quality:
         "results/{study}/benchmarks/quality/{metric}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         gpu=plan.quality_gpus,
         mem_mb=plan.memory_mb,

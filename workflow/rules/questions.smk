@@ -9,7 +9,6 @@ rule questions:
         "logs/{study}/questions/{dataset}.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=10,
@@ -32,7 +31,6 @@ rule prompts:
         "logs/{study}/prompts/{style}/{dataset}.log",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=10,

@@ -14,7 +14,6 @@ rule scores:
         "results/{study}/benchmarks/scores/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=20,

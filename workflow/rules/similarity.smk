@@ -11,7 +11,6 @@ rule similarity:
         "results/{study}/benchmarks/similarity/{scorer}/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         gpu=plan.gpus,
         mem_mb=plan.memory_mb,

@@ -15,7 +15,6 @@ rule statistics:
         "results/{study}/benchmarks/statistics/{model}/{dataset}/{recipe}.tsv"
     conda:
         "../../envs/gpu.yaml"
-    threads: 1
     resources:
         gpu=plan.statistics_gpus,
         mem_mb=plan.memory_mb,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from beamuq import parquet_tables
-from beamuq.data.render_prompts import rendered
+from beamuq.data.render_prompts import read_prompts
 from beamuq.decoding import finished_batches
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
@@ -18,7 +18,7 @@ from beamuq.plan.decode_recipe import candidate_row, policies_of
 from beamuq.plan.paths import shard_benchmarks
 from beamuq.provenance import provenance
 from beamuq.rule_programs import run_program
-from beamuq.study_config import PROMPTS, Recipe
+from beamuq.study_config import Recipe
 from beamuq.text_normalization import clean
 
 
@@ -40,7 +40,8 @@ def run(
     questions ("2-of-4"). ``shards``: decode nothing, put these tables together. ``cards``: how many the model is spread
     over, where there are any.
     """
-    cell, asked = settings["cell"], _prompts(prompts, settings)
+    cell = settings["cell"]
+    asked = read_prompts(prompts, settings["style"], cell["dataset"], settings["questions"])
     kept = candidates.with_suffix(".batches")
     if shards:
         batches, made = finished_batches.marked(kept, "candidates", shards)
@@ -111,31 +112,6 @@ def run(
         f"{work.decoded_rows_unmerged} rows asked, {work.decoded_rows} decoded; "
         f"prefill {work.prefill_seconds:.1f} s, decoding {work.decode_seconds:.1f} s"
     )
-
-
-def _prompts(path: Path, settings: dict[str, Any]) -> list[dict[str, str]]:
-    """The prompts that are asked.
-
-    Refuses prompts that the questions and examples of the same study would not give: they are of another run. The
-    footer of prompts tells of no run, so they are rendered again, where the study's files and template are here.
-    """
-    prompts, dataset = parquet_tables.read(path, "prompts"), settings["cell"]["dataset"]
-    if prompts.cell["dataset"] != dataset:
-        raise BeamUQError(f"{path}: holds prompts of {prompts.cell['dataset']!r}, not {dataset!r}")
-    rows: list[dict[str, str]] = prompts.table.to_pylist()
-    results = path.parent.parent.parent
-    questions, shots = (results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots"))
-    if questions.is_file() and shots.is_file():
-        adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
-        template = PROMPTS / settings["style"] / f"{adapter}.txt"
-        known = template.is_file() and parquet_tables.file_sha256(template) == prompts.provenance.get("template_sha256")
-        if known and rendered(template, questions, shots, dataset, {}) != rows:
-            raise BeamUQError(
-                f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"
-            )
-    if len(rows) < settings["questions"]:
-        raise BeamUQError(f"{path}: holds {len(rows)} prompts, {settings['questions']} are asked for")
-    return rows[: settings["questions"]]
 
 
 def _prompt_ids(tokenizer: Any, prompt: str, settings: dict[str, Any]) -> list[int]:

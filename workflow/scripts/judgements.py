@@ -21,7 +21,7 @@ from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer, work_of
-from beamuq.scorers.similarity_by_kind import WITHOUT_MODEL, load_scorer
+from beamuq.scorers.similarity_by_kind import load_scorer
 
 Row = dict[str, Any]
 Settings = dict[str, Any]
@@ -51,7 +51,6 @@ def run(
     ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
     """
     files = {"language_model": language_model, "nli": nli, "relevance": relevance}
-    _check_files(settings, {"template": template} | files)
     read = {"candidates": ("candidates", candidates), "questions": ("questions", questions)}
     tables = read_cell(read, made_with)
     loaded = tables["candidates"]
@@ -132,27 +131,6 @@ def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tu
     first = {(row["strategy"], row["id"]): row for row in rows if row["rank"] == 0}
     answers = [(name, first[sources[name], key]) for name, of_name in texts.items() for key in of_name]
     return answers, others
-
-
-def _check_files(settings: Settings, files: Mapping[str, Path | None]) -> None:
-    """Each file is given exactly where the settings call for it: the footer names what was used and no more."""
-    needed = {
-        "template": settings["p_true"],
-        "language_model": settings["p_true"] or settings["relevance"] is not None,
-        "nli": _loads_a_model(settings["ccp"]),
-        "relevance": _loads_a_model(settings["relevance"]),
-    }
-    for name, is_needed in needed.items():
-        if is_needed is not None and is_needed != (files[name] is not None):
-            fix = "give it" if is_needed else "the settings ask for nothing that uses it; leave it out"
-            raise BeamUQError(f"--{name.replace('_', '-')}: {fix}")
-
-
-def _loads_a_model(judge: Settings | None) -> bool | None:
-    """Whether a judge is loaded from a folder; None where either will do: one of one's own has a source or none."""
-    if judge is None or ":" not in judge["kind"]:
-        return judge is not None and judge["kind"] not in WITHOUT_MODEL
-    return None
 
 
 def _check_language_model(

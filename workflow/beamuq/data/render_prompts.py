@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from beamuq import parquet_tables
 from beamuq.data.prompt_template import load, render
 from beamuq.errors import BeamUQError
 from beamuq.provenance import read_cell
+from beamuq.study_config import PROMPTS
 
 
 def rendered(
@@ -25,3 +27,28 @@ def rendered(
         {"id": row["id"], "prompt": render(parts, row, rows["shots"], where=f"{template}: {row['id']}")}
         for row in rows["questions"]
     ]
+
+
+def read_prompts(path: Path, style: str, dataset: str, count: int) -> list[dict[str, str]]:
+    """The first ``count`` prompts of a file.
+
+    Refuses prompts that the questions and examples of the same study would not give: they are of another run. The
+    footer of prompts tells of no run, so they are rendered again, where the study's files and template are here.
+    """
+    prompts = parquet_tables.read(path, "prompts")
+    if prompts.cell["dataset"] != dataset:
+        raise BeamUQError(f"{path}: holds prompts of {prompts.cell['dataset']!r}, not {dataset!r}")
+    rows: list[dict[str, str]] = prompts.table.to_pylist()
+    results = path.parent.parent.parent
+    questions, shots = (results / parquet_tables.Artifact(kind, dataset).path for kind in ("questions", "shots"))
+    if questions.is_file() and shots.is_file():
+        adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
+        template = PROMPTS / style / f"{adapter}.txt"
+        known = template.is_file() and parquet_tables.file_sha256(template) == prompts.provenance.get("template_sha256")
+        if known and rendered(template, questions, shots, dataset, {}) != rows:
+            raise BeamUQError(
+                f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"
+            )
+    if len(rows) < count:
+        raise BeamUQError(f"{path}: holds {len(rows)} prompts, {count} are asked for")
+    return rows[:count]
