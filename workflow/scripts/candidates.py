@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.data.render_prompts import rendered
 from beamuq.decoding import finished_batches
 from beamuq.decoding.finished_batches import FinishedBatches
 from beamuq.errors import BeamUQError
 from beamuq.plan.decode_recipe import candidate_row, policies_of
 from beamuq.plan.paths import shard_benchmarks
+from beamuq.prompts.prompt_template import PROMPTS
 from beamuq.provenance import provenance
 from beamuq.rule_programs import run_program
-from beamuq.study_config import PROMPTS, Recipe
+from beamuq.study_config import Recipe
 from beamuq.text_normalization import clean
 
 
@@ -128,7 +129,7 @@ def _prompts(path: Path, settings: dict[str, Any]) -> list[dict[str, str]]:
     if questions.is_file() and shots.is_file():
         adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
         template = PROMPTS / settings["style"] / f"{adapter}.txt"
-        known = template.is_file() and parquet_tables.file_sha256(template) == prompts.provenance.get("template_sha256")
+        known = template.is_file() and io.file_sha256(template) == prompts.provenance.get("template_sha256")
         if known and rendered(template, questions, shots, dataset, {}) != rows:
             raise BeamUQError(
                 f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,12 +24,12 @@ from beamuq.api.score_candidates import check_settings, score
 from beamuq.api.score_table_text import number
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
-from beamuq.data import prompt_template as templates
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS, Found, certified_interval, standard_error
 from beamuq.methods.log_space_sums import Array
 from beamuq.models.model_folder import model_identity
+from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
 from beamuq.scorers.scorer_protocol import scored
 from beamuq.text_normalization import clean
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
 STYLES = ("auto", "base", "instruct")
-PROMPTS = Path(str(resources.files("beamuq") / "prompts"))
 EXAMPLES = tuple(
     {"question": question, "answers": [answer]}
     for question, answer in (
@@ -477,7 +475,7 @@ def _loaded_model(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
 
 def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> Callable[[str], str]:
     """From a question to its prompt."""
-    path = PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
+    path = templates.PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
     template, examples = templates.load(path), []
     for place, row in placed_rows(EXAMPLES if shots is None else shots):
         shot: Shot = validated(Shot, dict(row), f"shots: {place}")

@@ -17,7 +17,7 @@ from beamuq.errors import BeamUQError, reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
-from beamuq.parquet_tables import write_text
+from beamuq.io import write_text
 
 AGAIN = "take the file as beamuq calibrate wrote it, or calibrate again"
 

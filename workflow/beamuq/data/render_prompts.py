@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beamuq.data.prompt_template import load, render
 from beamuq.errors import BeamUQError
+from beamuq.prompts.prompt_template import load, render
 from beamuq.provenance import read_cell
 
 

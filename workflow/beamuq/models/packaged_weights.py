@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from beamuq.errors import BeamUQError, reason
+from beamuq.io import file_sha256
 from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import fill_folder
-from beamuq.parquet_tables import file_sha256
 
 
 @dataclass(frozen=True)
