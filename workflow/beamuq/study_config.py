@@ -239,11 +239,11 @@ class Recipe(StrictModel):
         if diverse := self.diverse:
             names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
         names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
-        names += [of.exact(size) for size in self.exact.sizes] if self.exact else []
+        names += [of.of_size("exact", size) for size in self.exact.sizes] if self.exact else []
         names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
         for name in ("systematic", "stochastic", "never_worse", "adaptive"):
             if sized := getattr(self, name):
-                names += [getattr(of, name.replace("_", ""))(size) for size in sized.sizes]
+                names += [of.of_size(name.replace("_", ""), size) for size in sized.sizes]
         names += [custom.strategy for custom in self.custom or ()]
         return [*names, of.SHIPPED] if self.shipped else names
 
