@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ConfigDict
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, placed_rows, read_records
@@ -18,7 +20,6 @@ from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
 from beamuq.io import write_text
-from beamuq.parquet_tables import read_footer
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
 
 STUDY_READER = "beamuq.overview.explored_study"
@@ -72,8 +73,8 @@ def explore(
 
 
 def _is_table_of_a_study(path: Path) -> bool:
-    with suppress(BeamUQError):  # reading its rows tells more
-        return path.suffix == ".parquet" and bool(read_footer(path))
+    with suppress(OSError, pa.ArrowException):  # reading its rows tells more
+        return path.suffix == ".parquet" and b"beamuq" in (pq.read_schema(path).metadata or {})
     return False
 
 
