@@ -15,7 +15,7 @@ import pytest
 import beamuq
 from beamuq.api.ask_model import SHOWN_METHODS, ask
 from beamuq.api.asked_answer import Asked, AskedBeam
-from beamuq.api.open_models import model_folder
+from beamuq.api.open_models import fetched_models, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.study_config import ROOT
@@ -121,6 +121,19 @@ def test_a_bad_option_is_told_in_one_line(tiny: Path, options: dict[str, object]
     with pytest.raises(BeamUQError, match=told) as caught:
         ask(QUESTION, str(tiny), **OPTIONS | options)
     assert "\n" not in str(caught.value)
+
+
+def test_fetched_models_lie_where_the_environment_says_or_here_or_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.delenv("BEAMUQ_MODELS", raising=False)
+    assert fetched_models() == Path("cache/beamuq/models")
+    (tmp_path / "resources/models").mkdir(parents=True)
+    assert fetched_models() == Path("resources/models")
+    monkeypatch.setenv("BEAMUQ_MODELS", "mine")
+    assert fetched_models() == Path("mine")
 
 
 def test_models_are_found_by_folder_and_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ def calibrate(
         ece=WithInterval.of(measured.ece),
         brier=WithInterval.of(measured.brier),
         versions=versions() | ({"beamuq": version} if version else {}),
-    ).sealed()
+    )
     if output is not None:
         calibration.write(output)
     return calibration
