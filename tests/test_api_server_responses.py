@@ -62,6 +62,10 @@ WHOLE = {
 LEFT_OUT = {
     "chat, OpenAI's has the text's tokens only": (response(chat(" Paris", PARIS)), NO_ENDING),
     "text, llama-cpp-python drops the end of text": (response(completed(" Paris", PARIS)), NO_ENDING),
+    "half characters at the end": (
+        response(chat("Z\u00fc", [("Z", -0.25), ("\ufffd", -0.25), ("\ufffd", -0.25)])),
+        NO_ENDING,
+    ),
     "text ends in a line break of its own": (response(completed(" Paris\n", [*PARIS, ("\n", -0.1)])), NO_ENDING),
     "not asked for": (response(chat("Paris", None)), NO_LOGPROBS),
     "the server's floor": (response(chat("Paris", [("Paris", -9999.0), ("</s>", -0.1)])), NO_TOKEN),

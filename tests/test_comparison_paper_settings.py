@@ -14,9 +14,11 @@ from beamuq.comparison.paper_settings import Kind, differences, settings
 from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.inputs import Inputs
+from beamuq.io import file_sha256
 from beamuq.methods.registry import METHODS
-from beamuq.parquet_tables import Artifact, file_sha256
-from beamuq.study_config import PROMPTS, STUDIES, Study, load_study
+from beamuq.parquet_tables import Artifact
+from beamuq.prompts.prompt_template import PROMPTS
+from beamuq.study_config import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Cell("gemma-3-4b-base", "coqa", "main", "nli")

@@ -36,9 +36,7 @@ def test_file_gives_the_questions_of_its_rows(tmp_path: Path, name: str, suffix:
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_missing_column_is_named_with_file_and_those_that_are_there(tmp_path: Path, name: str) -> None:
     row = changed(ROWS[name], "question" if name != "coqa" else "questions", ...)
-    with pytest.raises(
-        BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file in"
-    ):
+    with pytest.raises(BeamUQError, match=r"test\.parquet: column 'questions?' is missing \(it has .*\); use a file"):
         read_questions(load_adapter(name), parquet(tmp_path / "test.parquet", [row]))
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.prompt_template import load, render
 from beamuq.data.question import Question
 from beamuq.data.read_dataset_file import read_questions
+from beamuq.prompts.prompt_template import load, render
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("BEAMUQ_DATA", ROOT.parent / "shared" / "datasets"))

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from beamuq import parquet_tables
-from beamuq.decoding import BatchResult, Prompt, compose_batches, finished_batches, run_batches
+from beamuq.decoding import Prompt, compose_batches, finished_batches
 from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, marked, share_of
+from beamuq.decoding.question_batches import BatchResult, run_batches
 from beamuq.errors import BeamUQError
 
 PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]

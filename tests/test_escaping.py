@@ -18,11 +18,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq import html_pages
-from beamuq.data import prompt_template
+from beamuq import html_pages, html_text
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.table_formats import csv_text, latex_text, markdown_text
-from beamuq.study_config import PROMPTS, STUDIES, load_study
+from beamuq.prompts import prompt_template
+from beamuq.prompts.prompt_template import PROMPTS
+from beamuq.study_config import STUDIES, load_study
 
 TEXTS = [
     *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),
@@ -76,7 +77,7 @@ class Page(HTMLParser):
 
 @of_each_text
 def test_html_is_the_text_and_nothing_else(text: str) -> None:
-    page, escaped = Page(), html_pages.escape(text)
+    page, escaped = Page(), html_text.escape(text)
     page.feed(escaped)
     page.close()
     assert page.other == []

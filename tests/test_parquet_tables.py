@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.errors import BeamUQError, exit_with_one_line
 
 
@@ -22,7 +22,7 @@ def test_a_disk_that_refuses_is_told_in_one_line(
 
     monkeypatch.setattr(call, refuse)
     with pytest.raises(BeamUQError, match=rf"x\.txt: cannot be written \({os.strerror(number)}\).*make room"):
-        parquet_tables.write_text(tmp_path / "x.txt", "text")
+        io.write_text(tmp_path / "x.txt", "text")
     assert not list(tmp_path.iterdir())
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 import synthetic
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.data.question import question
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.inputs import Inputs
 from beamuq.parquet_tables import Artifact
+from beamuq.prompts.prompt_template import PROMPTS
 from beamuq.provenance import check_one_run, read_cell
-from beamuq.study_config import PROMPTS, STUDIES, load_study
+from beamuq.study_config import STUDIES, load_study
 from run_job import run_job
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "triviaqa", "recipe": "main"}
@@ -40,7 +41,7 @@ def made(folder: Path, seed: int) -> dict[str, Path]:
             found[kind] = folder / Artifact(kind, **OF[kind]).path
             settings = {"seed": seed} if kind in ("questions", "candidates") else METRIC if kind == "quality" else {}
             inputs = {
-                name: parquet_tables.file_sha256(found[name])
+                name: io.file_sha256(found[name])
                 for name in ("candidates", "questions")
                 if kind in ("similarity", "quality") and name in found
             }

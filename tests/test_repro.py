@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq.parquet_tables import file_sha256
+from beamuq.io import file_sha256
 from evidence_differences import FILE, table
 from sync_evidence import BLOCK, ROOT
 

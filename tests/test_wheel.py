@@ -116,7 +116,7 @@ def test_ask_names_the_extra_that_it_lacks(run: Any) -> None:
 
 def test_prompts_travel_with_the_wheel_and_fetched_models_go_to_the_users_cache(run: Any, tmp_path: Path) -> None:
     code = (
-        "import beamuq.api.open_models as o, beamuq.study_config as s, beamuq\n"
+        "import beamuq.api.open_models as o, beamuq.prompts.prompt_template as s, beamuq\n"
         "print(o.fetched_models(), (s.PROMPTS / 'base/jsonl.txt').is_file(), set(beamuq.__all__) <= set(dir(beamuq)))"
     )
     assert run("python", "-c", code).stdout.split() == [str(tmp_path / ".cache/beamuq/models"), "True", "True"]

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.empty_answers import MARK, empty_answers
@@ -80,7 +80,7 @@ def collect(results: Path, into: Path) -> None:
     for dataset in dict.fromkeys(cell.dataset for cell in found):
         file = Artifact("questions", dataset)
         whole = parquet_tables.read(results / file.path, "questions")
-        hashes[dataset] = parquet_tables.file_sha256(results / file.path)
+        hashes[dataset] = io.file_sha256(results / file.path)
         rows = [row | NO_TEXT for row in whole.table.select(["id", "group"]).to_pylist()]
         without = pa.Table.from_pylist(rows, schema=parquet_tables.SCHEMAS["questions"])
         made = {"without_text_of": hashes[dataset]}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import __version__
-from beamuq.parquet_tables import file_sha256
+from beamuq.io import file_sha256
 from beamuq.study_config import ROOT, load_study, study_path
 
 Entity = dict[str, Any]

@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import NoneType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -219,23 +219,31 @@ def schemas() -> str:
 
 
 def _comments() -> dict[tuple[str, str], str]:
-    """What the source says behind each column."""
+    """What the source says behind each column, or in the line above it."""
     source = inspect.getsource(parquet_tables)
     lines, found = source.splitlines(), {}
-    calls: dict[str, ast.expr] = {}
-    named: dict[str, ast.expr] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            named[node.targets[0].id] = node.value
-        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
-            pairs = zip(node.value.keys, node.value.values, strict=True)
-            calls = {ast.literal_eval(key): value for key, value in pairs if key is not None}
-    for kind, call in calls.items():
-        call = named[call.id] if isinstance(call, ast.Name) else call
-        for keyword in call.keywords if isinstance(call, ast.Call) else ():
-            _, _, comment = lines[(keyword.end_lineno or 1) - 1].partition("  # ")
-            if comment:
-                found[kind, str(keyword.arg)] = comment.replace("*", r"\*")
+    named = {
+        ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target): node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+    }
+
+    def columns(node: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+        if isinstance(node, ast.Name):
+            yield from columns(named[node.id])
+        elif isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                yield from columns(keyword.value) if keyword.arg is None else [(keyword.arg, keyword.value)]
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                yield from columns(value) if key is None else [(ast.literal_eval(key), value)]
+
+    for kind, schema in columns(named["SCHEMAS"]):
+        for name, column in columns(schema):
+            _, _, comment = lines[(column.end_lineno or 1) - 1].partition("  # ")
+            above = lines[column.lineno - 2].strip()
+            if comment or above.startswith("# "):
+                found[kind, name] = (comment or above.removeprefix("# ")).replace("*", r"\*")
     return found
 
 

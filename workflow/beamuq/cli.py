@@ -126,7 +126,7 @@ def _ask(options: argparse.Namespace) -> None:
         options.shots = []
     if options.questions is None:
         asked = _called(options, ask)
-        print(asked.as_json() if options.json else asked)
+        print(asked.as_json() if options.json else asked.as_text(verbose=options.verbose))
     else:
         keywords = {name: vars(options)[name] for name in inspect.signature(ask).parameters if name != "question"}
         _print_scores(ask_all(options.questions, **keywords), options.output)
@@ -228,7 +228,7 @@ ASK: dict[str, Told] = {
     "force": (None, FORCE),
     "questions": ("FILE", QUESTIONS),
     "output": ("FILE", "for --questions: the scores, for calibrate and decide"),
-    "verbose": (None, "every beam, and the never-worse estimate"),
+    "verbose": (None, "every beam, with its probability and weight"),
     "json": (None, "one JSON object instead of text"),
 }
 SCORE: dict[str, Told] = {

@@ -5,9 +5,7 @@ The same values give the same bytes: a template is given only what it shows, and
 
 from __future__ import annotations
 
-import html
 import numbers
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +15,8 @@ import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+
+from beamuq.html_text import printable
 
 CLASSED = ("status", "outcome")
 DASH = "–"  # in a column of numbers: there is none
@@ -97,23 +97,11 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("beamuq"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_printable,
+        finalize=printable,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def escape(text: str) -> str:
-    """A text for HTML, or for an attribute's value, outside of the templates, which escape by themselves."""
-    return html.escape(_printable(text), quote=True)
-
-
-def _printable(value: Any) -> Any:
-    """Control characters of a text as U+FFFD: HTML has no way to write them."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in value)
 
 
 def _kind(column: pd.Series[Any]) -> str:

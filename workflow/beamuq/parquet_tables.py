@@ -8,12 +8,9 @@ checksums, without which most flipped bits would go unnoticed.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beamuq.errors import BeamUQError, reading
+from beamuq.io import atomic
 
 Json = Any
 
@@ -262,46 +260,3 @@ def _opened(path: Path) -> Iterator[tuple[Footer, pq.ParquetFile]]:
         if told.get("kind") not in SCHEMAS:
             raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
         yield Footer(path, told["kind"], told["cell"], told["provenance"]), file
-
-
-def write_text(path: Path, content: str) -> None:
-    """Write a text, atomically; nothing half-written is left. Raises BeamUQError if the disk is full."""
-    with atomic(path) as temporary:
-        temporary.write_text(content, encoding="utf-8")
-
-
-def file_sha256(path: Path) -> str:
-    """sha256 of a file's bytes, hexadecimal, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
-
-    Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing half-written is left.
-    """
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            yield temporary
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Around all that writes ``path`` and makes its folders: what the file system refuses becomes one line."""
-    try:
-        yield
-    except OSError as error:
-        raise BeamUQError(
-            f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
-            "make room or give write access there, and run again"
-        ) from error

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from beamuq import __version__
 from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import NAMED_BY, Footer, Loaded, file_name, file_sha256, read
+from beamuq.io import file_sha256
+from beamuq.parquet_tables import NAMED_BY, Footer, Loaded, file_name, read
 
 if TYPE_CHECKING:
     import torch

@@ -63,9 +63,14 @@ def hybrid(beams: int) -> str:
     return f"hybrid B={beams}"
 
 
-def exact(size: int) -> str:
-    """The most probable outcomes, proven: ``exact M=10``."""
-    return f"exact M={size}"
+def of_size(kind: str, size: int) -> str:
+    """A strategy of one size and no more: ``exact M=10``, ``systematic M=10``.
+
+    ``exact``: the most probable outcomes, proven; ``systematic``: the points of one lattice through the cumulative
+    distribution; ``stochastic``: beams drawn without replacement; ``neverworse``: as many of the most probable outcomes
+    as is best, then independent draws from outside; ``adaptive``: the same with the points of one lattice for draws.
+    """
+    return f"{kind} M={size}"
 
 
 def above(p: float, draws: int = 0, lattices: int = 0) -> str:
@@ -74,26 +79,6 @@ def above(p: float, draws: int = 0, lattices: int = 0) -> str:
     The draws are independent, or points of so many independent lattices: ``above p=0.002 draws=100 lattices=10``.
     """
     return f"above p={number(p)}" + (f" draws={draws}" if draws else "") + (f" lattices={lattices}" if lattices else "")
-
-
-def systematic(size: int) -> str:
-    """The points of one lattice through the cumulative distribution: ``systematic M=10``."""
-    return f"systematic M={size}"
-
-
-def stochastic(size: int) -> str:
-    """Stochastic beams, drawn without replacement: ``stochastic M=10``."""
-    return f"stochastic M={size}"
-
-
-def neverworse(size: int) -> str:
-    """As many of the most probable outcomes as is best, then independent draws from outside: ``neverworse M=10``."""
-    return f"neverworse M={size}"
-
-
-def adaptive(size: int) -> str:
-    """``neverworse`` with the points of one lattice for its draws: ``adaptive M=10``."""
-    return f"adaptive M={size}"
 
 
 def ablation(name: str, value: float) -> str:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,7 +34,6 @@ from beamuq.yaml_field_types import (
     shaped,
 )
 
-PROMPTS = Path(str(resources.files("beamuq") / "prompts"))
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
 STUDIES = ROOT / "studies"
 DEMO_DATA = ROOT / "workflow" / "demo"
@@ -241,11 +239,11 @@ class Recipe(StrictModel):
         if diverse := self.diverse:
             names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
         names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
-        names += [of.exact(size) for size in self.exact.sizes] if self.exact else []
+        names += [of.of_size("exact", size) for size in self.exact.sizes] if self.exact else []
         names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
         for name in ("systematic", "stochastic", "never_worse", "adaptive"):
             if sized := getattr(self, name):
-                names += [getattr(of, name.replace("_", ""))(size) for size in sized.sizes]
+                names += [of.of_size(name.replace("_", ""), size) for size in sized.sizes]
         names += [custom.strategy for custom in self.custom or ()]
         return [*names, of.SHIPPED] if self.shipped else names
 

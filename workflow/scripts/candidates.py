@@ -13,6 +13,7 @@ from beamuq import parquet_tables
 from beamuq.data.render_prompts import read_prompts
 from beamuq.decoding import finished_batches
 from beamuq.decoding.finished_batches import FinishedBatches
+from beamuq.decoding.question_batches import BatchResult, run_batches
 from beamuq.errors import BeamUQError
 from beamuq.plan.decode_recipe import candidate_row, policies_of
 from beamuq.plan.paths import shard_benchmarks
@@ -76,7 +77,7 @@ def run(
     said = {"self_check": {**asdict(path), "told": path.told}}
     work = decoding.Work()
 
-    def run_batch(batch: Sequence[decoding.Prompt]) -> decoding.BatchResult:
+    def run_batch(batch: Sequence[decoding.Prompt]) -> BatchResult:
         before = work.prompt_rows + work.decoded_rows
         found = decoding.decode(
             network,
@@ -91,10 +92,10 @@ def run(
         text = cache(lambda ids: clean(decoding.candidate_text(tokenizer, ids, stops)))
         rows = [candidate_row(candidate, text(candidate.token_ids), tokenizer) for candidate in found]
         note = {} if work.pieces == [(len(batch), decoding.ROWS)] else {"pieces": work.pieces}
-        return decoding.BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
+        return BatchResult(rows, work.prompt_rows + work.decoded_rows - before, note)
 
     asking = [decoding.Prompt(key, ids) for key, ids in tokens.items()]
-    batches = decoding.run_batches(
+    batches = run_batches(
         decoding.compose_batches(asking, settings["batch_questions"]),
         run_batch,
         folder=kept,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beamuq import parquet_tables
+from beamuq import io
 from beamuq.comparison import beam_minus_multinomial, comparison_page
 from beamuq.exhibits import figure_style
 from beamuq.exhibits.inputs import read_study
@@ -31,7 +31,7 @@ def run(
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
     outputs = {"csv": csv, "claims": claims, "html": html}
     for name, content in comparison_page.contents(found, forest_svg.read_text(encoding="utf-8")).items():
-        parquet_tables.write_text(outputs[name], content)
+        io.write_text(outputs[name], content)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.evaluation import decisions_of_scores
 from beamuq.evaluation.decisions_of_scores import DecisionSettings
 from beamuq.parquet_tables import Footer
@@ -45,7 +45,7 @@ def run(
     cell, (scored_by, right, known, examples) = tables["scores"].cell, (tables[name].table for name in paths)
     found, rows = decisions_of_scores.decisions(scored_by, right, known, deciding, cell.get("dataset", ""))
     hashes = _hashes(decoded, tables["scores"], asked, examples.to_pylist())
-    parquet_tables.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
+    io.write_text(scored, "".join(json.dumps(row | hashes, ensure_ascii=False) + "\n" for row in rows))
     made = provenance({key: of for key, of in settings.items() if key not in ("similarity", "model")}, paths)
     made["empty"] = tables["quality"].provenance.get("empty", {})
     parquet_tables.write(decisions, "decisions", found, cell=cell, provenance=made)

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from beamuq import parquet_tables
+from beamuq import io
 from beamuq.exhibits.captions import titled
 from beamuq.exhibits.inputs import read_study
 from beamuq.explorer.explorer_page import page
-from beamuq.explorer.read_results import read_cells
+from beamuq.overview.explored_study import read_cells
 from beamuq.plan.cells_of_a_study import Grid
 from beamuq.rule_programs import run_script
 
@@ -15,7 +15,7 @@ def run(*, study: Path, html: Path) -> None:
     """Read what lies beside the study, write the page."""
     shown = read_study(study)
     cells, notes = read_cells(shown, study.parent, Grid(shown).explored)
-    parquet_tables.write_text(html, page(titled(shown, shown.title), notes, cells))
+    io.write_text(html, page(titled(shown, shown.title), notes, cells))
 
 
 if __name__ == "__main__":

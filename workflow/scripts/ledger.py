@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import read_study
 from beamuq.exhibits.table_formats import csv_text, markdown_line
@@ -29,11 +29,11 @@ def run(*, study: Path, csv: Path, markdown: Path, html: Path) -> None:
     of = read_study(study)
     rows = ledger(measured_jobs(study.parent, Grid(of).measured))
     lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.astype(str).to_numpy().tolist()]
-    parquet_tables.write_text(csv, csv_text(rows))
-    parquet_tables.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
+    io.write_text(csv, csv_text(rows))
+    io.write_text(markdown, "".join(f"{markdown_line(cells)}\n" for cells in lines))
     title = captions.titled(of, f"{of.title}: what it cost")
     opening = [captions.DEMO_WARNING] if of.demo else []
-    parquet_tables.write_text(html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
+    io.write_text(html, sections_page(title, opening, [PageSection(frame=rows, notes=NOTES)]))
 
 
 def measured_jobs(results: Path, tables: Iterable[Artifact]) -> pd.DataFrame:

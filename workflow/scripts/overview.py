@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import read_study, settings_of
 from beamuq.exhibits.table_formats import csv_text
@@ -73,9 +73,9 @@ def run(*, study: Path, manifests: tuple[Path, ...] | None, html: Path, csv: Pat
     ]
     opening = [captions.DEMO_WARNING] if of.demo else []
     hashes = "Revisions and hashes are shortened to 12 characters; the footer of each table holds them whole."
-    parquet_tables.write_text(html, sections_page(captions.titled(of, of.title), [*opening, hashes], sections))
+    io.write_text(html, sections_page(captions.titled(of, of.title), [*opening, hashes], sections))
     for path, frame in ((csv, counts), (listed, questions_listed)):
-        parquet_tables.write_text(path, csv_text(frame))
+        io.write_text(path, csv_text(frame))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.data.render_prompts import rendered
 from beamuq.rule_programs import run_program
 
@@ -21,7 +21,7 @@ def run(
     """Render the prompts, in the order of the questions."""
     rows = rendered(template, questions, shots, dataset, made_with)
     # neither versions nor the tables' own hashes: what is decoded depends on the text alone, and costs hours
-    made = {"template_sha256": parquet_tables.file_sha256(template)}
+    made = {"template_sha256": io.file_sha256(template)}
     parquet_tables.write(prompts, "prompts", rows, cell={"style": style, "dataset": dataset}, provenance=made)
     print(f"{style}/{dataset}: {len(rows)} prompts")
 

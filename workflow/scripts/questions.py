@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.data.dataset_adapters import load_adapter
 from beamuq.data.question import Question
 from beamuq.data.question_and_example_choice import choose_questions, choose_shots
@@ -42,7 +42,7 @@ def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], q
 
 
 def _described(path: Path) -> dict[str, Any]:
-    return {"name": path.name, "sha256": parquet_tables.file_sha256(path), "fetched": source_of(path)}
+    return {"name": path.name, "sha256": io.file_sha256(path), "fetched": source_of(path)}
 
 
 if __name__ == "__main__":

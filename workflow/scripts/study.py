@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
+from beamuq import io
 from beamuq.rule_programs import run_script
 
 
 def run(*, settings: dict[str, Any], study: Path) -> None:
     """Write them as JSON."""
-    parquet_tables.write_text(study, json.dumps(settings, ensure_ascii=False) + "\n")
+    io.write_text(study, json.dumps(settings, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beamuq import parquet_tables
+from beamuq import io
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits, table_formats
 from beamuq.exhibits.inputs import Inputs, read_study
@@ -22,7 +22,7 @@ def run(*, name: str, study: Path, csv: Path, tex: Path, markdown: Path, html: P
         (markdown, table_formats.markdown(built)),
         (html, table_formats.html(built)),
     ):
-        parquet_tables.write_text(path, text)
+        io.write_text(path, text)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def calibrate(
     quality_threshold
         An answer is right where ``quality`` lies above it; needed where rows have no ``correct``.
     probability
-        ``venn_abers``, ``isotonic`` or ``platt``.
+        ``venn_abers`` or ``isotonic``.
     seed
         Of the fifth that gives the thresholds, of the question of a group that counts, and of the folds.
     output
@@ -170,7 +170,7 @@ def calibrate(
         ece=WithInterval.of(measured.ece),
         brier=WithInterval.of(measured.brier),
         versions=versions() | ({"beamuq": version} if version else {}),
-    ).sealed()
+    )
     if output is not None:
         calibration.write(output)
     return calibration

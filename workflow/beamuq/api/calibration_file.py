@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.metadata import version
 from pathlib import Path
@@ -13,13 +12,11 @@ from pydantic import Field
 
 from beamuq import __version__
 from beamuq.config_errors import StrictModel, validated_json
-from beamuq.errors import BeamUQError, reading
+from beamuq.errors import reading
 from beamuq.evaluation.bootstrap import Estimate
 from beamuq.evaluation.guaranteed_threshold import GuaranteedThreshold, Share
 from beamuq.evaluation.probability_of_being_right import Calibrator, LabelledScores
-from beamuq.parquet_tables import write_text
-
-AGAIN = "take the file as beamuq calibrate wrote it, or calibrate again"
+from beamuq.io import write_text
 
 
 class Map(StrictModel):
@@ -72,12 +69,6 @@ class Calibration(StrictModel):
     ece: Annotated[WithInterval, Field(description="expected calibration error, ten bins of equal width, cross-fitted")]
     brier: Annotated[WithInterval, Field(description="mean squared error of the probability, cross-fitted")]
     versions: dict[str, str]
-    sha256: Annotated[str, Field(description="of all above, so that an edited file is known")] = ""
-
-    def sealed(self) -> Calibration:
-        """With the sha256 of its content."""
-        content = json.dumps(self.model_dump(exclude={"sha256"}), sort_keys=True)
-        return self.model_copy(update={"sha256": hashlib.sha256(content.encode()).hexdigest()})
 
     def write(self, path: str | Path) -> None:
         """Write it, atomically."""
@@ -111,11 +102,9 @@ def read_calibration(path: str | Path) -> Calibration:
     Raises
     ------
     BeamUQError
-        In one line, if it is missing, cut off, edited, or no file of this kind.
+        In one line, if it is missing, cut off, or no file of this kind.
     """
-    with reading(path, "a calibration in UTF-8", AGAIN):
+    with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
         text = Path(path).read_text(encoding="utf-8")
     calibration: Calibration = validated_json(Calibration, text, path)
-    if calibration.sealed().sha256 != calibration.sha256:
-        raise BeamUQError(f"{path}: sha256: is not that of the content, which was edited; {AGAIN}")
     return calibration

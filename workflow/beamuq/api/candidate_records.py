@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from beamuq.api.server_responses import read_responses
 from beamuq.config_errors import StrictModel, parse_json, validated
-from beamuq.data.read_dataset_file import rows_of
 from beamuq.errors import BeamUQError, nearest, reading
+from beamuq.io import rows_of
 
 ABOVE_ZERO = 1e-6  # a sum of someone's rounded log-probabilities may exceed 0 by so much
 LEAST_LOGPROB = -1e9  # in nats; far below any text's, and far above where float64 overflows

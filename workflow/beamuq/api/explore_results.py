@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ConfigDict
 
 from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, placed_rows, read_records
@@ -15,8 +19,10 @@ from beamuq.api.score_candidates import score
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
-from beamuq.parquet_tables import write_text
+from beamuq.io import write_text
 from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
+
+STUDY_READER = "beamuq.overview.explored_study"
 
 
 def explore(
@@ -56,17 +62,30 @@ def explore(
     source = Path(source)
     if not source.exists():
         raise BeamUQError(f"{source}: no such file or folder; give results/STUDY, a cell's Parquet file, or rows")
-    html = None
-    if source.is_dir() or source.suffix == ".parquet":
-        from beamuq.explorer.read_results import study_page  # a study's results, not needed for rows
-
-        html = study_page(source, questions)
-    if html is None:
+    if source.is_dir() or _is_table_of_a_study(source):
+        html = _study_page(source, questions)
+    else:
         html = page(source.name, [], [_of_file(source, similarity, equivalence_threshold, questions)])
     beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
     written = Path(output) if output else beside
     write_text(written, html)
     return written
+
+
+def _is_table_of_a_study(path: Path) -> bool:
+    with suppress(OSError, pa.ArrowException):  # reading its rows tells more
+        return path.suffix == ".parquet" and b"beamuq" in (pq.read_schema(path).metadata or {})
+    return False
+
+
+def _study_page(source: Path, questions: int) -> str:
+    """The page of a study, which the study's own package reads: the library knows none."""
+    try:
+        study = importlib.import_module(STUDY_READER)
+    except ModuleNotFoundError as error:
+        fix = "install it, or run in a checkout of the workflow with its folder on PYTHONPATH"
+        raise BeamUQError(f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; {fix}") from error
+    return str(study.study_page(source, questions))
 
 
 class _Beside(StrictModel):

@@ -7,14 +7,11 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beamuq.config_errors import read_mapping
 from beamuq.errors import BeamUQError, hint
-from beamuq.machine_config import Machine, load_machine
-from beamuq.study_config import ROOT
+from beamuq.models.offline import is_offline
 
 if TYPE_CHECKING:
     from beamuq.scorers.scorer_protocol import SimilarityScorer
@@ -23,17 +20,12 @@ MINILM = "packaged:all-minilm-l6-v2"
 LOCK = "ask.lock.json"  # in the models' folder: the hub's commits that were resolved outside a study
 
 
-@cache
-def machine() -> Machine:
-    """``config.yaml`` beside the workflow; the defaults where there is none."""
-    path = ROOT / "config.yaml"
-    return load_machine(read_mapping(path)) if path.is_file() else Machine()
-
-
 def fetched_models() -> Path:
-    """Where fetched models are kept: a checkout's ``models_root``; without a checkout the user's cache."""
-    if (ROOT / "Snakefile").is_file():
-        return ROOT / machine().models_root
+    """Where fetched models are kept: ``$BEAMUQ_MODELS``, else ``resources/models`` here, else the user's cache."""
+    if folder := os.environ.get("BEAMUQ_MODELS"):
+        return Path(folder).expanduser()
+    if (here := Path("resources/models")).is_dir():
+        return here
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "beamuq" / "models"
 
 
@@ -45,7 +37,7 @@ def check_models_extra() -> None:
 
 
 def model_folder(source: str) -> Path:
-    """The folder of a model: a local one, or one fetched by hash to where a study's would be.
+    """The folder of a model: a local one, or one fetched by hash to :func:`fetched_models`.
 
     Parameters
     ----------
@@ -78,7 +70,7 @@ def model_folder(source: str) -> Path:
     folder = root / parsed.name.replace("/", "--")
     if not (folder / MANIFEST).is_file():
         print(f"fetching {source} to {folder}", file=sys.stderr, flush=True)
-        fetch_model(source, folder, lock=root / LOCK, offline=machine().offline)
+        fetch_model(source, folder, lock=root / LOCK, offline=is_offline(os.environ))
     return folder
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from beamuq.api.candidate_records import ANSWER_LABELS
 from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import atomic, write_text
+from beamuq.io import atomic, write_text
 
 FORMATS = ("markdown", "csv", "jsonl")
 FILES = (".csv", ".jsonl", ".parquet")

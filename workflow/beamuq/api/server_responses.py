@@ -133,7 +133,8 @@ def _ended(tokens: Sequence[bytes], text: str) -> bool | None:
     if spelled.startswith(told):
         return len(spelled) > len(told) or tokens[-1:] == [b""]
     counts = range(max(0, len(tokens) - MOST_ENDING_TOKENS), len(tokens) + 1)
-    found = [n for n in counts if _spells(b"".join(tokens[:n]).decode(errors="replace"), text)]
+    texts = [token.decode(errors="replace") for token in tokens]
+    found = [n for n in counts if _spells("".join(texts[:n]), text) and "\ufffd" not in "".join(texts[n : n + 1])]
     return (min(found) if text == text.rstrip() else max(found)) < len(tokens) if found else None
 
 

@@ -17,7 +17,7 @@ from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.table_formats import csv_text
 from beamuq.html_pages import PageSection, sections_page
-from beamuq.parquet_tables import file_sha256
+from beamuq.io import file_sha256
 from beamuq.study_config import Study
 
 OUTPUTS = ("csv", "claims", "html")

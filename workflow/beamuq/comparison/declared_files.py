@@ -16,7 +16,7 @@ from pydantic import Field
 
 from beamuq.config_errors import StrictModel, read_mapping, read_yaml, validated
 from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import file_sha256
+from beamuq.io import file_sha256
 from beamuq.study_config import ROOT, STUDIES, Study, load_study
 
 FOLDER = ROOT / "workflow" / "paper_numbers"

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from beamuq.data.question import Adapter, questions_of
 from beamuq.data.read_dataset_file import SOURCE, conform, source_of
 from beamuq.errors import BeamUQError
+from beamuq.io import atomic
 from beamuq.models.hub_download import hub_errors, pinned_commit
-from beamuq.parquet_tables import atomic
 
 
 def fetch_split(

@@ -7,21 +7,19 @@ records. A missing column, a null, or a value of another type is refused with fi
 
 from __future__ import annotations
 
-import codecs
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beamuq.config_errors import parse_json
 from beamuq.data.question import Adapter, Question, Row, questions_of
 from beamuq.errors import BeamUQError, reading
+from beamuq.io import rows_of
 
 _FIX = "use a file in the hub's schema of this dataset"
-SUFFIXES = (".parquet", ".jsonl")
 SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
 
 
@@ -42,21 +40,6 @@ def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
         raise BeamUQError(f"{path}: holds no rows; put the whole split there")
 
 
-def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> Iterator[tuple[str, Row]]:
-    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON Lines.
-
-    Rows of Parquet are numbered from ``first`` on.
-
-    Raises BeamUQError if it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as
-    :func:`json_lines`.
-    """
-    if path.suffix not in SUFFIXES:
-        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
-    if not path.is_file():
-        raise BeamUQError(f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}")
-    return json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
-
-
 def conform(row: Row, columns: pa.Schema, place: str) -> Row:
     """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
 
@@ -75,38 +58,6 @@ def source_of(path: Path) -> dict[str, Any] | None:
     with reading(path, "a readable Parquet file", "fetch or copy it again"):
         encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
         return None if encoded is None else dict(json.loads(encoded))
-
-
-def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tuple[str, Row]]:
-    with reading(path, "a readable Parquet file", "fetch or copy it again"), pq.ParquetFile(path) as file:
-        present = file.schema_arrow.names
-        for name in names or ():
-            if name not in present:
-                raise BeamUQError(f"{path}: column '{name}' is missing (it has {', '.join(present)}); {_FIX}")
-        twice = next((name for name in present if present.count(name) > 1), None)
-        if twice is not None:
-            raise BeamUQError(f"{path}: column '{twice}' stands twice; keep one")
-        for batch in file.iter_batches(batch_size=1000, columns=names):
-            for index, row in enumerate(batch.to_pylist(), start=first):
-                yield f"{path}: row {index}", row
-            first += batch.num_rows
-
-
-def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
-    """(place, object) of every line that is not empty; the place names file and line.
-
-    Raises BeamUQError if a line is not a JSON object in UTF-8.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            text = line.removeprefix(codecs.BOM_UTF8).strip()
-            if not text:
-                continue
-            place = f"{path}: line {number}"
-            row = parse_json(text, place, "write one object a line")
-            if not isinstance(row, dict):
-                raise BeamUQError(f"{place}: not a JSON object; write one object a line")
-            yield place, row
 
 
 def _conform(value: Any, kind: pa.DataType, where: str) -> Any:

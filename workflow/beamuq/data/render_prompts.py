@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
-from beamuq.data.prompt_template import load, render
+from beamuq import io, parquet_tables
 from beamuq.errors import BeamUQError
+from beamuq.prompts.prompt_template import PROMPTS, load, render
 from beamuq.provenance import read_cell
-from beamuq.study_config import PROMPTS
 
 
 def rendered(
@@ -44,7 +43,7 @@ def read_prompts(path: Path, style: str, dataset: str, count: int) -> list[dict[
     if questions.is_file() and shots.is_file():
         adapter = parquet_tables.read_footer(questions).provenance.get("settings", {}).get("adapter")
         template = PROMPTS / style / f"{adapter}.txt"
-        known = template.is_file() and parquet_tables.file_sha256(template) == prompts.provenance.get("template_sha256")
+        known = template.is_file() and io.file_sha256(template) == prompts.provenance.get("template_sha256")
         if known and rendered(template, questions, shots, dataset, {}) != rows:
             raise BeamUQError(
                 f"{path}: not the prompts that {questions} and {shots} give, but another run's; delete it and run again"

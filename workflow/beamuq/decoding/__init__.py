@@ -11,8 +11,7 @@ from beamuq.decoding.decode_batch import decode, next_token_logprobs
 from beamuq.decoding.forward_passes import ROWS, Work
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
-from beamuq.decoding.question_batches import BatchResult, compose_batches, run_batches
-from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState
+from beamuq.decoding.search_state import Candidate, Policy, Prompt, SearchContext, SearchState, compose_batches
 from beamuq.decoding.self_check import checked
 from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stochastic_beams import Stochastic
@@ -21,7 +20,6 @@ from beamuq.decoding.stop_tokens_and_text import bare_stops, candidate_text, sto
 __all__ = [
     "ROWS",
     "Above",
-    "BatchResult",
     "Beam",
     "Candidate",
     "DiverseBeam",
@@ -44,7 +42,6 @@ __all__ = [
     "compose_batches",
     "decode",
     "next_token_logprobs",
-    "run_batches",
     "stop_tokens",
     "token_texts",
 ]

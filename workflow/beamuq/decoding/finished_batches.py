@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beamuq import parquet_tables
+from beamuq import io, parquet_tables
 from beamuq.errors import BeamUQError
 
 FORMAT = 3
@@ -57,7 +57,7 @@ class FinishedBatches:
 
         Raises BeamUQError if another process is at work on this share or, with the whole, on any.
         """
-        with parquet_tables.writing(self.folder):
+        with io.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with (
             _lock(self.folder / ".lock", fcntl.LOCK_EX if share == WHOLE else fcntl.LOCK_SH),
@@ -145,7 +145,7 @@ def marked(folder: Path, kind: str, markers: Sequence[Path]) -> tuple[FinishedBa
 @contextmanager
 def _lock(path: Path, how: int) -> Iterator[None]:
     with ExitStack() as opened:
-        with parquet_tables.writing(path):
+        with io.writing(path):
             file = opened.enter_context(path.open("a"))
             try:
                 fcntl.flock(file, how | fcntl.LOCK_NB)

@@ -45,7 +45,7 @@ class Exact:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.exact(self.size)
+        return strategy_names.of_size("exact", self.size)
 
     def start(self, context: SearchContext) -> MostProbableState:
         return MostProbableState(self, context, _Best(self.size), self.rows, self.size)

@@ -30,15 +30,6 @@ class BatchResult:
     note: Mapping[str, Json] = field(default_factory=dict)
 
 
-def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
-    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
-
-    Depends on the prompts alone, not on the order in which they come.
-    """
-    ordered = sorted(prompts, key=lambda prompt: (prompt.token_ids, prompt.id))
-    return [ordered[first : first + size] for first in range(0, len(ordered), size)]
-
-
 def run_batches(
     batches: Sequence[Sequence[Prompt]],
     run: Callable[[Sequence[Prompt]], BatchResult],

@@ -28,6 +28,15 @@ class Prompt:
     token_ids: tuple[int, ...]
 
 
+def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
+    """Batches of at most ``size`` prompts, sorted by their tokens so that those that share prefixes meet.
+
+    Depends on the prompts alone, not on the order in which they come.
+    """
+    ordered = sorted(prompts, key=lambda prompt: (prompt.token_ids, prompt.id))
+    return [ordered[first : first + size] for first in range(0, len(ordered), size)]
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of tokens.

@@ -93,7 +93,7 @@ class NeverWorse:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.adaptive(self.size) if self.systematic else strategy_names.neverworse(self.size)
+        return strategy_names.of_size("adaptive" if self.systematic else "neverworse", self.size)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
@@ -116,7 +116,7 @@ class Systematic:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.systematic(self.size)
+        return strategy_names.of_size("systematic", self.size)
 
     def start(self, context: SearchContext) -> SetThenDrawsState:
         return SetThenDrawsState(self, context, None, self.size, lambda _: self.size, 1)

@@ -34,7 +34,7 @@ class Stochastic:
 
     @property
     def strategy(self) -> str:
-        return strategy_names.stochastic(self.size)
+        return strategy_names.of_size("stochastic", self.size)
 
     def start(self, context: SearchContext) -> StochasticState:
         return StochasticState(self, context)

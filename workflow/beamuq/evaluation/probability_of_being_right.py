@@ -1,6 +1,6 @@
 """From a score to the probability that the answer is right, and how well such probabilities hold.
 
-Isotonic regression and Platt's scaling are scikit-learn's. Venn–Abers (Vovk & Petej, *Venn–Abers predictors*, UAI 2014,
+Isotonic regression is scipy's. Venn–Abers (Vovk & Petej, *Venn–Abers predictors*, UAI 2014,
 its inductive form) gives two: the answer is put among the calibration's once as wrong and once as right, and isotonic
 regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; which one
 that is nobody knows beforehand. They are two probabilities, not the ends of a confidence interval.
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from beamuq.array_types import Bools, Floats
 from beamuq.evaluation.bootstrap import Estimate, estimate, resample_counts
 
-Calibrator = Literal["venn_abers", "isotonic", "platt"]
-CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic", "platt")
+Calibrator = Literal["venn_abers", "isotonic"]
+CALIBRATORS: tuple[Calibrator, ...] = ("venn_abers", "isotonic")
 FOLDS = 5
 BINS = 10
 BIN_NAMES = tuple(f"[{k / BINS:g}, {(k + 1) / BINS:g}{']' if k + 1 == BINS else ')'}" for k in range(BINS))
@@ -62,20 +62,14 @@ def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScor
 def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Two probabilities of being right [N] of ``scores`` [N], lower and higher; one twice but for Venn–Abers.
 
-    All but Platt's fall, or stay, as the score rises. Platt's smooths the labels as Platt (1999) does.
+    They fall, or stay, as the score rises. Between two known scores the isotonic one is interpolated.
     """
     asked = np.asarray(scores, dtype=np.float64)
     if calibrator == "venn_abers":
         values, index = np.unique(asked, return_inverse=True)
         low, high = (np.array([_venn_abers(known, value, label) for value in values]) for label in (0.0, 1.0))
         return low[index], high[index]
-    if calibrator == "isotonic":
-        from sklearn.isotonic import IsotonicRegression  # here and below: its import takes seconds
-
-        model = IsotonicRegression(increasing=False, out_of_bounds="clip")
-        found = model.fit(known.scores, known.right / known.n, sample_weight=known.n).predict(asked)
-    else:
-        found = _platt(known, asked)
+    found = np.interp(asked, known.scores, _isotonic(known.n, known.right))
     return found, found
 
 
@@ -143,8 +137,6 @@ def in_bins(p: Floats) -> Bools:
 
 def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
     """Isotonic regression of the known answers and one more of this label, read at its score."""
-    from scipy.optimize import isotonic_regression  # the same as scikit-learn's, whose import takes seconds
-
     place = int(np.searchsorted(known.scores, score))
     n, right = known.n, known.right
     if place < len(n) and known.scores[place] == score:
@@ -153,22 +145,11 @@ def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
         right[place] += label
     else:
         n, right = np.insert(n, place, 1.0), np.insert(right, place, label)
-    return float(isotonic_regression(right / n, weights=n, increasing=False).x[place])
+    return float(_isotonic(n, right)[place])
 
 
-def _platt(known: LabelledScores, scores: Floats) -> Floats:
-    from sklearn.linear_model import LogisticRegression
+def _isotonic(n: Floats, right: Floats) -> Floats:
+    """The shares of right answers, each of ``n``, by the nearest that never rise."""
+    from scipy.optimize import isotonic_regression  # its import takes a second
 
-    right, wrong = known.right.sum(), (known.n - known.right).sum()
-    # an answer of each label counts a little as one of the other
-    as_right, as_wrong = (right + 1) / (right + 2), 1 / (wrong + 2)
-    positive = known.right * as_right + (known.n - known.right) * as_wrong
-    center, spread = known.scores.mean(), known.scores.std() or 1.0
-    x = ((known.scores - center) / spread)[:, None]
-    model = LogisticRegression(C=np.inf)
-    model.fit(
-        np.concatenate((x, x)),
-        np.repeat([1, 0], len(x)),
-        sample_weight=np.concatenate((positive, known.n - positive)),
-    )
-    return np.asarray(model.predict_proba(((scores - center) / spread)[:, None])[:, 1], dtype=np.float64)
+    return np.asarray(isotonic_regression(right / n, weights=n, increasing=False).x, dtype=np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from beamuq import parquet_tables
+from beamuq import io
 from beamuq.evaluation.estimates import MEAN
 from beamuq.exhibits import captions
 from beamuq.exhibits.exhibit import Built, Figure
@@ -238,7 +238,7 @@ def save(built: Built, *, csv: Path, caption: Path, **drawings: Path) -> None:
         figure = laid_out(built)
         for kind, path in drawings.items():
             metadata: dict[str, Any] = dict.fromkeys(undated[kind]) | {"Title": title[kind]}
-            with parquet_tables.atomic(path) as temporary:
+            with io.atomic(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
-    parquet_tables.write_text(csv, csv_text(built.frame))
-    parquet_tables.write_text(caption, built.caption + "\n")
+    io.write_text(csv, csv_text(built.frame))
+    io.write_text(caption, built.caption + "\n")

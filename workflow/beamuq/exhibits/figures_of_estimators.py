@@ -177,7 +177,7 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     Two panels a cell: by length of the greedy answer, and by what M beams cover; Wilson intervals.
     """
     M, recipe = study.main.num_candidates, study.recipes[chosen[0].recipe]
-    decoded, exact = recipe.decoded(study.main.beam) or study.main.beam, strategy_names.exact(M)
+    decoded, exact = recipe.decoded(study.main.beam) or study.main.beam, strategy_names.of_size("exact", M)
     most_probable = exact if exact in recipe.strategies() else decoded
     of_cells, parts = [read(study, inputs, cell) for cell in chosen], []
     for cell in of_cells:

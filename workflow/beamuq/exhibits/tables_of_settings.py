@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from beamuq.data import prompt_template
 from beamuq.exhibits import captions
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import resolve
-from beamuq.study_config import PROMPTS, Dataset, Study
+from beamuq.prompts import prompt_template
+from beamuq.prompts.prompt_template import PROMPTS
+from beamuq.study_config import Dataset, Study
 
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}
 FILLED = {"history": "all preceding QA pairs", "story": "context", "options": "options (A), (B), …"}

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq.errors import BeamUQError
-from beamuq.html_pages import escape
+from beamuq.html_text import escape
 from beamuq.methods.registry import PRINTED_VARIANTS, TITLES
 from beamuq.methods.semantic_entropy_sar import semantic_clusters
 

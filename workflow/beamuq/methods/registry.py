@@ -17,13 +17,21 @@ from beamuq import plugins
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import Evidence
+from beamuq.methods.method_inputs import Answer, Evidence
 from beamuq.methods.needs_of_methods import check_needs, missing_part
 
 Score = Callable[[Evidence], Array]
 Scope = Literal["answer", "samples", "candidates"]
 DECIMALS = 12
 DIRECTION = "higher = more uncertain"
+
+
+FACTORS: dict[str, Callable[[Answer], Array]] = {
+    "Dissimilarity": lambda answer: np.ones_like(answer.logprob),
+    "CocoaMSP": lambda answer: answer_probability.prob(answer.logprob),
+    "CocoaPPL": lambda answer: answer_probability.perplexity(answer.logprob, answer.length),
+}
+"""What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""
 
 
 @dataclass(frozen=True)

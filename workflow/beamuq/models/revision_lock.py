@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from beamuq.config_errors import StrictModel, validated_json
-from beamuq.parquet_tables import write_text
+from beamuq.io import write_text
 
 Kind = Literal["models", "datasets"]
 

@@ -15,7 +15,7 @@ from beamuq.parquet_tables import Artifact
 from beamuq.plan.cells_of_a_study import P_TRUE
 from beamuq.plan.paths import Paths
 from beamuq.plan.stage_settings import StageSettings, Wildcards
-from beamuq.study_config import PROMPTS
+from beamuq.prompts.prompt_template import PROMPTS
 
 Files = list[Path]
 

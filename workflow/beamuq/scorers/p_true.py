@@ -1,7 +1,7 @@
 """P(True): the probability that the model calls its own answer true when asked (appendix; D16, what it is shown).
 
 The wording is ``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
-(:mod:`beamuq.data.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
+(:mod:`beamuq.prompts.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
 titled paragraphs, ``{history}`` the earlier turns of a dialogue (both a blank line between), ``{options}`` one option a
 line. Where one of them stands alone on a line and the question has none, the line goes, and the blank line after it.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beamuq.data.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.progress import progress_bar
+from beamuq.prompts.prompt_template import fill_part, lettered, placeholders, read_template, split_parts
 
 BATCH_PROMPTS = 16  # prompts held at once; part of the bytes, so not a machine's setting
 PARTS: Mapping[str, frozenset[str]] = {

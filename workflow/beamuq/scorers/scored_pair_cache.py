@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamuq.errors import reading
-from beamuq.parquet_tables import atomic
+from beamuq.io import atomic
 
 FLUSH_SECONDS = 60.0
 

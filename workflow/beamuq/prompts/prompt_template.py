@@ -30,6 +30,9 @@ from typing import Any
 
 from beamuq.errors import BeamUQError, reading
 
+PROMPTS = Path(__file__).parent
+"""The templates that come with the package."""
+
 _PART = re.compile(r"^== *(\w+) *==[ \t]*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
 _ALLOWED = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from beamuq.data.dataset_adapters import adapter_names
-from beamuq.data.prompt_template import load, parse, render
 from beamuq.data.question import Passage, Question, Turn, question
 from beamuq.errors import BeamUQError
+from beamuq.prompts.prompt_template import load, parse, render
 
 PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts"
 

@@ -20,17 +20,14 @@ from beamuq.study_config import Study
 CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
 
 
-def study_page(source: Path, most: int) -> str | None:
-    """The page of a study's folder of results, or of a cell of it by one of its files; None: a file of someone else's.
+def study_page(source: Path, most: int) -> str:
+    """The page of a study's folder of results, or of a cell of it by one of its files.
 
     Raises BeamUQError if it is no study's folder, a table of no cell, or as :func:`read_cells`.
     """
     results, cell = source, None
     if source.is_file():
-        try:
-            footer = read_footer(source)
-        except BeamUQError:  # reading its rows tells more
-            return None
+        footer = read_footer(source)
         if not {"model", "dataset", "recipe"} <= footer.cell.keys():
             raise BeamUQError(f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or scores")
         depth = len(Path(Artifact(footer.kind, **footer.cell).path).parts)

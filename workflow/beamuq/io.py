@@ -1,0 +1,112 @@
+"""Files: written atomically, hashed, and read row by row where they are Parquet or JSON Lines."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from beamuq.config_errors import parse_json
+from beamuq.errors import BeamUQError, reading
+
+SUFFIXES = (".parquet", ".jsonl")
+Row = dict[str, Any]
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write a text, atomically; nothing half-written is left. Raises BeamUQError if the disk is full."""
+    with atomic(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes, hexadecimal, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path``, for the body to write: renamed on success, removed on failure.
+
+    Raises BeamUQError if the disk is full or read-only, or the folder may not be written; nothing half-written is left.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around all that writes ``path`` and makes its folders: what the file system refuses becomes one line."""
+    try:
+        yield
+    except OSError as error:
+        raise BeamUQError(
+            f"{path}: cannot be written ({error.strerror or error}); nothing was left behind; "
+            "make room or give write access there, and run again"
+        ) from error
+
+
+def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row of a file in Parquet, reduced to the columns ``names``, or in JSON Lines.
+
+    Rows of Parquet are numbered from ``first`` on.
+
+    Raises BeamUQError if it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as
+    :func:`json_lines`.
+    """
+    if path.suffix not in SUFFIXES:
+        raise BeamUQError(f"{path}: must end in {' or '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise BeamUQError(f"{path}: {'a folder or a device, no file' if path.exists() else 'no such file'}")
+    return json_lines(path) if path.suffix == ".jsonl" else _parquet(path, names, first)
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, Row]]:
+    """(place, object) of every line that is not empty; the place names file and line.
+
+    Raises BeamUQError if a line is not a JSON object in UTF-8.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            text = line.removeprefix(codecs.BOM_UTF8).strip()
+            if not text:
+                continue
+            place = f"{path}: line {number}"
+            row = parse_json(text, place, "write one object a line")
+            if not isinstance(row, dict):
+                raise BeamUQError(f"{place}: not a JSON object; write one object a line")
+            yield place, row
+
+
+def _parquet(path: Path, names: Sequence[str] | None, first: int) -> Iterator[tuple[str, Row]]:
+    with reading(path, "a readable Parquet file", "fetch or copy it again"), pq.ParquetFile(path) as file:
+        present = file.schema_arrow.names
+        for name in names or ():
+            if name not in present:
+                raise BeamUQError(
+                    f"{path}: column '{name}' is missing (it has {', '.join(present)}); use a file that has it"
+                )
+        twice = next((name for name in present if present.count(name) > 1), None)
+        if twice is not None:
+            raise BeamUQError(f"{path}: column '{twice}' stands twice; keep one")
+        for batch in file.iter_batches(batch_size=1000, columns=names):
+            for index, row in enumerate(batch.to_pylist(), start=first):
+                yield f"{path}: row {index}", row
+            first += batch.num_rows

@@ -1,0 +1,1 @@
+"""Prompt templates, a file per style and dataset, and how they are filled in."""
