@@ -51,7 +51,7 @@ def differences(results: Results) -> pd.DataFrame:
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
     if not set(tested) & set(declared):
         declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in tested}
-    names = [(m, d, method) for m in tested for method in families.methods for d in (MEAN, *declared[m])]
+    names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
     there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
     most = len({dataset for datasets in declared.values() for dataset in datasets})
@@ -67,8 +67,8 @@ def differences(results: Results) -> pd.DataFrame:
     sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
     for family, correct in ((HEADLINE, holm), (CELLS, benjamini_hochberg)):
         p = frame.loc[frame["family"] == family, "p"]
-        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families.methods))
-    return frame.assign(significant=frame["adjusted"] < families.level)[COLUMNS].astype({"n": int, "resamples": int})
+        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families["methods"]))
+    return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype({"n": int, "resamples": int})
 
 
 def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
     run = [cell for cell in _run(results) if cell.model in models]
     if not run:
         return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
-    of = {"metric": families.metric, "method": families.methods, "setting": "", "answer_source": "greedy"}
+    of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
     parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
@@ -108,7 +108,7 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     """How many resamples the p values rest on, and how small they can therefore be."""
-    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families.resamples
+    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families["resamples"]
     if np.isnan(fewest):
         return "No test was run."
     few = f", {declared:,} were declared: set evaluation.resamples to that" if fewest < declared else ""
@@ -122,7 +122,7 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
     sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
     facts |= {
-        "level": f"{100 * results.rules.families.level:g} %",
+        "level": f"{100 * results.rules.families['level']:g} %",
         "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
         "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
         "resampled": resamples_sentence(frame, results.rules),

@@ -48,7 +48,7 @@ class Comparison:
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    ledger: declared_files.ErrataLedger
+    errata: list[declared_files.Erratum]
     provenance: dict[str, str]
 
 
@@ -63,10 +63,10 @@ def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, 
     provenance = {"study": file_sha256(study_file), **declared_files.declared_hashes(), **versions}
     wanted = claims.needed_files(study)
     present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
-    inputs, ledger = Inputs.read(results_folder, present, study), declared_files.read_ledger()
+    inputs, errata = Inputs.read(results_folder, present, study), declared_files.read_errata()
     results = Results(study, inputs, declared_files.read_printed(), declared_files.read_rules(), results_folder)
-    numbers, differences = number_statuses.compare(results, ledger), beam_minus_multinomial.differences(results)
-    return Comparison(results, numbers, differences, claims.judge(results), ledger, provenance)
+    numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
+    return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
@@ -109,13 +109,13 @@ def html(found: Comparison, forest: str) -> str:
         PageSection("Provenance", notes=[f"{name}: {value}" for name, value in found.provenance.items()]),
     ]
     agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
-    chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement.z)
+    chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement["z"])
     opening = [
         f"{agree + differ:,} of {len(numbers):,} printed numbers can be compared with this study: {agree:,} agree, "
         f"{differ:,} differ, where chance alone would on average call at most {chance:.0f} different.",
-        f"A number agrees if |z| < {rules.agreement.z:g}, z = difference / √(our s² + printed s²). A printed ± that is "
-        "absent or in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their "
-        "difference scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
+        f"A number agrees if |z| < {rules.agreement['z']:g}, z = difference / √(our s² + printed s²). A printed ± that "
+        "is absent or in the errata is replaced by ours. The two runs overlap in questions, so their difference "
+        "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
     ]
     title = captions.titled(found.results.study, f"Compared with print: {found.results.study.title}")
     return sections_page(title, opening, sections)
@@ -136,12 +136,12 @@ def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
 def _errata(found: Comparison) -> pd.DataFrame:
     """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
     rows = []
-    for entry in found.ledger.errata:
+    for entry in found.errata:
         texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
         facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
         count = int(entry.selected(found.results.printed).sum())
-        rows.append(entry.model_dump(exclude={"rows", "facts"}) | {"rows": count, "facts": facts})
-    return pd.DataFrame(rows)
+        rows.append(vars(entry) | {"rows": count, "facts": facts})
+    return pd.DataFrame(rows, columns=["id", "erratum", "found", "touches", "rows", "facts"])
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
