@@ -69,22 +69,6 @@ def test_what_print_states_rightly_is_no_erratum() -> None:
     assert not {"arrow-at-equal", "other-methods-metric", "mean-columns"} & set(found)
 
 
-def test_an_arrow_at_an_equal_value_is_neither_a_rise_nor_a_fall() -> None:
-    equal = {key for key in FOUND["arrow-at-equal"].rows if key[0] == "tab:qa_mean_prr"}
-    facts = FOUND["consistently-improves"].facts
-    assert facts["means_rising"] + facts["means_equal_in_print"] == facts["means"]
-    assert facts["means_equal_in_print"] == len(equal) == 1
-    assert FOUND["arrow-at-equal"].facts["at_a_fall"] == 0
-
-
-def test_no_conclusion_rests_on_one_meaning_of_the_spread() -> None:
-    """Were every ± of the Gemma tables tiny, nothing that other models' ± deny would be touched."""
-    doubted = FOUND["copied-spread"].rows
-    tiny = PRINTED.assign(printed_std=PRINTED["printed_std"].mask([key in doubted for key in ROWS], 0.001))
-    found = regenerate(tiny, ARROWS, STATED)["consistently-improves"]
-    assert found.rows == FOUND["consistently-improves"].rows
-
-
 @pytest.mark.parametrize("draw", [drawn_beam_sets, directed_beam_sets])
 def test_evidence_on_the_theorem_is_of_the_theorem_s_beam_sets(draw: Callable[..., Iterable[Outcomes]]) -> None:
     for beam_set in draw(200, 3):

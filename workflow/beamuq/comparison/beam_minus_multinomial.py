@@ -16,7 +16,7 @@ import pandas as pd
 
 from beamuq.comparison.declared_files import ComparisonRules
 from beamuq.comparison.results import Results
-from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE
+from beamuq.evaluation.estimates import MEAN, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
@@ -47,10 +47,10 @@ def differences(results: Results) -> pd.DataFrame:
     """
     study, rules, families = results.study, results.rules, results.rules.families
     run = cells.models(study, study.main.recipe)
-    tested = [model for model in rules.paper.models if model in run] or run
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
-    if not set(tested) & set(declared):
-        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in tested}
+    if not (tested := [model for model in declared if model in run]):
+        tested = run
+        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in run}
     names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
     there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
@@ -85,11 +85,10 @@ def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
         forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
         values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
         parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
-    full = each.frame[each.frame["empty"] > MOST_EMPTY].groupby(["model", "method"])["dataset"].agg(", ".join)
-    for row, place in enumerate(zip(parts[1]["model"], parts[1]["method"], strict=True)):
-        if place in full.index and not np.isnan(parts[1]["difference"].iloc[row]):
-            without = f"without {full[place]}, where more than a fifth of the answers are empty"
-            parts[1].loc[parts[1].index[row], "note"] = without
+    full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
+    full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
+    without = "without " + full + ", where more than a fifth of the answers are empty"
+    parts[1]["note"] = without.fillna(parts[1]["note"])
     return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
 
 
@@ -98,12 +97,15 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     every = frame[frame["family"] == family]
     part = every[every["difference"].notna()]
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
-    counted = {"run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum(), "losses": losses.sum()}
-    counted |= {"significant_wins": (clear & wins).sum(), "significant_losses": (clear & losses).sum()}
-    worst = part.iloc[int(part["difference"].argmin())] if len(part) else None
-    named = "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}"
-    found: dict[str, Any] = {"tests": len(every)} | {name: int(count) for name, count in counted.items()}
-    return found | {"worst": named, "worst_difference": None if worst is None else float(worst["difference"])}
+    counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
+    counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
+    counted |= {"significant_losses": (clear & losses).sum()}
+    found: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    if part.empty:
+        return found | {"worst": "", "worst_difference": None}
+    worst = part.iloc[int(part["difference"].argmin())]
+    named = f"{worst['method']} {worst['model']} {worst['dataset']}"
+    return found | {"worst": named, "worst_difference": float(worst["difference"])}
 
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:

@@ -88,11 +88,11 @@ def html(found: Comparison, forest: str) -> str:
         {"family": of} | beam_minus_multinomial.tally(differences, of) for of in beam_minus_multinomial.FAMILIES
     ]
     resamples = beam_minus_multinomial.resamples_sentence(differences, rules)
-    means = differences[differences["family"] == beam_minus_multinomial.HEADLINE]
-    means = _with_interval(means).drop(columns=["family", "dataset", "std", "resamples"])
+    means = _with_interval(differences[differences["family"] == beam_minus_multinomial.HEADLINE])
+    means = means.drop(columns=["family", "dataset", "std", "resamples"])
     sections = [
         _section("Printed numbers", counts.fillna(0).astype(int).reset_index()),
-        _section("Why numbers are not compared", _reasons(numbers)),
+        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", _reasons(numbers)),
         _section("Which claims hold here", by_outcome, [_CLAIMS]),
         _section("", _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
         _section(
@@ -126,11 +126,9 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 
 
 def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent reasons, and how many numbers have another."""
+    """The most frequent reasons."""
     counted = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
-    counted = counted.sort_values("rows", ascending=False, kind="stable", ignore_index=True)
-    others = {"status": "", "reason": "others", "rows": int(counted["rows"][MOST_REASONS:].sum())}
-    return pd.concat([counted[:MOST_REASONS], pd.DataFrame([others] if others["rows"] else [])])
+    return counted.sort_values("rows", ascending=False, kind="stable")[:MOST_REASONS]
 
 
 def _errata(found: Comparison) -> pd.DataFrame:
