@@ -32,7 +32,6 @@ from beamuq.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
 COLUMNS = ["id", "where", "claim", "model", "datasets", *OF_VERDICT, "found", "paper_settings"]
-OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few", "not asked")
 NEEDS = "needs a recipe of the grid with what it is about, under the main scorer, as studies/paper.yaml has one"
 Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.comparison import beam_minus_multinomial, claims, declared_files, judging, number_statuses
+from beamuq.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
 from beamuq.comparison.results import Results
 from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import Inputs
@@ -24,10 +24,7 @@ OUTPUTS = ("csv", "claims", "html")
 MOST_REASONS = 10
 _CLAIMS = (
     "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
-    "paper's, whatever the settings; the last column says whether these are the paper's. Yes: shown with this many "
-    "questions; partly: of a part; no: the opposite is shown, or a value outside the printed range; undecided: what "
-    "was found may be chance, or an interval lies across a margin. Another model: print gives a size of its own "
-    f"models, which no other can deny. Too few: under {judging.LEAST_QUESTIONS} questions."
+    "paper's, whatever the settings; the last column says whether these are the paper's."
 )
 _FAMILIES = (
     "Means over datasets are corrected by Holm, cells by Benjamini and Hochberg, over the families declared before any "
@@ -81,7 +78,8 @@ def html(found: Comparison, forest: str) -> str:
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    by_outcome = named.loc[[outcome for outcome in claims.OUTCOMES if outcome in named.index]].reset_index()
+    meanings = pd.Series(declared_files.read_outcomes(), name="meaning").rename_axis("outcome")
+    by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
     families = [

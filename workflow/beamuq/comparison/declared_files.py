@@ -138,8 +138,14 @@ def read_errata() -> list[Erratum]:
 
 @cache
 def read_claims() -> list[Claim]:
-    """``claims.yaml``."""
-    return [Claim(**entry) for entry in read_yaml(FOLDER / "claims.yaml")]
+    """The claims of ``claims.yaml``."""
+    return [Claim(**entry) for entry in read_yaml(FOLDER / "claims.yaml")["claims"]]
+
+
+@cache
+def read_outcomes() -> dict[str, str]:
+    """What each outcome of a claim means."""
+    return dict(read_yaml(FOLDER / "claims.yaml")["outcomes"])
 
 
 @cache
