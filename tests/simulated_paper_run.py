@@ -16,7 +16,7 @@ import yaml
 
 from beamuq import parquet_tables
 from beamuq.comparison.claims import needed_files
-from beamuq.comparison.declared_files import read_ledger, read_printed, read_rules
+from beamuq.comparison.declared_files import read_errata, read_printed, read_rules, touching
 from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.evaluation.estimates import MEAN
 from beamuq.exhibits.cells import Cell
@@ -80,7 +80,7 @@ class Simulated:
     def __init__(self, of: Study, shift: float) -> None:
         self.study, self.shift = of, shift
         self.rows: dict[Cell, dict[Key, tuple[float, float]]] = defaultdict(dict)
-        doubtful = read_ledger().touching(PRINTED, "std") != ""
+        doubtful = touching(read_errata(), PRINTED, "std") != ""
         spreads = PRINTED["printed_std"].mask(doubtful).fillna(SPREAD)
         numbers = zip(PRINTED.itertuples(), stored_keys(of, PRINTED).itertuples(index=False), spreads, strict=True)
         means = []
@@ -151,7 +151,7 @@ class Simulated:
         """Beams follow the quality more closely than samples."""
         quality = self.quality(need)
         right, ids, parts = quality.column("value").to_numpy(), quality.column("id").to_pylist(), []
-        for method in RULES.families.methods:
+        for method in RULES.families["methods"]:
             for variant, noise in zip(FORMS, (1.5, 0.5), strict=True):
                 value = -right + noise * _random(need.model, need.dataset, method, variant).normal(size=len(right))
                 names = {"answer_source": "greedy", "method": method, "variant": variant, "setting": ""}

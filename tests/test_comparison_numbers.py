@@ -16,7 +16,7 @@ from beamuq import parquet_tables
 from beamuq.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
 from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
 from beamuq.comparison.comparison_page import compare_with_print
-from beamuq.comparison.declared_files import read_ledger
+from beamuq.comparison.declared_files import read_errata
 from beamuq.comparison.results import Results
 from beamuq.errors import BeamUQError
 from beamuq.exhibits.inputs import Inputs
@@ -50,7 +50,7 @@ def differences(replication: Results) -> pd.DataFrame:
 
 
 def compared(results: Results) -> pd.DataFrame:
-    every = number_statuses.compare(results, read_ledger())
+    every = number_statuses.compare(results, read_errata())
     return every[every["formulation"] == ""]
 
 
@@ -161,7 +161,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_print(tmp_path: Pat
 
 
 def test_semantic_entropy_is_compared_in_all_three_forms(replication: Results) -> None:
-    found = number_statuses.compare(replication, read_ledger())
+    found = number_statuses.compare(replication, read_errata())
     found = found[(found["method"] == "SemanticEntropy") & (found["variant"] != "beamsearch")]
     assert found["formulation"].value_counts().to_dict() == dict.fromkeys(number_statuses.FORMULATIONS, 69)
     agree = found[found["status"] == "agrees"]["formulation"].value_counts()
@@ -169,11 +169,9 @@ def test_semantic_entropy_is_compared_in_all_three_forms(replication: Results) -
     assert agree.get("printed", 0) < 5  # simulated .3 below
 
 
-@pytest.mark.parametrize(("model", "table"), [("llama-3.1-8b-base", "qa_llama8b"), ("qwen-3-8b-base", "qa_qwen8b")])
-def test_differences_are_paired(numbers: pd.DataFrame, differences: pd.DataFrame, model: str, table: str) -> None:
-    place = {"model": model, "dataset": "coqa", "method": "CocoaMSP"}
-    row = differences[np.logical_and.reduce([differences[name] == value for name, value in place.items()])]
-    pair = [of_cell(numbers, table, "coqa", "CocoaMSP", v)["std"] for v in ("multinomial", "beamsearch")]
+def test_differences_are_paired(numbers: pd.DataFrame, differences: pd.DataFrame) -> None:
+    row = differences.query("model == 'llama-3.1-8b-base' and dataset == 'coqa' and method == 'CocoaMSP'")
+    pair = [of_cell(numbers, "qa_llama8b", "coqa", "CocoaMSP", v)["std"] for v in ("multinomial", "beamsearch")]
     # the simulation shares half of each variance: √((a² + b²)/2 + (a − b)²/2) and not √(a² + b²)
     expected = np.sqrt((np.sum(np.square(pair)) + (pair[0] - pair[1]) ** 2) / 2)
     assert row["std"].iloc[0] == pytest.approx(expected, rel=0.2)
@@ -212,7 +210,7 @@ def test_families_do_not_shrink_with_the_study(folder: Path) -> None:
 
 def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) -> None:
     """Files of a printed model, read as those of two models of one's own, one of which has fewer datasets."""
-    content, methods = study().model_dump(mode="json"), RULES.families.methods
+    content, methods = study().model_dump(mode="json"), RULES.families["methods"]
     model = content["models"]["gemma-3-4b-base"]
     few = {name: content["datasets"][name] for name in ("triviaqa", "coqa")}
     entries = [
@@ -238,7 +236,7 @@ def test_a_demo_is_not_comparable_on_every_line(folder: Path) -> None:
     scorers = study().model_dump(mode="json")["scorers"]
     scorers["nli"]["proxy_for"] = "another scorer"
     demo = read(one_model(demo=True, scorers=scorers), folder)
-    frame = number_statuses.compare(demo, read_ledger())
+    frame = number_statuses.compare(demo, read_errata())
     assert set(zip(frame["status"], frame["reason"], strict=True)) == {("not comparable", "demo study")}
     assert set(claims.judge(demo)["found"]) == {"a demo"}
     figure = beam_minus_multinomial.figure(demo, beam_minus_multinomial.differences(demo))

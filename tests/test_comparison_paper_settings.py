@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from beamuq import parquet_tables
-from beamuq.comparison.paper_settings import Kind, differences, settings
+from beamuq.comparison import paper_settings
+from beamuq.comparison.paper_settings import differences, settings
 from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.inputs import Inputs
@@ -22,15 +23,15 @@ from beamuq.study_config import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Cell("gemma-3-4b-base", "coqa", "main", "nli")
-SCORES, CANDIDATES, ACCURACY = Kind(method="Dissimilarity"), Kind("candidates"), Kind("accuracy", metric="accuracy")
-SPECTRAL, ROC_AUC = Kind(method="Eccentricity"), Kind(metric="ROC-AUC", method="Dissimilarity")
-SAR = Kind(method="SAR")
-DIVERSE, HYBRID = Kind(setting="diverse G=2 lambda=0.5"), Kind(setting="hybrid B=3")
+SCORES, CANDIDATES, ACCURACY = {"scores", "PRR", "Dissimilarity"}, {"candidates"}, {"accuracy"}
+SPECTRAL, ROC_AUC = {"scores", "PRR", "Eccentricity"}, {"scores", "ROC-AUC", "Dissimilarity"}
+SAR = {"scores", "PRR", "SAR"}
+DIVERSE, HYBRID = ({"scores", "PRR", "Dissimilarity", kind} for kind in ("diverse", "hybrid"))
 
 
-def first(of: Study, kind: Kind = SCORES, cell: Cell = COQA, role: str | None = "nli") -> str:
+def first(of: Study, kinds: set[str] = SCORES, cell: Cell = COQA, role: str | None = "nli") -> str:
     """The first setting that is not the paper's."""
-    return kind.first(differences(of, RULES, cell, role))
+    return paper_settings.first(differences(of, RULES, cell, role), kinds, RULES)
 
 
 def with_setting(path: str, value: object) -> Study:
@@ -180,7 +181,7 @@ def test_a_folder_of_the_same_name_is_the_same(path: str, folder: str) -> None:
     ],
 )
 def test_a_setting_that_is_not_the_papers_affects_the_numbers_that_it_changes(
-    path: str, value: object, affected: Kind, not_affected: Kind | None
+    path: str, value: object, affected: set[str], not_affected: set[str] | None
 ) -> None:
     of = with_setting(path, value)
     cell = replace(COQA, recipe="strategies") if path.startswith("recipes") else COQA

@@ -16,7 +16,7 @@ import pandas as pd
 
 from beamuq.comparison.declared_files import ComparisonRules
 from beamuq.comparison.results import Results
-from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE
+from beamuq.evaluation.estimates import MEAN, TIE
 from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
@@ -47,11 +47,11 @@ def differences(results: Results) -> pd.DataFrame:
     """
     study, rules, families = results.study, results.rules, results.rules.families
     run = cells.models(study, study.main.recipe)
-    tested = [model for model in rules.paper.models if model in run] or run
     declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
-    if not set(tested) & set(declared):
-        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in tested}
-    names = [(m, d, method) for m in tested for method in families.methods for d in (MEAN, *declared[m])]
+    if not (tested := [model for model in declared if model in run]):
+        tested = run
+        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in run}
+    names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
     frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
     there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
     most = len({dataset for datasets in declared.values() for dataset in datasets})
@@ -67,8 +67,8 @@ def differences(results: Results) -> pd.DataFrame:
     sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
     for family, correct in ((HEADLINE, holm), (CELLS, benjamini_hochberg)):
         p = frame.loc[frame["family"] == family, "p"]
-        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families.methods))
-    return frame.assign(significant=frame["adjusted"] < families.level)[COLUMNS].astype({"n": int, "resamples": int})
+        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families["methods"]))
+    return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype({"n": int, "resamples": int})
 
 
 def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
     run = [cell for cell in _run(results) if cell.model in models]
     if not run:
         return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
-    of = {"metric": families.metric, "method": families.methods, "setting": "", "answer_source": "greedy"}
+    of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
     beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
     each = beams.minus(samples, on=PLACE)
     parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
@@ -85,11 +85,10 @@ def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
         forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
         values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
         parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
-    full = each.frame[each.frame["empty"] > MOST_EMPTY].groupby(["model", "method"])["dataset"].agg(", ".join)
-    for row, place in enumerate(zip(parts[1]["model"], parts[1]["method"], strict=True)):
-        if place in full.index and not np.isnan(parts[1]["difference"].iloc[row]):
-            without = f"without {full[place]}, where more than a fifth of the answers are empty"
-            parts[1].loc[parts[1].index[row], "note"] = without
+    full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
+    full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
+    without = "without " + full + ", where more than a fifth of the answers are empty"
+    parts[1]["note"] = without.fillna(parts[1]["note"])
     return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
 
 
@@ -98,17 +97,20 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     every = frame[frame["family"] == family]
     part = every[every["difference"].notna()]
     wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
-    counted = {"run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum(), "losses": losses.sum()}
-    counted |= {"significant_wins": (clear & wins).sum(), "significant_losses": (clear & losses).sum()}
-    worst = part.iloc[int(part["difference"].argmin())] if len(part) else None
-    named = "" if worst is None else f"{worst['method']} {worst['model']} {worst['dataset']}"
-    found: dict[str, Any] = {"tests": len(every)} | {name: int(count) for name, count in counted.items()}
-    return found | {"worst": named, "worst_difference": None if worst is None else float(worst["difference"])}
+    counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
+    counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
+    counted |= {"significant_losses": (clear & losses).sum()}
+    found: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    if part.empty:
+        return found | {"worst": "", "worst_difference": None}
+    worst = part.iloc[int(part["difference"].argmin())]
+    named = f"{worst['method']} {worst['model']} {worst['dataset']}"
+    return found | {"worst": named, "worst_difference": float(worst["difference"])}
 
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
     """How many resamples the p values rest on, and how small they can therefore be."""
-    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families.resamples
+    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families["resamples"]
     if np.isnan(fewest):
         return "No test was run."
     few = f", {declared:,} were declared: set evaluation.resamples to that" if fewest < declared else ""
@@ -122,7 +124,7 @@ def figure(results: Results, frame: pd.DataFrame) -> Built:
     run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
     sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
     facts |= {
-        "level": f"{100 * results.rules.families.level:g} %",
+        "level": f"{100 * results.rules.families['level']:g} %",
         "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
         "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
         "resampled": resamples_sentence(frame, results.rules),

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from beamuq import beam_mass_theorem
-from beamuq.comparison import judging
+from beamuq.array_types import Bools, Floats
+from beamuq.comparison import judging, paper_settings
 from beamuq.comparison.declared_files import Claim, ComparisonRules, read_claims, read_rules
-from beamuq.comparison.judging import Case, Floats, Judge, NotAskedError, Part, Truths, Verdict, per_dataset
-from beamuq.comparison.paper_settings import Kind
+from beamuq.comparison.judging import Case, Judge, NotAskedError, Part, Verdict, at, per_dataset, questions, share_as
 from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
@@ -28,111 +28,65 @@ from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.parquet_tables import Artifact
 from beamuq.strategy_names import ablation, kind_of, of_kind
-from beamuq.study_config import Study
+from beamuq.study_config import Main, Study
 
 OF_VERDICT = ("outcome", "value", "low", "high", "n")
 COLUMNS = ["id", "where", "claim", "model", "datasets", *OF_VERDICT, "found", "paper_settings"]
-OUTCOMES = ("yes", "partly", "no", "undecided", "another model", "too few", "not asked")
 NEEDS = "needs a recipe of the grid with what it is about, under the main scorer, as studies/paper.yaml has one"
 Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
 Forms = Sequence[tuple[str, str]]  # method, variant
 Cells = Callable[..., list[Cell]]
-POOL = (*CANDIDATES, "similarity")
+
+# -- candidates: means over questions ----------------------------------------------------------------------------------
 
 
-def _main(study: Study, **_: Any) -> list[Cell]:
-    return grid.recipe_cells(study, study.main.recipe)
+def _quantity(name: str, found: CandidateSets, main: Main) -> Floats | Bools:
+    """[N] share of samples that "repeat" another; mass "gain" of beams over samples; who meets the "condition"."""
+    M = main.num_candidates
+    if name == "repeat":
+        return found.redundancy(main.sample, M)
+    mass = found.mass(main.beam, M)
+    return mass > beam_mass_theorem.printed_threshold(M) if name == "condition" else mass - found.mass(main.sample, M)
 
 
-def _budgets(study: Study, better: Forms = (), worse: Forms = (), **_: Any) -> list[Cell]:
-    return grid.with_budgets(study, list(dict.fromkeys(form[0] for form in (*better, *worse))) or ["Dissimilarity"])
+def mean_of_questions(
+    case: Case,
+    of: str,
+    lengths: Lengths = (1, np.inf),
+    printed: Sequence[float] = (),
+    above: Lengths = (),
+) -> Verdict:
+    """Whether a mean over questions with answers of some ``lengths`` is as ``printed``, or ``above`` that of others."""
+    found = case.candidates()
+    values, parts, tokens = _quantity(of, found, case.results.study.main), [], found.lengths()
+    for low, high in filter(None, (lengths, above)):
+        members = (tokens >= low) & (tokens <= high)
+        judging.enough(int(members.sum()), f"with answers of {low} to {high:g} tokens")
+        parts.append((values[members], groups_of(found.groups, members)))
+    if printed:
+        return case.as_printed(*parts[0], printed, len(found.ids))
+    (a, std), (b, other) = (judging.mean_and_std(*part) for part in parts)
+    return case.clear(a - b, float(np.hypot(std, other)), sum(len(part) for part, _ in parts))
 
 
-def _table(study: Study, table: str, **_: Any) -> list[Cell]:
-    """The cells that measure what a printed table shows."""
-    places = ((model, dataset) for model in study.models for dataset in study.datasets)
-    return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
-
-
-def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
-    """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
-    names = {name for better, worse, _ in comparisons for name in (better, worse)}
-    recipes = [e.recipe for e in study.grid if all(scored_as(study, e.recipe, name) for name in names)]
-    every = [cell for recipe in dict.fromkeys(recipes) for cell in grid.recipe_cells(study, recipe)]
-    return grid.in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(every)}.values()))
-
-
-JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {}
-
-
-def judges(cells: Cells = _main, *reads: str) -> Callable[[Judge], Judge]:
-    """Registers a function that judges claims.
-
-    ``cells``: of a study and a claim's settings those that it can be asked of; ``reads``: what it reads beside
-    evaluations.
-    """
-
-    def register(judge: Judge) -> Judge:
-        JUDGES[judge.__name__] = judge, cells, reads
-        return judge
-
-    return register
-
-
-# -- candidates --------------------------------------------------------------------------------------------------------
-
-
-def _of_length(found: CandidateSets, lengths: Lengths) -> Truths:
-    """[N] which questions have a greedy answer of these lengths."""
-    members = (found.lengths() >= lengths[0]) & (found.lengths() <= lengths[1])
-    judging.enough(int(members.sum()), f"with answers of {lengths[0]} to {lengths[1]:g} tokens")
-    return np.asarray(members)
-
-
-@judges(_main, *CANDIDATES)
-@per_dataset
-def printed_share(case: Case, of: str, printed: Sequence[float], lengths: Lengths = (1, np.inf)) -> Verdict:
-    """Whether a share is as printed: of questions that meet the "condition", or of samples that "repeat" another."""
-    found, main = case.candidates(), case.results.study.main
-    threshold, members = beam_mass_theorem.printed_threshold(main.num_candidates), _of_length(found, lengths)
-    every: Floats | Truths = found.redundancy(main.sample, main.num_candidates)
-    if of == "condition":
-        every = found.mass(main.beam, main.num_candidates) > threshold
-    return case.as_printed(every[members], groups_of(found.groups, members), printed, len(found.ids))
-
-
-@judges(_main, *CANDIDATES)
-@per_dataset
-def more_repeats(case: Case, short: Lengths, long: Lengths) -> Verdict:
-    """Whether samples of short answers repeat more than those of long ones."""
-    found, main = case.candidates(), case.results.study.main
-    values = found.redundancy(main.sample, main.num_candidates)
-    chosen = [_of_length(found, lengths) for lengths in (short, long)]
-    (a, std), (b, other) = (judging.mean_and_std(values[of], groups_of(found.groups, of)) for of in chosen)
-    return case.clear(a - b, float(np.hypot(std, other)), int(np.sum(chosen)))
-
-
-@judges(_main, *CANDIDATES)
-@per_dataset
 def covered_mass(case: Case, first: int, share: float) -> Verdict:
     """Whether beams cover more probability than samples at every length, and the first hold more than a share of it."""
     found, main = case.candidates(), case.results.study.main
-    gain = found.mass(main.beam, main.num_candidates) - found.mass(main.sample, main.num_candidates)
+    gain = _quantity("gain", found, main)
     more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(found.lengths(), 7)]))
     rows = found.of(main.beam, main.num_candidates)
     p = np.exp(rows["logprob"])
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
     verdict = case.clear(*judging.mean_and_std(gain, found.groups), len(gain))
-    parts: dict[str, Any] = {"sign": judging.share_as(more), "size": "yes" if leading > share else "no"}
-    significance: Part = "yes" if verdict.sign == "yes" else "no"
-    return replace(verdict, **parts, significance=significance, opposite=verdict.sign == "no")
+    size, significance = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
+    parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": significance}
+    return replace(verdict, **parts, opposite=verdict.sign == "no")
 
 
 # -- the main table ----------------------------------------------------------------------------------------------------
 
 
-@judges()
 def beams_rise(
     case: Case,
     methods: Sequence[str] = CONSISTENCY,
@@ -142,27 +96,28 @@ def beams_rise(
 ) -> Verdict:
     """Whether beams raise the means over datasets of all methods, or of ``most``."""
     each = case.answered(answer_source).gains(methods, metric, answer_source)
-    return case.rise(each.mean_over_datasets(), judging.questions(each), most=0.5 if most else 1.0)
+    return case.rise(each.mean_over_datasets(), questions(each), most=0.5 if most else 1.0)
 
 
-@judges()
 def beams_change_nothing(case: Case, method: str) -> Verdict:
     """Whether the change of a method's mean over datasets is negligible, with its whole interval."""
-    each, margin = case.answered().gains([method]), case.results.rules.claims.negligible
-    summary = each.mean_over_datasets().summary(case.results.study.evaluation.confidence)
-    case.note_undecidable(summary, margin)
+    each = case.answered().gains([method])
+    parts, summary = case.negligible(each.mean_over_datasets())
     value, low, high = summary[["value", "low", "high"]].iloc[0]
-    return Verdict(judging.questions(each), judging.negligible(summary, margin)[0], value=value, low=low, high=high)
+    return Verdict(questions(each), parts[0], value=value, low=low, high=high)
 
 
-@judges()
 def ranking(case: Case, place: str, method: str = "") -> Verdict:
-    """Where the beam form of a method, or of any, stands among all of the main table by mean PRR.
+    """Where the beam form of a method, or of any, stands among all of the main table by mean PRR in every cell.
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case = case.answered()
-    means, n = _means_of_main_table(case)
+    case, printed = case.answered(), case.results.printed
+    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
+    found = case.estimates().where(metric="PRR", setting="", method=methods)
+    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = found.rows(everywhere).mean_over_datasets()
+    means = at(means, means.frame[["method", "variant"]])
     of_method = means.frame["method"] == method if method else True
     ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
     if not ahead.any() or ahead.all():
@@ -170,108 +125,75 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
     ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
     case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
     if place != "best":
-        return Verdict(n, "undecided")
+        return Verdict(questions(found), "undecided")
     lead, p = judging.tested_lead(means, ahead)
-    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], n)
-
-
-def _means_of_main_table(case: Case) -> tuple[Estimates, int]:
-    """The means of all that the main table ranks and that every cell has, and how many questions the cells have."""
-    printed = case.results.printed
-    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
-    found = case.estimates().where(metric="PRR", setting="", method=methods)
-    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
-    means = found.rows(everywhere).mean_over_datasets()
-    return judging.at(means, means.frame[["method", "variant"]]), judging.questions(found)
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(found))
 
 
 # -- numbers of candidates ---------------------------------------------------------------------------------------------
 
 
-@judges(_budgets)
 def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
     """Whether some forms are ahead of others at every M from ``first`` to ``last``."""
-    found, scoring, pairs = case.estimates(), case.results.study.scoring, list(zip(better, worse, strict=True))
+    found, scoring = case.estimates(), case.results.study.scoring
     budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
     if not budgets:
         raise NotAskedError(f"no budget is from M = {first} to {last:g}")
-    names = ["dataset", "method", "variant", "setting"]
-    places = ([(dataset, *pair[side], ablation("M", M)) for dataset, M in budgets for pair in pairs] for side in (0, 1))
-    a, b = (judging.at(found.where(metric="PRR"), pd.DataFrame(of, columns=names)) for of in places)
-    return case.rise(a.minus(b), judging.questions(found))
+    names, sides = ["dataset", "method", "variant", "setting"], []
+    for forms in (better, worse):
+        places = [(dataset, *form, ablation("M", M)) for dataset, M in budgets for form in forms]
+        sides.append(at(found.where(metric="PRR"), pd.DataFrame(places, columns=names)))
+    return case.rise(sides[0].minus(sides[1]), questions(found))
 
 
-@judges(_budgets)
 def plateau(case: Case, near: int) -> Verdict:
     """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
 
-    A later start than claimed denies the claim only where the curve is shown to be off before. The start may be off by
-    a declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
+    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
+    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
     """
-    every, slack = case.estimates(), case.results.rules.claims.plateau_slack * near
-    parts, rises, starts = list[Part](), [], []
+    every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
+    parts, rises, starts = list[Part](), list[Estimates](), list[float]()
     for cell in case.cells:
-        rise, start, earliest = _start_of_plateau(case, every, cell, near, slack)
+        sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
+        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+        last = len(sizes) - 1
+        there, _ = case.negligible(curve.rows(range(last)).minus(curve.rows([last] * last)), "plateau")
+        behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
+        earliest = sizes[behind]
+        start = next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan)
         missed = earliest > near + slack or start < near - slack
         parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
-        rises.append(rise)
+        rises.append(curve.rows([last]).minus(curve.rows([0])))
         starts.append(start)
-    verdict = case.rise(joined(rises), judging.questions(every), size=judging.together(parts), opposite="no" in parts)
+        case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
+    verdict = case.rise(joined(rises), questions(every), size=judging.together(parts), opposite="no" in parts)
     return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan)
-
-
-def _start_of_plateau(
-    case: Case, every: Estimates, cell: Cell, near: int, slack: float
-) -> tuple[Estimates, float, float]:
-    """The rise from the smallest M to the end; the first M from which on the paired interval to the end is negligible,
-    NaN if none is; and the first behind the last M that is shown to be off, where the search starts."""
-    sizes, margin = sorted(case.results.study.scoring[cell.recipe].budgets), case.results.rules.claims.plateau
-    keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
-    curve = judging.at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
-    last, before = len(sizes) - 1, list(range(len(sizes) - 1))
-    to_end = curve.rows(before).minus(curve.rows([last] * last)).summary(case.results.study.evaluation.confidence)
-    there = dict(zip(sizes, judging.negligible(to_end, margin), strict=False))
-    off = max((M for M, part in there.items() if part == "no"), default=0)
-    start = next((M for M, part in there.items() if off < M and part == "yes"), np.nan)
-    earliest = next(M for M in sizes if off < M)
-    case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
-    case.note_undecidable(to_end[[abs(M - near) <= slack for M in sizes[:-1]]], margin)
-    return curve.rows([last]).minus(curve.rows([0])), start, earliest
 
 
 # -- questions one by one ----------------------------------------------------------------------------------------------
 
 
-@judges(lambda study, **_: grid.with_methods(study, ["Dissimilarity"]), *SCORES, *CANDIDATES)
 def gain_on_short_answers(case: Case, below: int) -> Verdict:
     """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
     case.require(*SCORES, *CANDIDATES)
-    gains = [_gains_by_length(case, cell, below) for cell in case.cells]
-    shorter, rest = (joined(of) for of in zip(*gains, strict=True))
-    summary, margin = rest.summary(case.results.study.evaluation.confidence), case.results.rules.claims.negligible
-    case.note_undecidable(summary, margin)
-    part, n = (
-        judging.together(judging.negligible(summary, margin)),
-        judging.questions(shorter) + judging.questions(rest),
-    )
-    return case.rise(shorter, n, size=part, opposite=part == "no")
+    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
+    for cell in case.cells:
+        scored, found = inputs.scores(cell), case.of(cell).candidates()
+        short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
+        for where, members in (("below", short), ("rest", ~short)):
+            judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
+            pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
+            pair = at(pair, pair.frame[["variant"]])
+            gains[where].append(pair.rows([0]).minus(pair.rows([1])))
+    shorter, rest = (joined(of) for of in gains.values())
+    size = judging.together(case.negligible(rest)[0])
+    return case.rise(shorter, questions(shorter) + questions(rest), size=size, opposite=size == "no")
 
 
-def _gains_by_length(case: Case, cell: Cell, below: int) -> list[Estimates]:
-    """Beam minus multinomial Dissimilarity over the answers of fewer tokens, and over the others."""
-    inputs, gains, found = case.results.inputs, list[Estimates](), replace(case, cells=[cell]).candidates()
-    scored, forms = inputs.scores(cell), [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
-    short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
-    for where, members in (("below", short), ("rest", ~short)):
-        judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
-        pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
-        pair = judging.at(pair, pair.frame[["variant"]])
-        gains.append(pair.rows([0]).minus(pair.rows([1])))
-    return gains
-
-
-@judges(grid.with_methods, *SCORES)
-@per_dataset
 def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
     """Whether beam forms' rejection curves lie on or above the sampled ones' over nearly all of the range."""
     case.require(*SCORES)
@@ -281,8 +203,7 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
         a, b = (prr_and_auc.rejection_curves(form, scored.quality).uncertainty[1:] for form in forms)
         shares.append(float(np.mean(a >= b)))
     case.notes.append(f"ahead over {min(shares):.0%} of the range at least")
-    sign = judging.share_as(min(shares), case.results.rules.claims.nearly_all)
-    return case.rise(case.gains(methods), len(scored.ids), sign=sign)
+    return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))
 
 
 # -- ablations ---------------------------------------------------------------------------------------------------------
@@ -294,43 +215,40 @@ def _columns(case: Case, table: str) -> list[Estimates]:
     rows = printed[printed["table"] == table].drop_duplicates(["method", "variant", "setting"])
     keys, found = stored_keys(case.results.study, rows), []
     for cell in case.cells:
-        each = judging.at(replace(case, cells=[cell]).estimates(), keys).assign(setting=list(rows["setting"]))
+        each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
         found += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
     return found
 
 
-@judges(_table)
 def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdict:
     """Whether plain beams are above nearly all settings that begin with one of ``worse``."""
     gaps = []
     for column in _columns(case, table):
         others = column.rows(column.frame["setting"].str.startswith(tuple(worse)))
         gaps.append(column.at(pd.DataFrame({"setting": ["beam"] * len(others)})).minus(others))
-    share = float(np.mean(joined(gaps).frame["value"] > TIE))
-    sign = judging.share_as(share, case.results.rules.claims.nearly_all)
-    return case.rise(joined(gaps), judging.questions(joined(gaps)), sign=sign)
+    every = joined(gaps)
+    share = float(np.mean(every.frame["value"] > TIE))
+    return case.rise(every, questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
 
 
-@judges(_table)
 def none_dominates(case: Case, table: str) -> Verdict:
     """Whether every setting is significantly behind another one in some column. The value is the share that is.
 
     One that is the best of all in every column denies it; anything else leaves it open.
     """
-    columns, level = _columns(case, table), case.results.rules.claims.level
+    columns = _columns(case, table)
     places = columns[0].frame[["setting"]]
     columns = [column.at(places) for column in columns]
     best = {int(column.frame["value"].to_numpy().argmax()) for column in columns}
     few, behind = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1), []
     for place in range(len(places)):
         p = [judging.selected_lead(column, np.arange(len(places)) != place)[1] for column in columns]
-        behind.append(bool(holm(p, len(p)).min() < level))
+        behind.append(bool(holm(p, len(p)).min() < case.tolerances["level"]))
     case.notes.append(f"{len(best)} of {len(places)} are best in a column, {sum(behind)} significantly behind in one")
     sign: Part = "no" if len(best) == 1 else "yes" if not few and all(behind) else "undecided"
-    return Verdict(judging.questions(joined(columns)), sign, value=float(np.mean(behind)))
+    return Verdict(questions(joined(columns)), sign, value=float(np.mean(behind)))
 
 
-@judges(_table)
 def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
     """Whether all ``strong`` settings come within a margin of the best in nearly every column, and the last of them is
     above the best that begins with ``worse``."""
@@ -340,15 +258,15 @@ def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, m
         close += list(values[list(strong)] >= values.max() - margin)
         rivals = column.rows(setting.str.startswith(worse) | (setting == strong[-1]))
         leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
-    case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best; {strong[-1]} against {worse.rstrip('=')}")
-    size, (values, p) = judging.share_as(float(np.mean(close)), case.results.rules.claims.nearly_all), np.array(leads).T
-    return case.above_zero(values, p, columns[0].replicates.shape[1], judging.questions(joined(columns)), size=size)
+    case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best")
+    size, (values, p) = share_as(float(np.mean(close)), case.tolerances["nearly_all"]), np.array(leads).T
+    return case.above_zero(values, p, columns[0].replicates.shape[1], questions(joined(columns)), size=size)
 
 
 # -- several draws of samples beside the main beams --------------------------------------------------------------------
 
 
-def _draws(case: Case) -> tuple[list[str], Floats, Truths, Floats, Floats]:
+def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
     """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
     Dissimilarity and mass."""
     case.require("similarity")
@@ -371,8 +289,6 @@ def _draws(case: Case) -> tuple[list[str], Floats, Truths, Floats, Floats]:
     return found.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
 
 
-@judges(grid.with_pools, *POOL)
-@per_dataset
 def smaller_error(case: Case) -> Verdict:
     """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
 
@@ -383,14 +299,10 @@ def smaller_error(case: Case) -> Verdict:
     scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
     variance = scores.var(axis=1, ddof=1)
     error = (inside - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
-    case.notes.append(
-        f"mean squared error: one of {scores.shape[1]} draws {variance.mean():.4f}, beams {error.mean():.4f}"
-    )
+    case.notes.append(f"mean squared error of one draw {variance.mean():.4f}, of beams {error.mean():.4f}")
     return case.clear(*judging.mean_and_std(variance - error, groups), len(groups))
 
 
-@judges(grid.with_pools, *POOL)
-@per_dataset
 def small_gap(case: Case) -> Verdict:
     """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
 
@@ -407,7 +319,7 @@ def small_gap(case: Case) -> Verdict:
     gap = np.nanmean(apart, axis=1) - inside[known]
     squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[known].sum(axis=1)
     of_samples, printed = samples[known].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
-    share, std = judging.mean_and_std(((1 - printed) ** 2 * squared <= of_samples + TIE).astype(np.float64), groups)
+    share, std = judging.mean_and_std((1 - printed) ** 2 * squared <= of_samples + TIE, groups)
     gain, n = judging.mean_and_std(of_samples - (1 - mass[known]) ** 2 * squared, groups), len(groups)
     case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
     sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
@@ -417,7 +329,6 @@ def small_gap(case: Case) -> Verdict:
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 
-@judges(_estimators)
 def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
     """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
 
@@ -426,8 +337,8 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
     below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
     """
-    case, level = case.answered(), case.results.rules.claims.level
-    found = case.estimates().where(metric="PRR")
+    case, level = case.answered(), case.tolerances["level"]
+    found = case.estimates().where(metric="PRR", method="Dissimilarity")
     pairs = [[_estimator(case, found, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
     gaps = joined([better.minus(worse) for better, worse in pairs])
     margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
@@ -438,16 +349,16 @@ def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Ver
     denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
     sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
     ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
-    return Verdict(judging.questions(found), sign, "-", "-", denied, *ends)
+    return Verdict(questions(found), sign, "-", "-", denied, *ends)
 
 
 def _estimator(case: Case, found: Estimates, cell: Cell, name: str) -> Estimates:
     """PRR of an estimator, the mean over the disjoint draws of samples where several are measured."""
     variant, _, setting = (scored_as(case.results.study, cell.recipe, name) or name).partition(" ")
-    of = found.where(dataset=cell.dataset, method="Dissimilarity", variant=variant)
+    of = found.where(dataset=cell.dataset, variant=variant)
     draws = of.frame["setting"][of.frame["setting"].str.startswith(f"{setting} draw=")]
     names = list(draws) if kind_of(setting) == "sample" and len(draws) else [setting]
-    return judging.at(of, pd.DataFrame({"setting": names})).mean_over_draws(setting)
+    return at(of, pd.DataFrame({"setting": names})).mean_over_draws(setting)
 
 
 def scored_as(study: Study, recipe: str, name: str) -> str | None:
@@ -464,7 +375,6 @@ def scored_as(study: Study, recipe: str, name: str) -> str | None:
     return f"{weighting} {found[0]}" if found else None
 
 
-@judges()
 def theorem(case: Case) -> Verdict:
     """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
     outcomes, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
@@ -472,6 +382,54 @@ def theorem(case: Case) -> Verdict:
     case.notes.append(f"mass {outcomes.mass:.2f}, squared error {beam:.4f} of beams, {sampled:.4f} of samples")
     return Verdict(0, "no" if outcomes.mass > beam_mass_theorem.printed_threshold(M) and beam > sampled else "yes")
 
+
+# -- which cells each can be asked of, and what it reads beside evaluations --------------------------------------------
+
+
+def _main(study: Study, **_: Any) -> list[Cell]:
+    return grid.recipe_cells(study, study.main.recipe)
+
+
+def _with_methods(study: Study, methods: Sequence[str] = ("Dissimilarity",), **_: Any) -> list[Cell]:
+    return grid.with_methods(study, methods)
+
+
+def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Forms = (), **_: Any) -> list[Cell]:
+    return grid.with_budgets(study, list(dict.fromkeys(form[0] for form in (*better, *worse))))
+
+
+def _table(study: Study, table: str, **_: Any) -> list[Cell]:
+    """The cells that measure what a printed table shows."""
+    places = ((model, dataset) for model in study.models for dataset in study.datasets)
+    return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
+
+
+def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
+    """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
+    names = {name for better, worse, _ in comparisons for name in (better, worse)}
+    recipes = [e.recipe for e in study.grid if all(scored_as(study, e.recipe, name) for name in names)]
+    every = [cell for recipe in dict.fromkeys(recipes) for cell in grid.recipe_cells(study, recipe)]
+    return grid.in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(every)}.values()))
+
+
+JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
+    "mean_of_questions": (per_dataset(mean_of_questions), _main, CANDIDATES),
+    "covered_mass": (per_dataset(covered_mass), _main, CANDIDATES),
+    "beams_rise": (beams_rise, _main, ()),
+    "beams_change_nothing": (beams_change_nothing, _main, ()),
+    "ranking": (ranking, _main, ()),
+    "ahead_at_budgets": (ahead_at_budgets, _budgets, ()),
+    "plateau": (plateau, _budgets, ()),
+    "gain_on_short_answers": (gain_on_short_answers, _with_methods, (*SCORES, *CANDIDATES)),
+    "curves_ahead": (per_dataset(curves_ahead), _with_methods, SCORES),
+    "beams_ahead_of_others": (beams_ahead_of_others, _table, ()),
+    "none_dominates": (none_dominates, _table, ()),
+    "settings_robust": (settings_robust, _table, ()),
+    "smaller_error": (per_dataset(smaller_error), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
+    "small_gap": (per_dataset(small_gap), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
+    "estimators": (estimators, _estimators, ()),
+    "theorem": (theorem, _main, ()),
+}
 
 # -- every claim -------------------------------------------------------------------------------------------------------
 
@@ -481,8 +439,8 @@ def judge(results: Results) -> pd.DataFrame:
     rows = []
     for claim in read_claims():
         for model, (cells, why) in asked(results.study, results.rules, claim).items():
-            row = claim.model_dump(include={"id", "where", "claim"})
-            row |= {"model": model, "datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
+            row: dict[str, Any] = {"id": claim.id, "where": claim.where, "claim": claim.claim, "model": model}
+            row |= {"datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
             try:
                 if why:
                     raise NotAskedError(why)
@@ -499,12 +457,14 @@ def _judged(results: Results, claim: Claim, model: str, cells: Sequence[Cell]) -
     row = {name: getattr(verdict, name) for name in OF_VERDICT} | {"found": "; ".join(case.notes)}
     if claim.sized and model not in claim.models:
         row["outcome"] = "another model"
-    kind = Kind("candidates" if reads == CANDIDATES else "scores", claim.settings.get("metric", "PRR"))
+    metric = claim.settings.get("metric", "PRR")
+    kinds = {"candidates"} if reads == CANDIDATES else {"scores", "any method", metric}
     differing = list[str]()
     for cell in cells:  # the first setting that is not the paper's, the number of questions among them
         n = grid.asked(results.study, cell) or 0
         size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
-        differing += [kind.first(results.differences(cell)), results.rules.too_few(n, cell.dataset, size)]
+        differing.append(paper_settings.first(results.differences(cell), kinds, results.rules))
+        differing.append(results.rules.too_few(n, cell.dataset, size))
     return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}
 
 
@@ -520,7 +480,7 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
 
     if study.demo or claim.missing:
         return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}
-    if claim.judge == theorem.__name__:
+    if claim.judge == "theorem":
         return {"": ([], "")}
     try:
         cells = JUDGES[claim.judge][1](study, **claim.settings)

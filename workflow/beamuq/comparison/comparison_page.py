@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from beamuq import __version__
-from beamuq.comparison import beam_minus_multinomial, claims, declared_files, judging, number_statuses
+from beamuq.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
 from beamuq.comparison.results import Results
 from beamuq.exhibits import captions
 from beamuq.exhibits.inputs import Inputs
@@ -24,10 +24,7 @@ OUTPUTS = ("csv", "claims", "html")
 MOST_REASONS = 10
 _CLAIMS = (
     "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
-    "paper's, whatever the settings; the last column says whether these are the paper's. Yes: shown with this many "
-    "questions; partly: of a part; no: the opposite is shown, or a value outside the printed range; undecided: what "
-    "was found may be chance, or an interval lies across a margin. Another model: print gives a size of its own "
-    f"models, which no other can deny. Too few: under {judging.LEAST_QUESTIONS} questions."
+    "paper's, whatever the settings; the last column says whether these are the paper's."
 )
 _FAMILIES = (
     "Means over datasets are corrected by Holm, cells by Benjamini and Hochberg, over the families declared before any "
@@ -48,7 +45,7 @@ class Comparison:
     numbers: pd.DataFrame
     differences: pd.DataFrame
     claims: pd.DataFrame
-    ledger: declared_files.ErrataLedger
+    errata: list[declared_files.Erratum]
     provenance: dict[str, str]
 
 
@@ -63,10 +60,10 @@ def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, 
     provenance = {"study": file_sha256(study_file), **declared_files.declared_hashes(), **versions}
     wanted = claims.needed_files(study)
     present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
-    inputs, ledger = Inputs.read(results_folder, present, study), declared_files.read_ledger()
+    inputs, errata = Inputs.read(results_folder, present, study), declared_files.read_errata()
     results = Results(study, inputs, declared_files.read_printed(), declared_files.read_rules(), results_folder)
-    numbers, differences = number_statuses.compare(results, ledger), beam_minus_multinomial.differences(results)
-    return Comparison(results, numbers, differences, claims.judge(results), ledger, provenance)
+    numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
+    return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
 
 
 def contents(found: Comparison, forest: str) -> dict[str, str]:
@@ -81,18 +78,19 @@ def html(found: Comparison, forest: str) -> str:
     counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
     counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
     named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
-    by_outcome = named.loc[[outcome for outcome in claims.OUTCOMES if outcome in named.index]].reset_index()
+    meanings = pd.Series(declared_files.read_outcomes(), name="meaning").rename_axis("outcome")
+    by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
     entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
     entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
     families = [
         {"family": of} | beam_minus_multinomial.tally(differences, of) for of in beam_minus_multinomial.FAMILIES
     ]
     resamples = beam_minus_multinomial.resamples_sentence(differences, rules)
-    means = differences[differences["family"] == beam_minus_multinomial.HEADLINE]
-    means = _with_interval(means).drop(columns=["family", "dataset", "std", "resamples"])
+    means = _with_interval(differences[differences["family"] == beam_minus_multinomial.HEADLINE])
+    means = means.drop(columns=["family", "dataset", "std", "resamples"])
     sections = [
         _section("Printed numbers", counts.fillna(0).astype(int).reset_index()),
-        _section("Why numbers are not compared", _reasons(numbers)),
+        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", _reasons(numbers)),
         _section("Which claims hold here", by_outcome, [_CLAIMS]),
         _section("", _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
         _section(
@@ -109,13 +107,13 @@ def html(found: Comparison, forest: str) -> str:
         PageSection("Provenance", notes=[f"{name}: {value}" for name, value in found.provenance.items()]),
     ]
     agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
-    chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement.z)
+    chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement["z"])
     opening = [
         f"{agree + differ:,} of {len(numbers):,} printed numbers can be compared with this study: {agree:,} agree, "
         f"{differ:,} differ, where chance alone would on average call at most {chance:.0f} different.",
-        f"A number agrees if |z| < {rules.agreement.z:g}, z = difference / √(our s² + printed s²). A printed ± that is "
-        "absent or in the errata is replaced by ours. The two runs overlap in questions, which z leaves out, so their "
-        "difference scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
+        f"A number agrees if |z| < {rules.agreement['z']:g}, z = difference / √(our s² + printed s²). A printed ± that "
+        "is absent or in the errata is replaced by ours. The two runs overlap in questions, so their difference "
+        "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
     ]
     title = captions.titled(found.results.study, f"Compared with print: {found.results.study.title}")
     return sections_page(title, opening, sections)
@@ -126,22 +124,20 @@ def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 
 
 def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent reasons, and how many numbers have another."""
+    """The most frequent reasons."""
     counted = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
-    counted = counted.sort_values("rows", ascending=False, kind="stable", ignore_index=True)
-    others = {"status": "", "reason": "others", "rows": int(counted["rows"][MOST_REASONS:].sum())}
-    return pd.concat([counted[:MOST_REASONS], pd.DataFrame([others] if others["rows"] else [])])
+    return counted.sort_values("rows", ascending=False, kind="stable")[:MOST_REASONS]
 
 
 def _errata(found: Comparison) -> pd.DataFrame:
     """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
     rows = []
-    for entry in found.ledger.errata:
+    for entry in found.errata:
         texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
         facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
         count = int(entry.selected(found.results.printed).sum())
-        rows.append(entry.model_dump(exclude={"rows", "facts"}) | {"rows": count, "facts": facts})
-    return pd.DataFrame(rows)
+        rows.append(vars(entry) | {"rows": count, "facts": facts})
+    return pd.DataFrame(rows, columns=["id", "erratum", "found", "touches", "rows", "facts"])
 
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:

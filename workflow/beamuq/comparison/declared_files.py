@@ -5,16 +5,16 @@ What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from pydantic import Field
 
-from beamuq.config_errors import StrictModel, read_mapping, read_yaml, validated
+from beamuq.array_types import Bools
+from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
 from beamuq.io import file_sha256
 from beamuq.study_config import ROOT, STUDIES, Study, load_study
@@ -25,59 +25,36 @@ NAMES = ("paper_values.csv", "errata.yaml", "claims.yaml", "tolerances_and_famil
 DECLARED_FILES = (*(FOLDER / name for name in NAMES), PAPER_STUDY)
 KEYS = ["table", "model", "dataset", "metric", "method", "variant", "setting"]
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-Identifier = Annotated[str, Field(pattern=r"^[a-z-]+$")]
 
+@dataclass(frozen=True)
+class PrintedTable:
+    """Where a printed table's measurements lie in a study.
 
-class Agreement(StrictModel):
-    """When a cell agrees with print."""
+    ``part``: main, strategies, epsilon, spectrum or accuracy; ``scorer``: nli, cross_encoder or none; ``questions``:
+    per dataset, where not all.
+    """
 
-    z: Annotated[float, Field(gt=0)]
-    least_share_of_questions: Share
-    power: Share
-
-
-class ClaimTolerances(StrictModel):
-    """What the judgements of claims share."""
-
-    level: Share
-    plateau: Share
-    plateau_slack: Share
-    negligible: Share
-    nearly_all: Share
-
-
-class DeclaredFamilies(StrictModel):
-    """The tests of beam against multinomial, and how each family is corrected."""
-
-    methods: list[str]
-    metric: Literal["PRR"]
-    level: Share
-    resamples: Annotated[int, Field(ge=100)]
-    headline: Literal["holm"]
-    cells: Literal["benjamini-hochberg"]
-
-
-class PrintedTable(StrictModel):
-    """Where a printed table's measurements lie in a study; ``questions``: per dataset, where not all."""
-
-    part: Literal["main", "strategies", "epsilon", "spectrum", "accuracy"]
-    scorer: Literal["nli", "cross_encoder"] | None
-    answer_source: Literal["greedy", "top_beam"]
+    part: str
+    scorer: str | None
+    answer_source: str
     questions: int | None = None
 
 
-class ComparisonRules(StrictModel):
+@dataclass(frozen=True)
+class ComparisonRules:
     """``tolerances_and_families.yaml``, and the paper's study.
 
-    ``harmless``: a setting's path → why it need not be the paper's. ``arbitrary``: a printed number's setting → why no
-    run can be held against it. ``templates``: sha256 of the prompt templates, by style and adapter.
+    ``agreement``: when a number agrees with print; ``claims``: tolerances of claims; ``families``: the tests of beam
+    against multinomial; ``harmless``: a setting's path → why it need not be the paper's; ``affects``: the beginning of
+    a path → what rests on it; ``arbitrary``: a printed number's setting → why no run can be held against it;
+    ``templates``: sha256 of the prompt templates, by style and adapter.
     """
 
-    agreement: Agreement
-    claims: ClaimTolerances
-    families: DeclaredFamilies
+    agreement: dict[str, float]
+    claims: dict[str, float]
+    families: dict[str, Any]
     harmless: dict[str, str]
+    affects: dict[str, list[str]]
     arbitrary: dict[str, str]
     tables: dict[str, PrintedTable]
     templates: dict[str, str]
@@ -85,11 +62,12 @@ class ComparisonRules(StrictModel):
 
     def too_few(self, count: int, dataset: str, size: int) -> str:
         """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
-        enough = count >= self.agreement.least_share_of_questions * size
+        enough = count >= self.agreement["least_share_of_questions"] * size
         return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
 
 
-class Claim(StrictModel):
+@dataclass(frozen=True)
+class Claim:
     """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
 
     ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
@@ -97,29 +75,34 @@ class Claim(StrictModel):
     can deny; ``questions``: the paper's, where not all of a dataset's.
     """
 
-    id: Identifier
+    id: str
     where: str
     claim: str
     missing: str = ""
     judge: str = ""
-    settings: dict[str, Any] = {}
-    models: list[str] = []
-    datasets: list[str] = []
+    settings: dict[str, Any] = field(default_factory=dict)
+    models: Sequence[str] = ()
+    datasets: Sequence[str] = ()
     sized: bool = False
     questions: int | None = None
 
 
-class Erratum(StrictModel):
-    """An entry of the ledger. ``rows``: selectors, column to value or values; empty for what touches no number."""
+@dataclass(frozen=True)
+class Erratum:
+    """An entry of ``errata.yaml``; a test regenerates its facts from the printed numbers and from counterexamples.
 
-    id: Identifier
+    ``touches``: value, std, arrow, caption, text or theorem. ``rows``: selectors, column to value or values; empty for
+    what touches no number.
+    """
+
+    id: str
     erratum: str
     found: str
-    touches: Literal["value", "std", "arrow", "caption", "text", "theorem"]
-    rows: list[dict[str, str | list[str]]] = []
-    facts: dict[str, float | int | str | list[str]]
+    touches: str
+    facts: dict[str, Any]
+    rows: Sequence[dict[str, str | list[str]]] = ()
 
-    def selected(self, printed: pd.DataFrame) -> NDArray[np.bool_]:
+    def selected(self, printed: pd.DataFrame) -> Bools:
         """Which printed numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
         found = np.zeros(len(printed), dtype=bool)
         for selector in self.rows:
@@ -131,22 +114,13 @@ class Erratum(StrictModel):
         return found
 
 
-class ErrataLedger(StrictModel):
-    """``errata.yaml``. A test regenerates every entry's facts from the printed numbers and from counterexamples.
-
-    ``stated``: what the paper says in words, which its numbers are held against.
-    """
-
-    stated: dict[str, Any]
-    errata: list[Erratum]
-
-    def touching(self, printed: pd.DataFrame, touches: str) -> pd.Series[str]:
-        """Of each printed number the ids of the errata that touch it in this way, "" for none."""
-        names = pd.Series("", printed.index)
-        for entry in self.errata:
-            if entry.touches == touches:
-                names += np.where(entry.selected(printed), f"{entry.id}, ", "")
-        return names.str.removesuffix(", ")
+def touching(errata: Sequence[Erratum], printed: pd.DataFrame, touches: str) -> pd.Series[str]:
+    """Of each printed number the ids of the errata that touch it in this way, "" for none."""
+    names = pd.Series("", printed.index)
+    for entry in errata:
+        if entry.touches == touches:
+            names += np.where(entry.selected(printed), f"{entry.id}, ", "")
+    return names.str.removesuffix(", ")
 
 
 def read_printed() -> pd.DataFrame:
@@ -157,28 +131,31 @@ def read_printed() -> pd.DataFrame:
 
 
 @cache
-def read_ledger() -> ErrataLedger:
-    """The ledger of errata. Raises BeamUQError naming the first bad key, as the next two."""
-    return _declared(ErrataLedger, FOLDER / "errata.yaml")  # type: ignore[no-any-return]
+def read_errata() -> list[Erratum]:
+    """The ledger of errata."""
+    return [Erratum(**entry) for entry in read_yaml(FOLDER / "errata.yaml")["errata"]]
 
 
 @cache
 def read_claims() -> list[Claim]:
-    """``claims.yaml``."""
-    return _declared(list[Claim], FOLDER / "claims.yaml")  # type: ignore[no-any-return]
+    """The claims of ``claims.yaml``."""
+    return [Claim(**entry) for entry in read_yaml(FOLDER / "claims.yaml")["claims"]]
+
+
+@cache
+def read_outcomes() -> dict[str, str]:
+    """What each outcome of a claim means."""
+    return dict(read_yaml(FOLDER / "claims.yaml")["outcomes"])
 
 
 @cache
 def read_rules() -> ComparisonRules:
     """The declared rules and ``studies/paper.yaml`` together."""
-    path = FOLDER / "tolerances_and_families.yaml"
-    return validated(ComparisonRules, read_mapping(path) | {"paper": load_study(PAPER_STUDY)}, path)
+    rules = read_yaml(FOLDER / "tolerances_and_families.yaml")
+    tables = {name: PrintedTable(**table) for name, table in rules["tables"].items()}
+    return ComparisonRules(**rules | {"tables": tables}, paper=load_study(PAPER_STUDY))
 
 
 def declared_hashes() -> dict[str, str]:
     """sha256 of every declared file, for provenance."""
     return {path.name: file_sha256(path) for path in DECLARED_FILES}
-
-
-def _declared(kind: Any, path: Path) -> Any:
-    return validated(kind, read_yaml(path), path)

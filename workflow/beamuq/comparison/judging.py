@@ -8,10 +8,10 @@ from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtri
 
+from beamuq.array_types import Bools, Floats
 from beamuq.comparison.results import Results
 from beamuq.evaluation import intervals
 from beamuq.evaluation.bootstrap import MOST_UNDEFINED
@@ -22,12 +22,9 @@ from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION
 
-Floats = npt.NDArray[np.float64]
-Truths = npt.NDArray[np.bool_]
 Part = Literal["yes", "partly", "no", "undecided", "-"]
 Judge = Callable[..., "Verdict"]
 LEAST_QUESTIONS = 50
-MORE_THAN_HALF = float(np.nextafter(0.5, 1))
 
 
 class NotAskedError(Exception):
@@ -84,6 +81,15 @@ class Case:
     cells: Sequence[Cell]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """What the declared rules say of all claims."""
+        return self.results.rules.claims
+
+    def of(self, *cells: Cell) -> Case:
+        """The same claim asked of some of the cells."""
+        return replace(self, cells=cells)
+
     def require(self, *kinds: str) -> None:
         """Raises NotAskedError if a file of these cells was not run."""
         if lacking := self.results.lacking(self.cells, *kinds):
@@ -116,19 +122,17 @@ class Case:
         self.require(*EVALUATION)
         empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
         left_out = [cell for cell, of in empty.items() if of is not None and of.too_many]
-        if left_out:
-            self.notes.append(f"without {', '.join(cell.dataset for cell in left_out)}: too many empty answers")
         if len(left_out) == len(empty):
             raise NotAskedError(f"more than a fifth of the answers of {self.cells[0].model} are empty on every dataset")
-        return replace(self, cells=[cell for cell in self.cells if cell not in left_out])
+        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in left_out)
+        return self.of(*(cell for cell in self.cells if cell not in left_out))
 
     def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
         """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
         values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
         mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
         low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
-        verdict = self.above_zero(values, differences.p(), drawn.shape[1], n, **parts)
-        return replace(verdict, low=low, high=high)
+        return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
 
     def above_zero(
         self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
@@ -138,8 +142,8 @@ class Case:
         ``most``: the share that has to be significant. ``parts``: of the verdict; where the sign is not among them, it
         is whether all values are above 0, or ``most`` and more than half.
         """
-        level, positive = self.results.rules.claims.level, values > TIE
-        small = holm(np.nan_to_num(p, nan=1.0), len(p)) < level
+        positive = values > TIE
+        small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
         above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
         self.notes.append(f"{positive.sum()} of {len(values)} above 0")
         significance: Part = "yes" if above >= most else "partly" if above > 0 else "no"
@@ -147,35 +151,34 @@ class Case:
             significance, below = "undecided", 0.0
         else:
             self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
-        sign = share_as(float(positive.mean()), max(most, MORE_THAN_HALF))
+        sign = share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))
         verdict = Verdict(n, sign, "-", significance, below > 0, float(values.mean()))
         return replace(verdict, **parts | {"opposite": verdict.opposite or parts.get("opposite", False)})
 
     def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
         """Whether no p, at least ``sides`` / (resamples + 1), can be significant among so many tests."""
-        level = self.results.rules.claims.level
-        if few := sides * tests / (resamples + 1) >= level:
-            self.notes.append(f"too few resamples ({resamples:,}) for {tests} tests at {level:.0%}")
+        if few := sides * tests / (resamples + 1) >= self.tolerances["level"]:
+            self.notes.append(f"too few resamples ({resamples:,}) for {tests} tests")
         return few
 
     def clear(self, mean: float, std: float, n: int) -> Verdict:
         """Whether a mean is above 0 by its interval ± z · std; undecided where that holds 0."""
-        half = self.results.rules.agreement.z * std
+        half = self.results.rules.agreement["z"] * std
         sign: Part = "undecided" if not abs(mean) > half else "yes" if mean > 0 else "no"
         return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
 
-    def note_undecidable(self, summary: pd.DataFrame, margin: float) -> None:
-        """Notes that no value could show any of these negligible with so many questions: all intervals are too wide.
+    def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
+        """Whether each difference is nothing, by a declared margin, and its summary.
 
-        It is told from the replicates' spread alone, before any value is looked at. A value far off still denies.
+        The interval lies within ± margin (yes), outside (no), or across its ends (undecided).
         """
-        least, n = ((summary["high"] - summary["low"]) / 2).min(), summary["n"].min()
-        if least > margin:
-            wanted = f"about {n * (least / margin) ** 2:,.0f} questions would do"
-            self.notes.append(f"undecidable with n = {n:,} unless clearly off: half-width {least:.3f}; {wanted}")
+        summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
+        low, high = summary["low"], summary["high"]
+        inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
+        return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
 
     def as_printed(
-        self, values: Floats | Truths, groups: Sequence[str], printed: Sequence[float], asked: int
+        self, values: Floats | Bools, groups: Sequence[str], printed: Sequence[float], asked: int
     ) -> Verdict:
         """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
 
@@ -194,7 +197,7 @@ class Case:
         paper = rules.paper.datasets.get(self.cells[0].dataset)
         many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement.z * np.sqrt(2) * std
+        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
         size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
         return Verdict(len(values), size=size, value=mean, low=low, high=high)
 
@@ -207,13 +210,13 @@ def per_dataset(judge: Judge) -> Judge:
         verdicts, few = list[Verdict](), TooFewError("no dataset")
         for cell in case.cells:
             try:
-                verdicts.append(judge(replace(case, cells=[cell]), **settings))
+                verdicts.append(judge(case.of(cell), **settings))
             except TooFewError as error:
                 few = error
                 case.notes.append(f"without {cell.dataset}: {error}")
-        if not verdicts:
-            raise few
-        if len(verdicts) == 1:
+        if len(verdicts) <= 1:
+            if not verdicts:
+                raise few
             return verdicts[0]
         of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
         mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))
@@ -246,7 +249,7 @@ def questions(found: Estimates) -> int:
     return int(found.frame.groupby(["model", "dataset"])["n"].max().sum())
 
 
-def selected_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
+def selected_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
 
     Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
@@ -265,20 +268,13 @@ def selected_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
     return float(leads.min()), max(p)
 
 
-def tested_lead(found: Estimates, ahead: Truths) -> tuple[float, float]:
+def tested_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
     """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
     (lead, p), (_, p_behind) = (selected_lead(found, chosen) for chosen in (ahead, ~ahead))
     return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
 
 
-def negligible(summary: pd.DataFrame, margin: float) -> list[Part]:
-    """Whether differences are nothing: the interval lies within ± margin (yes), outside (no), or across its ends."""
-    low, high = summary["low"], summary["high"]
-    inside, outside = (-margin <= low) & (high <= margin), (low > margin) | (high < -margin)
-    return list(np.select([inside, outside], ["yes", "no"], "undecided"))
-
-
-def mean_and_std(values: Floats, groups: Sequence[str]) -> tuple[float, float]:
+def mean_and_std(values: Floats | Bools, groups: Sequence[str]) -> tuple[float, float]:
     """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
     variance, _ = intervals.cluster_robust_variance(values, groups)
     return float(values.mean()), float(np.sqrt(variance))

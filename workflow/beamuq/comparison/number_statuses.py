@@ -10,15 +10,14 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from beamuq.comparison.declared_files import KEYS, ErrataLedger, PrintedTable
-from beamuq.comparison.paper_settings import Kind
+from beamuq.array_types import Floats
+from beamuq.comparison.declared_files import KEYS, Erratum, touching
+from beamuq.comparison.paper_settings import first
 from beamuq.comparison.results import STORED, Results, stored_keys, table_cell
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
-from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.exhibit import EVALUATION
 
-Floats = npt.NDArray[np.float64]
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
 FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
 """Of sampled Semantic Entropy, by the setting under which it is stored (D12)."""
@@ -28,7 +27,7 @@ COLUMNS += ["errata", "formulation"]
 OF_ACCURACY = ("quality", "questions")
 
 
-def compare(results: Results, ledger: ErrataLedger) -> pd.DataFrame:
+def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
     """Every printed number, in print's order; then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
 
     A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
@@ -38,13 +37,16 @@ def compare(results: Results, ledger: ErrataLedger) -> pd.DataFrame:
     frame = pd.concat([results.printed.assign(formulation=""), *others], ignore_index=True)
     places = frame.groupby(["table", "model", "dataset"], sort=False)
     frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
-    wrong, doubted = (ledger.touching(frame, touches) for touches in ("value", "std"))
-    frame["errata"] = (wrong + ", " + doubted).str.strip(", ")
-    rules, std = results.rules.agreement, frame["std"].to_numpy(np.float64)
+    wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
+    z, std = results.rules.agreement["z"], frame["std"].to_numpy(np.float64)
     other = np.where((doubted != "") | frame["printed_std"].isna(), std, frame["printed_std"])
-    frame["difference"] = frame["value"] - frame["printed"]
-    frame["z"] = z_score(frame["difference"], std, other)
-    frame["detectable"] = smallest_detectable(std, other, rules.z, rules.power)
+    difference = frame["value"] - frame["printed"]
+    frame = frame.assign(
+        errata=(wrong + ", " + doubted).str.strip(", "),
+        difference=difference,
+        z=z_score(difference, std, other),
+        detectable=smallest_detectable(std, other, z, results.rules.agreement["power"]),
+    )
     undefined = np.where(frame["value"].isna(), "undefined", "no standard deviation of ours")
     cases: list[tuple[Any, str, Any]] = [  # the first that matches
         (np.full(len(frame), results.study.demo), "not comparable", "demo study"),
@@ -52,7 +54,7 @@ def compare(results: Results, ledger: ErrataLedger) -> pd.DataFrame:
         (wrong != "", "errata", wrong),
         (frame["why"] != "", "not comparable", frame["why"]),
         (frame["z"].isna(), "not comparable", frame["note"].where(frame["note"] != "", undefined)),
-        (frame["z"].abs() < rules.z, "agrees", ""),
+        (frame["z"].abs() < z, "agrees", ""),
     ]
     matches, statuses, reasons = zip(*cases, strict=True)
     frame["status"], frame["reason"] = np.select(matches, statuses, "differs"), np.select(matches, reasons, "")
@@ -65,60 +67,47 @@ def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
     ``absent``: why there is none; ``why``: why none can be compared.
     """
     name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
-    rules, table = results.rules, results.rules.tables[name]
-    datasets = rules.paper.datasets if dataset == MEAN else [dataset]
-    sizes = {of: table.questions or rules.paper.datasets[of].questions for of in datasets}
+    study, rules, table = results.study, results.rules, results.rules.tables[name]
+    paper, accuracies = rules.paper.datasets, table.part == "accuracy"
+    sizes = {of: table.questions or paper[of].questions or 0 for of in (paper if dataset == MEAN else [dataset])}
     frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
-    places = {of: table_cell(results.study, table, model, of) for of in sizes}
+    places = {of: table_cell(study, table, model, of) for of in sizes}
     cells = [cell for cell in places.values() if cell]
-    if absent := _absent(results, name, model, places):
+    if model not in study.models:
+        absent = f"the study has no model {model!r}"
+    elif missing := [of for of, cell in places.items() if cell is None]:
+        absent = f"the grid has no {model}/{missing[0]} for {name}"
+    elif absent := results.lacking(cells, *(OF_ACCURACY if accuracies else EVALUATION)):
+        absent += " was not run"
+    if absent:
         return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
-    stored = stored_keys(results.study, rows)
+    stored = stored_keys(study, rows)
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
-    measured, numbers = _measured(results, table, cells, stored, mean=dataset == MEAN)
-    full = list(measured.loc[measured["empty"] > MOST_EMPTY, "dataset"].unique())
+    if accuracies:  # stories count as groups
+        quality, asked = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
+        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+        row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
+        measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
+    else:
+        keys = {key: set(stored[key]) for key in ("metric", "method", "setting")}
+        found = results.estimates(cells).where(answer_source=table.answer_source, **keys)
+        measured = found.frame
+        numbers = (found.mean_over_datasets() if dataset == MEAN else found).summary(study.evaluation.confidence)
     counts = measured.groupby("dataset")["n"].min()
     few = [rules.too_few(counts[of], of, size) for of, size in sizes.items() if of in counts]
     differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
-    for row, metric, method, setting in rows[["metric", "method", "setting"]].itertuples():
-        kind = Kind("accuracy" if table.part == "accuracy" else "scores", metric, method, setting)
-        whys = (rules.arbitrary.get(setting), kind.first(differing), *few)
-        frame.loc[row, "why"] = next(filter(None, whys), "")
-    keys = pd.MultiIndex.from_frame(stored)
-    there = measured.groupby(STORED).size().reindex(keys, fill_value=0).to_numpy() == len(cells)
+    for row_of, metric, method, setting in rows[["metric", "method", "setting"]].itertuples():
+        kinds = {"accuracy"} if accuracies else {"scores", metric, method, setting.partition(" ")[0]}
+        whys = (rules.arbitrary.get(setting), first(differing, kinds, rules), *few)
+        frame.loc[row_of, "why"] = next(filter(None, whys), "")
+    places_stored = pd.MultiIndex.from_frame(stored)
+    there = measured.groupby(STORED).size().reindex(places_stored, fill_value=0).to_numpy() == len(cells)
+    full = list(measured.loc[measured["empty"] > MOST_EMPTY, "dataset"].unique())
     if dataset == MEAN and full:
         frame["absent"] = f"more than a fifth of the answers are empty on {', '.join(full)}"
-    frame.loc[~there, "absent"] = [f"no row for {' '.join(filter(None, key))}" for key in keys[~there]]
-    found = numbers.set_index(STORED)[[*OURS, "note"]].reindex(keys).set_index(rows.index)
-    return frame.drop(columns="note").join(found.where(frame["absent"] == "")).fillna({"note": ""})
-
-
-def _absent(results: Results, name: str, model: str, cells: dict[str, Cell | None]) -> str:
-    """Why a study cannot measure what a printed table shows of a model on these datasets, else nothing."""
-    if model not in results.study.models:
-        return f"the study has no model {model!r}"
-    if missing := [dataset for dataset, cell in cells.items() if cell is None]:
-        return f"the grid has no {model}/{missing[0]} for {name}"
-    kinds = OF_ACCURACY if results.rules.tables[name].part == "accuracy" else EVALUATION
-    lacking = results.lacking([cell for cell in cells.values() if cell], *kinds)
-    return lacking and f"{lacking} was not run"
-
-
-def _measured(
-    results: Results, table: PrintedTable, cells: Sequence[Cell], stored: pd.DataFrame, *, mean: bool
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What each of the cells has, and the numbers that stand beside print: these, or their means over datasets."""
-    study = results.study
-    if table.part == "accuracy":  # stories count as groups
-        quality, asked = (results.inputs.frame(cells[0].file(of, study.main_quality.metric)) for of in OF_ACCURACY)
-        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
-        row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
-        frame = pd.DataFrame([row | cells[0].place | {"note": "", "empty": np.nan}])
-        return frame, frame
-    keys = {name: set(stored[name]) for name in ("metric", "method", "setting")}
-    found = results.estimates(cells).where(answer_source=table.answer_source, **keys)
-    numbers = found.mean_over_datasets() if mean else found
-    return found.frame, numbers.summary(study.evaluation.confidence)
+    frame.loc[~there, "absent"] = [f"no row for {' '.join(filter(None, key))}" for key in places_stored[~there]]
+    ours = numbers.set_index(STORED)[[*OURS, "note"]].reindex(places_stored).set_index(rows.index)
+    return frame.drop(columns="note").join(ours.where(frame["absent"] == "")).fillna({"note": ""})
 
 
 def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Floats:

@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+import pandas as pd
 
 from beamuq.comparison.declared_files import ComparisonRules
 from beamuq.exhibits.cells import Cell
-from beamuq.methods.score_all_methods import SPECTRAL
 from beamuq.strategy_names import parse
 from beamuq.study_config import Study
 
 Difference = tuple[str, str]  # a setting's path, and how it differs
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What is looked at in a cell: its candidates alone, its answers' accuracy, or scores, of ``method`` or of all."""
-
-    part: Literal["candidates", "accuracy", "scores"] = "scores"
-    metric: str = "PRR"
-    method: str = ""
-    setting: str = ""
-
-    def rests_on(self, path: str) -> bool:
-        """Whether a setting can change it: by how the path begins, first match; without a match it does."""
-        scores = self.part == "scores"
-        by_beginning = {
-            "relevance.": self.method == "SAR",
-            "quality.*.threshold": self.part == "accuracy" or (scores and self.metric != "PRR"),
-            "quality.": self.part != "candidates",
-            "evaluation.max_rejection": scores and self.metric == "PRR",
-            "main.alpha": scores and self.method in ("", *SPECTRAL),
-            "main.epsilon": scores,
-            "main.": self.part != "accuracy",
-            "recipes.*.diverse.": self.setting.startswith("diverse"),
-            "recipes.*.hybrid.": self.setting.startswith("hybrid"),
-            "recipes.*.merge_stop_tokens": True,
-            "recipes.": self.part != "accuracy",
-            "scorers.": scores,
-        }
-        return next((rests for beginning, rests in by_beginning.items() if path.startswith(beginning)), True)
-
-    def first(self, found: Sequence[Difference]) -> str:
-        """How the first of the settings that it rests on differs, else nothing."""
-        return next((how for path, how in found if self.rests_on(path)), "")
+def first(found: Sequence[Difference], kinds: Collection[str], rules: ComparisonRules) -> str:
+    """How the first of the settings differs that numbers of these ``kinds`` rest on, by the rules; else nothing."""
+    for path, how in found:
+        affected = next((every for beginning, every in rules.affects.items() if path.startswith(beginning)), kinds)
+        if set(affected) & set(kinds):
+            return how
+    return ""
 
 
 def differences(study: Study, rules: ComparisonRules, cell: Cell, role: str | None = "nli") -> list[Difference]:
@@ -58,9 +34,9 @@ def differences(study: Study, rules: ComparisonRules, cell: Cell, role: str | No
     sts = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
     theirs = settings(paper, Cell(cell.model, cell.dataset, "", sts if role == "cross_encoder" else paper.main.scorer))
     names = {"models": cell.model, "datasets": cell.dataset, "recipes": cell.recipe, "scorers": cell.scorer}
-    found = []
-    for kind, own, printed in (("models", cell.model, paper.models), ("datasets", cell.dataset, paper.datasets)):
-        found += [(kind, f"{own} is none of the paper's {kind}")] if own not in printed else []
+    printed: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
+    own = [name for name in printed if names[name] not in printed[name]]
+    found = [(name, f"{names[name]} is none of the paper's {name}") for name in own]
     for path, value in settings(study, cell).items():
         if path in theirs and path not in rules.harmless and not _same(path, value, theirs[path]):
             where = path.replace("quality.*", "quality").replace("*", names.get(path.split(".")[0], ""))
@@ -81,20 +57,18 @@ def settings(study: Study, cell: Cell) -> dict[str, Any]:
     for name, key in zip(("models", "datasets", "recipes", "scorers"), vars(cell).values(), strict=True):
         whole[name] = {"*": whole[name].get(key, {})}
     whole["relevance"] = {name: relevance[name] for name in ("kind", "source", "proxy_for") if relevance}
-    return dict(_flat("", whole | {"quality": {"*": whole["quality"][0]}}))
-
-
-def _flat(path: str, node: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, dict):
-        for name, inner in node.items():
-            yield from _flat(f"{path}.{name}" if path else name, inner)
-    else:
-        yield path, node
+    whole["quality"] = {"*": whole["quality"][0]}
+    return {str(path): value for path, value in pd.json_normalize(whole).astype(object).iloc[0].items()}
 
 
 def _same(path: str, ours: Any, theirs: Any) -> bool:
     if path.endswith((".source", ".backbone")) and isinstance(ours, str):
-        return _same_source(ours, str(theirs))
+        # the hub's id, or a folder that bears the repository's name; of one file in a repository, the file's name
+        where, _, name = ours.partition(":")
+        repository = str(theirs).removeprefix("hub:")
+        file = Path(repository.split("/")[-1])
+        names = (file.name, file.stem) if repository.count("/") == 2 else (file.name,)
+        return ours == theirs if where == "hub" else where == "folder" and Path(name).name in names
     if path == "evaluation.max_rejection":  # further ones are rows of their own
         return bool(ours[0] == theirs[0])
     if path == "main.beam":  # the search's options are settings of their own
@@ -102,12 +76,3 @@ def _same(path: str, ours: Any, theirs: Any) -> bool:
         return kind == other and options.get("M") == others.get("M")
     at_least = path == "recipes.*.sample.size"  # the first ``main.num_candidates`` of them are looked at
     return bool(ours >= theirs if at_least else ours == theirs)
-
-
-def _same_source(ours: str, paper: str) -> bool:
-    """The hub's id, or a folder that bears the repository's name; of one file in a repository, the file's name."""
-    where, _, name = ours.partition(":")
-    repository = paper.removeprefix("hub:")
-    file = Path(repository.split("/")[-1])
-    names = (file.name, file.stem) if repository.count("/") == 2 else (file.name,)
-    return ours == paper if where == "hub" else where == "folder" and Path(name).name in names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -20,17 +21,19 @@ from beamuq.study_config import Study
 STORED = ["metric", "method", "variant", "setting"]
 
 
+@dataclass
 class Results:
     """A study's results, the printed numbers (:func:`~.declared_files.read_printed`) and the declared rules.
 
     ``folder``: where the results lie, for the templates of their prompts; None: nowhere.
     """
 
-    def __init__(
-        self, study: Study, inputs: Inputs, printed: pd.DataFrame, rules: ComparisonRules, folder: Path | None = None
-    ) -> None:
-        self.study, self.inputs, self.printed, self.rules, self.folder = study, inputs, printed, rules, folder
-        self._differences: dict[tuple[Cell, str | None], list[Difference]] = {}
+    study: Study
+    inputs: Inputs
+    printed: pd.DataFrame
+    rules: ComparisonRules
+    folder: Path | None = None
+    _differences: dict[tuple[Cell, str | None], list[Difference]] = field(default_factory=dict)
 
     def lacking(self, cells: Sequence[Cell], *kinds: str) -> str:
         """The path of the first of the cells' files of these kinds that was not run, else nothing."""
