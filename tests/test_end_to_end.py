@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shutil
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.slow
 
 def end_to_end_study(folder: Path) -> dict[str, Any]:
     """The demo study cut to a tiny model, which is built, two datasets, six questions and an NLI classifier."""
-    config = build_tiny_model("qwen3", folder / "qwen3") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+    build_tiny_model("qwen3", folder / "qwen3", context=8192)
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     model = {"label": "qwen3", "title": "Tiny Qwen 3", "source": f"folder:{folder / 'qwen3'}", "style": "instruct"}
     study["models"] = {"tiny-qwen3": model}

@@ -36,9 +36,7 @@ class Extended:
     @staticmethod
     def fill(folder: Path) -> None:
         (folder / "mine").mkdir()
-        model = build_tiny_model("llama", folder / "models" / "some-model")
-        config = model / "config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
+        model = build_tiny_model("llama", folder / "models" / "some-model", context=4096)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MODEL", str(model))
             printed = [told for told in follow("extend.md", folder / "mine") if told]  # a link says nothing

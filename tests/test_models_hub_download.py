@@ -145,10 +145,6 @@ def _response(status: int) -> Any:
     ("error", "told"),
     [
         (
-            errors.GatedRepoError("403", response=_response(403)),
-            r"gated: accept its licence at https://huggingface\.co/org/name, then log in .* HF_TOKEN",
-        ),
-        (
             errors.RepositoryNotFoundError("404\nNot Found", response=_response(404)),
             "404 Not Found; correct the source",
         ),

@@ -26,8 +26,7 @@ from beamuq.models import load_model, prompt_tokens
 from beamuq.models.model_folder import fill_folder, identities, model_identity, wanted_files
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
-
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+from tiny import CPU
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import packed_encoder
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
+from tiny import CPU
 
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
 PAIRS = list(itertools.product(TEXTS, TEXTS))
 BUILDERS = {
