@@ -173,12 +173,6 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
             {"main": {"sample": {"size": 4}, "custom": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
             "custom.0..policy: .*did you mean 'Wide'",
         ),
-        (
-            "scoring",
-            {"main": {"methods": ["my_method:METHD"]}},
-            r"scoring.main.methods\[0\]: .*did you mean 'METHOD'",
-        ),
-        ("main", {"recipe": "main", "scorer": "words", "beam": "beam M=10"}, "main.beam"),
     ],
 )
 def test_a_name_that_is_nowhere_is_told_before_anything_runs(

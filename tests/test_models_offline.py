@@ -134,12 +134,15 @@ def test_a_gate_is_one_line_that_says_where_to_accept_and_no_token_is_seen(
     assert TOKEN.encode() not in left_by(tmp_path)
 
 
-def test_a_fetch_with_a_token_leaves_none_of_it(hub: Hub, tmp_path: Path) -> None:
-    done = fetch(hub, tmp_path)
+@pytest.mark.parametrize(("kept", "in_a_file"), [(TOKEN, False), ("an-odd-token-without-the-usual-beginning", True)])
+def test_a_fetch_with_a_token_leaves_none_of_it(kept: str, in_a_file: bool, hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "own").write_text(kept + "\n")
+    done = fetch(hub, tmp_path, **({"HF_TOKEN": "", "HF_TOKEN_PATH": str(tmp_path / "own")} if in_a_file else {}))
+    (tmp_path / "own").unlink()
     assert done.returncode == 0, done.stdout
-    assert any(TOKEN in authorization for _, authorization in hub.asked)
-    assert TOKEN not in done.stdout
-    assert TOKEN.encode() not in left_by(tmp_path)
+    assert any(kept in authorization for _, authorization in hub.asked)
+    assert kept not in done.stdout
+    assert kept.encode() not in left_by(tmp_path)
     assert f"hub:org/name at {COMMIT}: 3 files, licence mit" in done.stdout
     manifest = json.loads((tmp_path / "models/name/fetched.json").read_text())
     assert {name: entry["sha256"] for name, entry in manifest["files"].items()} == {
@@ -155,15 +158,6 @@ def test_a_file_that_arrives_with_other_bytes_is_refused(hub: Hub, tmp_path: Pat
     assert [path for path in (tmp_path / "models").iterdir() if path.is_dir()] == []
     hub.damaged = ""
     assert fetch(hub, tmp_path).returncode == 0
-
-
-def test_the_tokens_own_file_is_as_secret(hub: Hub, tmp_path: Path) -> None:
-    kept = "an-odd-token-without-the-usual-beginning"
-    (tmp_path / "token").write_text(kept + "\n")
-    done = fetch(hub, tmp_path, HF_TOKEN="", HF_TOKEN_PATH=str(tmp_path / "token"))
-    assert done.returncode == 0, done.stdout
-    assert any(kept in authorization for _, authorization in hub.asked)
-    assert kept not in done.stdout
 
 
 def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:

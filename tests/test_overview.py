@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.overview import empty_and_cut_answers as answers
 from beamuq.overview import overview_tables as tables
 from beamuq.parquet_tables import Footer, Loaded
@@ -82,12 +79,3 @@ def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     (row,) = tables.options_named(study, made).to_dict("records")
     assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
     assert tables.options_named(study, [SOME]).empty
-
-
-def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
-    row = {"question": "Who?", "question_id": "a", "answer": {"value": "She", "aliases": []}}
-    lines = [json.dumps(row | {"question_id": key}) for key in "abab"]
-    (tmp_path / "validation.jsonl").write_text("\n".join(lines))
-    repeated: list[str] = []
-    assert len(read_questions(load_adapter("trivia_qa"), tmp_path / "validation.jsonl", repeated)) == 2
-    assert repeated == ["a", "b"]
