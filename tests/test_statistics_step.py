@@ -41,7 +41,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_tiny_model("llama", folder / "language")
     tiny_scorers.build_nli(folder / "nli")
     tiny_scorers.build_cross_encoder(folder / "cross")
-    tiny_scorers.build_embedder(folder / "embedding")
     model, tokenizer = load_tiny_model(folder / "language")
     stops = stop_tokens(tokenizer, model)
     prompts = [Prompt(key, tuple(tokenizer(text).input_ids)) for key, text in TEXTS.items()]
@@ -57,30 +56,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inputs_of(made: Path, settings: dict[str, Any]) -> dict[str, Path]:
     """The files that these settings call for, by name."""
-    files = {"questions": made / "questions.parquet", "candidates": made / "candidates.parquet"}
-    if settings["p_true"]:
-        files["template"] = TEMPLATE
-    if settings["p_true"] or settings["relevance"]:
-        files["language_model"] = made / "language" / "config.json"
-    if settings["ccp"] and settings["ccp"]["kind"] != "lexical":
-        files["nli"] = made / settings["ccp"]["kind"] / "config.json"
-    if settings["relevance"] and settings["relevance"]["kind"] != "lexical":
-        files["relevance"] = made / "cross" / "config.json"
-    return files
+    asked = {
+        "template": (settings["p_true"], TEMPLATE),
+        "language_model": (settings["p_true"] or settings["relevance"], made / "language/config.json"),
+        "nli": (settings["ccp"], made / "nli/config.json"),
+        "relevance": (settings["relevance"], made / "cross/config.json"),
+    }
+    tables = {name: made / f"{name}.parquet" for name in ("questions", "candidates")}
+    return tables | {name: path for name, (given, path) in asked.items() if given}
 
 
 def run(
-    made: Path,
-    out: Path,
-    *,
-    drop: str = "",
-    give: dict[str, Path] | None = None,
-    cache_root: Path | None = None,
-    **changes: Any,
+    made: Path, out: Path, *, give: dict[str, Path] | None = None, cache_root: Path | None = None, **changes: Any
 ) -> parquet_tables.Loaded:
     settings = ALL | changes
-    job: dict[str, Any] = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
-    job.pop(drop, None)
+    job = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
     run_job("judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
     return parquet_tables.read(out, "statistics")
 
