@@ -66,11 +66,8 @@ def with_more(weight: str) -> Callable[[Path], object]:
     return lambda folder: rewrite(folder, lambda weights: weights.update({weight: torch.zeros(3)}))
 
 
-BIAS, NORM, LACKING = (
-    "model.layers.0.mlp.up_proj.bias",
-    "model.layers.1.self_attn.q_norm.weight",
-    "model.layers.1.mlp.up_proj.weight",
-)
+SURPLUS = ("model.layers.0.mlp.up_proj.bias", "model.layers.1.self_attn.q_norm.weight", "lm_head.bias")
+LACKING = "model.layers.1.mlp.up_proj.weight"
 IN_4_BIT = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True}
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (without("tokenizer"), "not a model folder, it has no tokenizer"),
@@ -78,7 +75,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (without("config.json"), "not a model folder, it has no config.json"),
     (lambda folder: rewrite(folder, lambda weights: weights.pop(LACKING)), f"its weights lack {LACKING}"),
     *((cut_short(name), "") for name in ("model.safetensors", "tokenizer.json", "config.json")),
-    *((with_more(weight), weight) for weight in (BIAS, NORM, "lm_head.bias")),
+    *((with_more(weight), weight) for weight in SURPLUS),
     (lambda folder: configured(folder, quantization_config=IN_4_BIT), "bitsandbytes.*; install the package"),
 ]
 

@@ -176,14 +176,8 @@ def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
 
 def test_text_without_secrets_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
-    for text in (
-        "hub:org/name at https://huggingface.co/org/name",
-        "hf_hub_download failed" * 0,
-        "a@b.c",
-        "token=3",
-        "HF_HUB_OFFLINE",
-        *("folder:llama@v2", "hub:llama@v2", "'packaged:llama@v2': no such model"),
-    ):
+    plain = ["hub:org/name at https://huggingface.co/org/name", "", "a@b.c", "token=3", "HF_HUB_OFFLINE"]
+    for text in (*plain, "folder:llama@v2", "hub:llama@v2", "'packaged:llama@v2': no such model"):
         assert masked(text) == text
     assert masked("hub:me:password@host/x") == "hub:***@host/x"
 

@@ -19,13 +19,13 @@ from transformers import PreTrainedModel
 from transformers.integrations.accelerate import infer_auto_device_map
 
 import tiny_scorers
-from beamuq.decoding import Candidate, Sample, next_token_logprobs, stop_tokens
+from beamuq.decoding import Candidate, Sample, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import SelfCheck, checked, remember
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
-from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded
+from small_batch import FEW, POLICIES, Policies, assert_same, decoded
 from tiny import CPU, KINDS, tiny_model
 
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
@@ -81,14 +81,6 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     _decoded("gemma3", model, EVERY)
     assert calls["_sorted"] < calls["read"] / 4
     assert card.waits == {"copy to the host": calls.total()}
-
-
-def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
-    model = _moved("llama", card)
-    checked(model)
-    card.waits.clear()
-    next_token_logprobs(model, batch_of("llama"), [7, 9])
-    assert card.waits == {"copy to the host": 1}
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_multimodal"])

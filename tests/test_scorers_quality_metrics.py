@@ -163,12 +163,7 @@ def write_inputs(folder: Path, options: Sequence[str] = ()) -> tuple[Path, Path]
     return folder / "questions.parquet", folder / "candidates.parquet"
 
 
-SETTINGS: dict[str, Any] = {
-    "normalizer": "triviaqa",
-    "answer_source": ["greedy", "top_beam"],
-    "beam": "beam M=2",
-    "format": 1,
-}
+SETTINGS = {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2", "format": 1}
 
 
 def run_step(
