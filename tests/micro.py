@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -30,8 +29,7 @@ def build_models(folder: Path) -> Path:
     from tiny import build_tiny_model
     from tiny_scorers import build_nli
 
-    config = build_tiny_model("llama", folder / "llama") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+    build_tiny_model("llama", folder / "llama", context=8192)
     build_nli(folder / "nli")
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,23 @@ def cell(
     rows: dict[str, list[dict[str, Any]]] = {"questions": questions, "candidates": candidates, "quality": quality}
     rows |= {"similarity": similarity, "statistics": statistics}
     return {kind: pa.Table.from_pylist(of, schema=SCHEMAS[kind]) for kind, of in rows.items()}
+
+
+def score_rows(ids: Iterable[str], values: Mapping[tuple[str, str, str], Iterable[Any]]) -> list[dict[str, Any]]:
+    """Scores of the greedy answers to questions, by method, variant and setting."""
+    names, ids = ("id", "answer_source", "method", "variant", "setting", "value"), list(ids)
+    return [
+        dict(zip(names, (key, "greedy", *of, float(value)), strict=True))
+        for of, column in values.items()
+        for key, value in zip(ids, column, strict=True)
+    ]
+
+
+def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
+    """A candidates table out of (id, strategy, rank, text), each of one token."""
+    base = {"token_ids": [1], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
+    filled = [base | {"id": i, "strategy": s, "rank": r, "text": t, "token_texts": [t]} for i, s, r, t in rows]
+    return pa.Table.from_pylist(filled, schema=SCHEMAS["candidates"])
 
 
 EMPTY: dict[str, list[Any]] = {"context": [], "history": [], "options": [], "references": []}

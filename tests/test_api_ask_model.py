@@ -29,10 +29,7 @@ ON_THE_LINE = shlex.split("--width 4 --max-new-tokens 5 --similarity lexical --d
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model with room for the few-shot examples."""
-    folder = build_tiny_model("llama", tmp_path_factory.mktemp("tiny"))
-    config = folder / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
-    return folder
+    return build_tiny_model("llama", tmp_path_factory.mktemp("tiny"), context=4096)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +62,7 @@ def test_beams_of_one_text_are_one_bar_as_long_as_their_probability(asked: Asked
     )
     shown = replace(shown, covered_mass=0.5)
     assert shown.texts == pytest.approx({"Rome": 0.2, "Paris": 0.2, "": 0.1})
-    lines = str(shown).splitlines()
-    assert "how sure      20.0% of the probability is on this text" in lines
-    bars = [" ".join(line.split()) for line in lines if re.match(r" 0\.\d{3} ", line)]
+    bars = [" ".join(line.split()) for line in str(shown).splitlines() if re.match(r" 0\.\d{3} ", line)]
     rest = f"0.500 {'░' * 15} (not found)"
     assert sorted(bars) == ["0.100 ███ (empty)", "0.200 ██████ Paris ← the answer", "0.200 ██████ Rome", rest]
 

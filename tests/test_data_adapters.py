@@ -58,10 +58,14 @@ ROWS = {
 }
 
 
-def read(name: str, rows: Iterable[Row], split: str = "validation") -> list[Question]:
+def read(
+    name: str, rows: Iterable[Row], split: str = "validation", repeated: list[str] | None = None
+) -> list[Question]:
     reader = load_adapter(name)
     places = ((f"file: row {index}", row) for index, row in enumerate(rows))
-    return questions_of(reader, ((place, conform(row, reader.columns, place)) for place, row in places), split)
+    return questions_of(
+        reader, ((place, conform(row, reader.columns, place)) for place, row in places), split, repeated
+    )
 
 
 def changed(row: Row, path: str, value: Any) -> Row:
@@ -93,8 +97,10 @@ def test_triviaqa_references_are_the_value_then_the_aliases_each_once() -> None:
 
 def test_triviaqa_repeated_question_counts_once_and_the_first_stands() -> None:
     again = changed(TRIVIA, "answer.aliases", ["Other"])
-    found = read("trivia_qa", [TRIVIA, changed(TRIVIA, "question_id", "tc_4"), again])
+    repeated: list[str] = []
+    found = read("trivia_qa", [TRIVIA, changed(TRIVIA, "question_id", "tc_4"), again], repeated=repeated)
     assert [item["id"] for item in found] == ["tc_3", "tc_4"]
+    assert repeated == ["tc_3"]
     assert found[0]["references"] == ["York", "York, England", "YORK"]
     with pytest.raises(BeamUQError, match="file: row 1: id 'tc_3' already belongs to another question"):
         read("trivia_qa", [TRIVIA, changed(TRIVIA, "question", "When?")])

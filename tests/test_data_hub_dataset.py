@@ -81,18 +81,11 @@ def test_the_first_fetch_locks_the_commit_and_afterwards_the_lock_rules(tmp_path
     assert fake.loaded[-1] == (REPOSITORY, None, "train", "a" * 40)
 
 
-def test_a_split_that_is_there_is_not_fetched_again(tmp_path: Path, fake: Hub) -> None:
+def test_a_split_that_is_there_is_not_fetched_again_and_a_damaged_one_is(tmp_path: Path, fake: Hub) -> None:
+    fetch(tmp_path).write_bytes(b"PAR1")
     path = fetch(tmp_path)
-    before = path.read_bytes()
+    assert len(fake.loaded) == 2
     fetch(tmp_path, offline=True)
-    assert path.read_bytes() == before
-    assert len(fake.loaded) == 1
-
-
-def test_a_damaged_file_is_fetched_again(tmp_path: Path, fake: Hub) -> None:
-    path = fetch(tmp_path)
-    path.write_bytes(b"PAR1")
-    fetch(tmp_path)
     assert len(fake.loaded) == 2
     assert pq.read_table(path).to_pylist() == ROWS
 

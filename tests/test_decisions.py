@@ -223,15 +223,3 @@ def test_answers_of_another_model_prompt_or_setting_are_refused(
     _, other = written(tmp_path / "other", tables, **change)
     with pytest.raises(BeamUQError, match=refused):
         decide(other, made)
-
-
-def test_a_quality_of_another_metric_is_refused(tmp_path: Path) -> None:
-    scores, quality, questions = cell(20)
-    written(tmp_path, (scores, quality, questions))
-    parquet_tables.write(
-        tmp_path / "quality", "quality", quality,
-        cell={"model": "m", "dataset": "d", "recipe": "main"}, provenance={"settings": {"metric": "exact_match"}},
-    )  # fmt: skip
-    files = {kind: tmp_path / kind for kind in (*FILES, "decisions", "scored")}
-    with pytest.raises(BeamUQError, match="made with metric 'exact_match', 'f1' is asked for"):
-        run_job("decisions", files | {"settings": settings().model_dump(mode="json")})

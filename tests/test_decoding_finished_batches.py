@@ -1,19 +1,13 @@
-"""Finished batches: a run that is killed, or shared by workers, gives the same bytes; those of other runs stay out."""
+"""Finished batches: a run that breaks off, or is shared by workers, gives the same bytes; other runs' stay out."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from beamuq import parquet_tables
 from beamuq.decoding import Prompt, compose_batches, finished_batches
 from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, marked, share_of
 from beamuq.decoding.question_batches import BatchResult, run_batches
@@ -144,46 +138,3 @@ def test_two_processes_never_do_the_same_work(tmp_path: Path, at_work: str, come
 
     run(tmp_path, at_once, share=at_work)
     run(tmp_path, share=comes)
-
-
-def _slow(folder: Path) -> multiprocessing.process.BaseProcess:
-    """A run in a process of its own, slowed down so that it can be killed within a batch."""
-    folder.mkdir(exist_ok=True)
-    (folder / "begun").write_text("")
-
-    def slowly(batch: Sequence[Prompt]) -> BatchResult:
-        with (folder / "begun").open("a") as file:
-            file.write("one more\n")
-        time.sleep(0.1)
-        return decoded(batch)
-
-    def work() -> None:
-        with Path(os.devnull).open("w") as sys.stderr:
-            kept = run(folder / "batches", slowly)
-            parquet_tables.write(folder / "out.parquet", "quality", kept.collected()[0])
-
-    process = multiprocessing.get_context("fork").Process(target=work)
-    process.start()
-    return process
-
-
-def _begun(folder: Path, batches: int) -> None:
-    until = time.monotonic() + 60
-    while len((folder / "begun").read_text().splitlines()) < batches:
-        assert time.monotonic() < until
-        time.sleep(0.002)
-
-
-def test_a_run_killed_twice_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    _slow(tmp_path / "whole").join(60)
-    for kept in (1, 2):
-        killed = _slow(tmp_path / "killed")
-        _begun(tmp_path / "killed", 2)
-        killed.kill()
-        killed.join(60)
-        assert killed.exitcode == -signal.SIGKILL
-        assert len(files(tmp_path / "killed/batches")) == kept
-        assert not (tmp_path / "killed/out.parquet").exists()
-    _slow(tmp_path / "killed").join(60)
-    assert (tmp_path / "killed/out.parquet").read_bytes() == (tmp_path / "whole/out.parquet").read_bytes()
-    assert files(tmp_path / "killed/batches") == files(tmp_path / "whole/batches")

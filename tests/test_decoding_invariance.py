@@ -31,6 +31,7 @@ from beamuq.decoding import (
 from beamuq.decoding.forward_passes import StepStatistics
 from beamuq.decoding.next_token_distributions import DistributionQuery
 from beamuq.errors import BeamUQError
+from beamuq.strategy_names import parse
 from small_batch import FEW, SEARCHES, SHOTS, Policies, assert_same, decoded
 from tiny import CONTEXT, KINDS, tiny_model
 
@@ -179,3 +180,4 @@ def test_impossible_policies_are_refused(make: Callable[[], object], told: str) 
 )
 def test_strategies_follow_the_grammar(policy: Policy, name: str) -> None:
     assert policy.strategy == name
+    assert parse(name)[0] == name.split(" ")[0]

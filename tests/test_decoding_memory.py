@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,19 +116,3 @@ def test_bfloat16_rescores_with_float32_logits(kind: str) -> None:
         logprobs = torch.log_softmax(states.float() @ model.lm_head.weight.detach().float().T, dim=-1)
         rescored = logprobs.gather(1, torch.tensor(c.token_ids)[:, None])[:, 0].double().numpy()
         assert np.abs(c.token_logprobs - rescored).max() < 0.15
-
-
-def test_a_cache_that_grows_takes_the_memory_of_what_it_holds() -> None:
-    """Not also that of every smaller one that it was before, nor of the room of questions that need none."""
-
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    cache, before = TreeCache(np.array([10, 10]), 200, False), resident()
-    for _ in range(16):
-        places = torch.from_numpy(cache.reserve(np.zeros(400, dtype=np.int64)))
-        for layer in range(30):
-            rows = torch.zeros(1, 2, 400, 64)
-            cache.store((layer, 0), rows, rows, places, None)
-    held = 16 * 400 * 30 * 2 * 2 * 64 * 4
-    assert held < resident() - before < 1.25 * held

@@ -115,18 +115,6 @@ def test_a_scale_behind_the_engines_back_is_caught_and_nothing_is_decoded() -> N
         decode(model, [Prompt("q", (2, 3, 4))], [Greedy()], stop_ids=frozenset(), seed=0, max_new_tokens=2)
 
 
-def test_a_path_that_disagrees_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, plain = copy.deepcopy(toy_model(20)), tree_attention.Scoring
-
-    def forgetful(scaling: float, *rest: Any) -> tree_attention.Scoring:
-        return plain(2 * scaling, *rest)
-
-    monkeypatch.setattr(tree_attention, "Scoring", forgetful)
-    found = checked(model)
-    assert found.path == "cached"
-    assert found.reason.startswith("differs by")
-
-
 @pytest.mark.parametrize(
     ("kind", "length", "told"),
     [
@@ -172,13 +160,14 @@ def test_a_bfloat16_model_is_checked_in_float32_too_and_left_as_it_was(kind: str
     assert {name: (tensor.dtype, tensor.data_ptr()) for name, tensor in model.state_dict().items()} == before
 
 
-def test_a_fault_smaller_than_the_rounding_of_bfloat16_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("factor", "dtype"), [(2.0, torch.float32), (1.05, torch.bfloat16)])
+def test_a_path_that_disagrees_is_not_taken_be_it_by_less_than_bfloat16_rounds(
+    factor: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = tree_attention.Scoring
-
-    def careless(scaling: float, *rest: Any) -> tree_attention.Scoring:
-        return plain(1.05 * scaling, *rest)
-
-    monkeypatch.setattr(tree_attention, "Scoring", careless)
-    found = checked(random_model("gemma2").bfloat16())
+    monkeypatch.setattr(tree_attention, "Scoring", lambda scaling, *rest: plain(factor * scaling, *rest))
+    model: Any = random_model("gemma2")
+    found = checked(model.to(dtype))
     assert found.path == "cached"
-    assert "(0.01 allowed)" in found.reason
+    assert found.reason.startswith("differs by")
+    assert ("(0.01 allowed)" in found.reason) == (dtype == torch.bfloat16)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -58,15 +59,8 @@ def test_the_tutorial_runs_on_files_of_a_study(tmp_path: Path) -> None:
     """On a made-up cell of the same layout, so that the page is tested before any demo has run."""
     cell = synthetic.cell(N=24)
     ids = cell["questions"].column("id")
-    produced = {"answer_source": "greedy", "method": "Dissimilarity", "setting": ""}
-    variants = ("multinomial", "beamsearch")
-    scores = pa.Table.from_pylist(
-        [
-            produced | {"id": key, "variant": v, "value": n / 24}
-            for v in variants
-            for n, key in enumerate(ids.to_pylist())
-        ]
-    )
+    values = {("Dissimilarity", v, ""): np.arange(24) / 24 for v in ("multinomial", "beamsearch")}
+    scores = pa.Table.from_pylist(synthetic.score_rows(ids.to_pylist(), values))
     measured = {"answer_source": "greedy", "quality": "answer_f1", "subset": "all", "metric": "PRR", "method": "Prob"}
     evaluation = [measured | {"variant": "", "setting": "", "value": 0.5, "low": 0.1, "high": 0.9, "n": 24, "note": ""}]
     quality = cell["quality"].filter(pc.equal(cell["quality"].column("answer_source"), "greedy"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shutil
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.slow
 
 def end_to_end_study(folder: Path) -> dict[str, Any]:
     """The demo study cut to a tiny model, which is built, two datasets, six questions and an NLI classifier."""
-    config = build_tiny_model("qwen3", folder / "qwen3") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 8192}))
+    build_tiny_model("qwen3", folder / "qwen3", context=8192)
     study: dict[str, Any] = yaml.safe_load((STUDIES / "demo.yaml").read_text())
     model = {"label": "qwen3", "title": "Tiny Qwen 3", "source": f"folder:{folder / 'qwen3'}", "style": "instruct"}
     study["models"] = {"tiny-qwen3": model}
@@ -102,15 +100,6 @@ def test_the_table_repeats_the_evaluation(workplace: Workplace) -> None:
     assert printed["value"].item() == ("" if pd.isna(value) else pytest.approx(value))
 
 
-def test_accuracy_is_the_share_of_answers_above_the_threshold(workplace: Workplace) -> None:
-    printed = pd.read_csv(workplace.folder / "results/micro/tables/base_accs.csv")
-    for dataset in ("triviaqa", "coqa"):
-        quality = workplace.frame(f"results/micro/quality/answer_f1/tiny-qwen3/{dataset}/main.parquet")
-        share = (quality[quality.answer_source == "greedy"]["value"] > 0.5).mean()
-        row = printed[(printed.model == "tiny-qwen3") & (printed.dataset == dataset)]
-        assert row["value"].item() == pytest.approx(share)
-
-
 def test_what_is_lost_comes_back_with_the_same_bytes_and_nothing_else_runs(place: Workplace) -> None:
     lost = ["results/micro/candidates/tiny-qwen3/coqa/main.parquet", "figures/micro/redundancy.csv"]
     first = [(place.folder / path).read_bytes() for path in lost]
@@ -143,15 +132,6 @@ def test_the_report_opens_offline_and_lists_every_exhibit(place: Workplace, tmp_
     kept = [path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()]
     assert {"overview.html", "explorer.html", "ledger.html", "answers_listed.csv", "redundancy.png"} <= set(kept)
     assert [kept.count(name) for name in ("qa_mean_prr.html", "base_accs.html")] == [1, 1]
-
-
-def test_the_ledger_sums_every_rule_and_cell(workplace: Workplace) -> None:
-    frame = pd.read_csv(workplace.folder / "results/micro/ledger.csv", keep_default_na=False)
-    rules = {"candidates", "statistics", "similarity", "quality", "scores", "evaluation", "total"}
-    assert set(frame["rule"]) == rules | {""}
-    assert (frame["jobs"] == frame["tables"]).all()
-    total = frame[frame["rule"] == "total"]["seconds"].item()
-    assert frame[frame["dataset"] != ""]["seconds"].sum() == pytest.approx(total, abs=len(frame))
 
 
 def test_the_overview_counts_what_the_tables_hold(workplace: Workplace) -> None:

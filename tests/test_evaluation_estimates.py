@@ -114,21 +114,18 @@ def test_ties_within_rounding_are_both_best_and_undefined_rows_have_no_mark() ->
     assert np.isnan(found.loc[3, "p_best"])
 
 
-def test_equal_values_share_first_place_and_the_next_value_is_second() -> None:
-    assert rank_marks([0.5, 0.7, 0.7, 0.6, 0.6, 0.1]) == ["", "best", "best", "second", "second", ""]
-
-
-def test_ranks_use_unrounded_values() -> None:
-    assert rank_marks([0.50004, 0.50003, 0.50002]) == ["best", "second", ""]
-
-
-def test_difference_of_summation_order_is_a_tie() -> None:
-    assert rank_marks([0.1 + 0.2, 0.3, 0.2]) == ["best", "best", "second"]
-
-
-def test_undefined_values_have_no_rank() -> None:
-    assert rank_marks([np.nan, 0.2, np.nan]) == ["", "best", ""]
-    assert rank_marks([np.nan, np.nan]) == ["", ""]
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [
+        ([0.5, 0.7, 0.7, 0.6, 0.6, 0.1], ["", "best", "best", "second", "second", ""]),
+        ([0.50004, 0.50003, 0.50002], ["best", "second", ""]),
+        ([0.1 + 0.2, 0.3, 0.2], ["best", "best", "second"]),  # equal but for the order of summation
+        ([np.nan, 0.2, np.nan], ["", "best", ""]),
+        ([np.nan, np.nan], ["", ""]),
+    ],
+)
+def test_equal_values_share_a_rank_of_unrounded_values(values: list[float], marks: list[str]) -> None:
+    assert rank_marks(values) == marks
 
 
 def test_the_best_is_that_of_each_column() -> None:

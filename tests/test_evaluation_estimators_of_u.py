@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import synthetic
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimators_of_u import METHOD, Estimator, EstimatorsOfCell, samples
@@ -40,17 +41,16 @@ def questions(rows: Rows) -> pd.DataFrame:
 def cell(rows: Rows, scores: Scores) -> EstimatorsOfCell:
     """A cell with these candidates, and scores by weighting and setting, one a question."""
     asked = questions(rows)
-    keys = [{"answer_source": "greedy", "method": METHOD, "variant": v, "setting": s} for v, s in scores]
-    long = [
-        key | {"id": name, "value": value}
-        for key, values in zip(keys, scores.values(), strict=True)
-        for name, value in zip(asked["id"], values, strict=True)
-    ]
+    long = synthetic.score_rows(asked["id"], {(METHOD, *key): values for key, values in scores.items()})
     quality = pd.DataFrame({"id": asked["id"], "answer_source": "greedy", "value": 0.5})
     of_questions = QuestionScores(pd.DataFrame(long), quality, asked, "scores")
     prr = Estimates.made(
-        [key | {"metric": "PRR", "value": 0.5, "n": len(asked)} for key in keys],
-        [np.full(20, 0.5 + 0.1 * place) for place in range(len(keys))],
+        [
+            {"answer_source": "greedy", "method": METHOD, "variant": v, "setting": s}
+            | {"metric": "PRR", "value": 0.5, "n": len(asked)}
+            for v, s in scores
+        ],
+        [np.full(20, 0.5 + 0.1 * place) for place in range(len(scores))],
     )
     counts = np.ones((len(asked), 20), dtype=np.int64)
     return EstimatorsOfCell(of_questions, CandidateSets(pd.DataFrame(rows), asked), prr, counts, EXACT, SAMPLES, 10)

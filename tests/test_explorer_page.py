@@ -58,14 +58,11 @@ def synthetic(n: int, seed: int = 1, size: int = 10) -> Cell:
         samples, beams = [some() for _ in range(size)], [some() for _ in range(size)]
         beams.sort(key=lambda beam: -beam["logprob"])
         texts = sorted({each["text"] for each in (*samples, *beams)})
-        similarity = {pair: float(random.random()) for pair in itertools.product(texts, repeat=2)}
-        pairs = {pair: (s, pair[0] == pair[1] or s > 0.8) for pair, s in similarity.items()}
+        similarity = [(a, b, float(random.random())) for a, b in itertools.product(texts, repeat=2)]
+        pairs = {(a, b): (s, a == b or s > 0.8) for a, b, s in similarity}
         asked = " ".join(WORDS[w] for w in random.integers(0, 200, 14)) + "?"
-        prompt, quality = (
-            f"Question: what?\nAnswer: that\n\nQuestion: {asked}\nAnswer:",
-            float(random.integers(0, 5)) / 4,
-        )
-        known = [WORDS[k % 200]], prompt, pairs, quality
+        prompt = f"Question: what?\nAnswer: that\n\nQuestion: {asked}\nAnswer:"
+        known = [WORDS[k % 200]], prompt, pairs, float(random.integers(0, 5)) / 4
         questions.append(Question(f"q-{k}", asked, samples[0], samples, beams, *known))
     keys = [("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch")]
     scores = pd.DataFrame(

@@ -12,18 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import torch
 import yaml
 
 import exhibits_study
-from beamuq import decoding
-from beamuq.decoding.greedy_and_samples import Sample, SamplesState
-from beamuq.decoding.next_token_distributions import DistributionQuery
-from beamuq.decoding.search_state import SearchContext, SearchState
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits, table_formats
-from beamuq.models.load_model import load_causal
-from beamuq.models.prompt_tokens import plain_prompt_ids
 from beamuq.plan.decode_recipe import policies_of
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import Recipe
@@ -43,9 +36,7 @@ class Extended:
     @staticmethod
     def fill(folder: Path) -> None:
         (folder / "mine").mkdir()
-        model = build_tiny_model("llama", folder / "models" / "some-model")
-        config = model / "config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
+        model = build_tiny_model("llama", folder / "models" / "some-model", context=4096)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MODEL", str(model))
             printed = [told for told in follow("extend.md", folder / "mine") if told]  # a link says nothing
@@ -155,55 +146,6 @@ def test_a_similarity_of_ones_own_judges_for_ccp_and_sar_and_a_changed_one_judge
     assert {"statistics", "similarity"} <= rules(folder, scores, "--dry-run")
 
 
-class Drawn:
-    """The naive strategy: draws, from a search of the package or its own; ``way`` says how it hides it."""
-
-    def __init__(self, way: str) -> None:
-        self.way = way
-        self.strategy = f"{way} M=3"
-
-    def start(self, context: SearchContext) -> SearchState:
-        return DrawnState(self.way, context)
-
-
-class DrawnState(SamplesState):
-    def __init__(self, way: str, context: SearchContext) -> None:
-        super().__init__(Sample(3), context)
-        self.way = way
-
-    def query(self) -> DistributionQuery:
-        query = super().query()
-        if self.way != "openly":  # draws from a list of its own making, here always the first
-            query.top, query.uniforms = 1, None
-        return query
-
-    def advance(self, query: DistributionQuery) -> None:
-        if self.way != "openly":
-            query.tokens, query.logprobs = query.tokens[:, 0], query.logprobs[:, 0]
-            query.policy_logprobs = query.logprobs
-        super().advance(query)
-
-    def found(self, question: int) -> list[tuple[int, float | None]]:
-        found = super().found(question)
-        return found if self.way == "told" else [(node, None) for node, _ in found]
-
-
-@pytest.mark.parametrize(
-    ("way", "told"),
-    [
-        ("openly", "asks for draws"),
-        ("told", "a distribution that they were drawn from"),
-        ("secretly", "same tokens twice"),
-    ],
-)
-def test_a_strategy_that_draws_is_refused(way: str, told: str, extended: Extended) -> None:
-    model, tokenizer = load_causal(extended.folder / "my-model", dtype=torch.float32, device=torch.device("cpu"))
-    prompts = [decoding.Prompt("a1", tuple(plain_prompt_ids(tokenizer, "Who?")))]
-    with pytest.raises(BeamUQError, match=f"strategy '{way} M=3': .*{told}.*must be a search") as caught:
-        decoding.decode(model, prompts, [Drawn(way)], stop_ids=frozenset({2}), seed=1, max_new_tokens=3)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("policy", "options", "told"),
     [
@@ -231,12 +173,6 @@ def test_a_policy_that_is_no_search_is_told_in_one_line(policy: str, options: di
             {"main": {"sample": {"size": 4}, "custom": [{"strategy": "wide M=4 W=8", "policy": "my_strategy:Wid"}]}},
             "custom.0..policy: .*did you mean 'Wide'",
         ),
-        (
-            "scoring",
-            {"main": {"methods": ["my_method:METHD"]}},
-            r"scoring.main.methods\[0\]: .*did you mean 'METHOD'",
-        ),
-        ("main", {"recipe": "main", "scorer": "words", "beam": "beam M=10"}, "main.beam"),
     ],
 )
 def test_a_name_that_is_nowhere_is_told_before_anything_runs(

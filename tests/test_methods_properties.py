@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,18 @@ def taken(e: Evidence, order: list[int], w: Array | None = None) -> Evidence:
     )
 
 
+def of_question(e: Evidence, n: int) -> Evidence:
+    """The evidence of one question alone."""
+
+    def part(of: Any) -> Any:
+        arrays = {field.name: getattr(of, field.name) for field in fields(of)}
+        return replace(
+            of, **{name: array[n : n + 1] for name, array in arrays.items() if isinstance(array, np.ndarray)}
+        )
+
+    return replace(part(e), answer=part(e.answer), pairs=part(e.pairs))
+
+
 @pytest.mark.parametrize("strategy", ["sample T=1.0", "beam M=10"])
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ORDERED])
 def test_permuting_the_candidates_changes_nothing(name: str, strategy: str) -> None:
@@ -47,17 +60,7 @@ def test_merging_beams_of_one_text_changes_nothing(name: str) -> None:
     together = synthetic.evidence("beam M=10", 30)
     expected = compute(METHODS[name], together)
     for n in range(len(expected)):
-        one = Evidence(
-            answer=Answer(together.answer.logprob[n : n + 1], together.answer.length[n : n + 1]),
-            **{key: getattr(together, key)[n : n + 1] for key in ("logprob", "mask", "weights", "texts", "token_sar")},
-            sentence_similarity=together.sentence_similarity[n : n + 1],
-            pairs=Pairs(
-                **{
-                    key: getattr(together.pairs, key)[n : n + 1]
-                    for key in ("similarity", "mask", "contradiction", "same", "identical")
-                }
-            ),
-        )
+        one = of_question(together, n)
         texts = one.texts[0, 1:].tolist()
         first = [i for i, text in enumerate(texts) if texts.index(text) == i]
         summed = np.array(

@@ -50,10 +50,6 @@ def test_real_weights_are_decoded_as_the_page_says(name: str) -> None:
     assert agrees(*real_row(name), rows_of_page()[name]), PAGE_IS_OLD
 
 
-def test_the_page_has_every_class() -> None:
-    assert set(rows_of_page()) - {"class", "---", "model"} == set(CLASSES) | set(REAL)
-
-
 def test_the_census_finds_what_the_engine_gives_otherwise_than_the_plain_forward_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

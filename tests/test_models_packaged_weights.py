@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import multiprocessing
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +128,9 @@ def test_studies_that_share_a_folder_fetch_into_it_one_after_the_other(tmp_path:
     def fetch() -> None:
         fill_folder(tmp_path / "models/toy", "packaged:toy", "r", bring, offline=False)
 
-    jobs = [multiprocessing.get_context("fork").Process(target=fetch) for _ in range(3)]
-    for job in jobs:
-        job.start()
-    for job in jobs:
-        job.join(60)
-    assert [job.exitcode for job in jobs] == [0, 0, 0]
+    with ThreadPoolExecutor() as jobs:  # each opens the file that it locks, as processes do
+        for job in [jobs.submit(fetch) for _ in range(3)]:
+            job.result(60)
     assert len(everything(tmp_path / "models/toy")) == 11
     assert (tmp_path / "begun").read_text() == "once more\n"
     assert models(tmp_path) == ["toy"]
@@ -202,32 +199,18 @@ def tiny_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
     tensors = {f"{name}.weight": draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny")
-    writer.add_context_length(64)
-    writer.add_embedding_length(width)
-    writer.add_block_count(layers)
-    writer.add_feed_forward_length(middle)
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(heads)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(100000.0)
-    writer.add_rope_dimension_count(width // heads)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3))
-    writer.add_token_merges(["a b", "ab c"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
-    writer.add_chat_template("{{ messages[0]['content'] }}")
+    types = [gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3)
+    facts: dict[str, Any] = {"name": "tiny", "context_length": 64, "embedding_length": width, "block_count": layers}
+    facts |= {"feed_forward_length": middle, "head_count": heads, "head_count_kv": heads, "layer_norm_rms_eps": 1e-5}
+    facts |= {"rope_freq_base": 100000.0, "rope_dimension_count": width // heads, "vocab_size": len(tokens)}
+    facts |= {"tokenizer_model": "gpt2", "tokenizer_pre": "smollm", "token_list": tokens, "token_types": types}
+    facts |= {"token_merges": ["a b", "ab c"], "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 0}
+    for name, value in (facts | {"chat_template": "{{ messages[0]['content'] }}"}).items():
+        getattr(writer, f"add_{name}")(value)
     for name, tensor in tensors.items():
         writer.add_tensor(name, tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    for step in ("write_header_to_file", "write_kv_data_to_file", "write_tensors_to_file", "close"):
+        getattr(writer, step)()
     return tensors
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from beamuq import parquet_tables
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions
-from beamuq.errors import BeamUQError
 from beamuq.overview import empty_and_cut_answers as answers
 from beamuq.overview import overview_tables as tables
-from beamuq.parquet_tables import Footer, Loaded, read_footer
+from beamuq.parquet_tables import Footer, Loaded
 from beamuq.plan.study_on_machine import Plan
 from beamuq.study_config import Study
 
@@ -84,23 +79,3 @@ def test_answers_that_name_no_option_or_several_are_told(study: Study) -> None:
     (row,) = tables.options_named(study, made).to_dict("records")
     assert [row[name] for name in ("answers", "none", "none %", "several", "several %")] == [8, 2, 25.0, 1, 12.5]
     assert tables.options_named(study, [SOME]).empty
-
-
-def test_rows_left_out_as_repeated_are_counted(tmp_path: Path) -> None:
-    row = {"question": "Who?", "question_id": "a", "answer": {"value": "She", "aliases": []}}
-    lines = [json.dumps(row | {"question_id": key}) for key in "abab"]
-    (tmp_path / "validation.jsonl").write_text("\n".join(lines))
-    repeated: list[str] = []
-    assert len(read_questions(load_adapter("trivia_qa"), tmp_path / "validation.jsonl", repeated)) == 2
-    assert repeated == ["a", "b"]
-
-
-def test_the_footer_of_a_table_is_read_and_of_another_file_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    parquet_tables.write(path, "prompts", [{"id": "a", "prompt": "b"}], cell={"style": "base"}, provenance={"seed": 1})
-    assert read_footer(path) == Footer(path, "prompts", {"style": "base"}, {"seed": 1})
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):
-        read_footer(path)
-    with pytest.raises(BeamUQError, match=r"none\.parquet: no such file"):
-        read_footer(tmp_path / "none.parquet")

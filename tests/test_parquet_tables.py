@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beamuq import io, parquet_tables
-from beamuq.errors import BeamUQError, exit_with_one_line
+from beamuq.errors import BeamUQError
 
 
 @pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "os.fsync", "pathlib.Path.replace"])
@@ -26,15 +26,6 @@ def test_a_disk_that_refuses_is_told_in_one_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_disk_that_refuses_anything_else_ends_a_step_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    def make_folder() -> None:
-        raise OSError(errno.EROFS, "Read-only file system", "some/folder")
-
-    with pytest.raises(SystemExit, match="2"):
-        exit_with_one_line(make_folder)
-    assert capsys.readouterr().err.startswith("error: some/folder: cannot be read or written (Read-only file system)")
-
-
 def test_a_file_that_cannot_be_reached_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stale(*_: object, **__: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
@@ -44,3 +35,13 @@ def test_a_file_that_cannot_be_reached_is_not_to_be_deleted(tmp_path: Path, monk
     with pytest.raises(BeamUQError, match=r"x\.parquet: cannot be read \(Stale file handle\); mend that") as told:
         parquet_tables.read(tmp_path / "x.parquet", "quality")
     assert "delete" not in str(told.value)
+
+
+def test_a_damaged_table_is_refused_and_none_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    parquet_tables.write(path, "prompts", [{"id": "a", "prompt": "b"}])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(BeamUQError, match=r"x\.parquet: not a readable Parquet file"):
+        parquet_tables.read_footer(path)
+    with pytest.raises(BeamUQError, match=r"none\.parquet: no such file"):
+        parquet_tables.read_footer(tmp_path / "none.parquet")

@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,17 @@ from transformers import PreTrainedModel
 from transformers.integrations.accelerate import infer_auto_device_map
 
 import tiny_scorers
-from beamuq.decoding import Candidate, Sample, next_token_logprobs, stop_tokens
+from beamuq.decoding import Candidate, Sample, stop_tokens
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
 from beamuq.decoding.self_check import SelfCheck, checked, remember
 from beamuq.scorers.alignscore import AlignScore
 from beamuq.scorers.similarity_by_kind import load_scorer
 from pretend_card import CARD, SECOND, PretendCard, pretend_card
-from small_batch import FEW, POLICIES, Policies, assert_same, batch_of, decoded
-from tiny import KINDS, tiny_model
+from small_batch import FEW, POLICIES, Policies, assert_same, decoded
+from tiny import CPU, KINDS, tiny_model
 
 PAIRS = list(itertools.product(["", "Paris", "the Seine", "1945 " * 30], repeat=2))
 EVERY: Policies = (*POLICIES, Sample(3, 0.5))
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 
 @pytest.fixture
@@ -81,14 +81,6 @@ def test_the_host_waits_for_the_card_once_a_step(card: PretendCard, monkeypatch:
     _decoded("gemma3", model, EVERY)
     assert calls["_sorted"] < calls["read"] / 4
     assert card.waits == {"copy to the host": calls.total()}
-
-
-def test_prompts_are_run_without_waiting(card: PretendCard) -> None:
-    model = _moved("llama", card)
-    checked(model)
-    card.waits.clear()
-    next_token_logprobs(model, batch_of("llama"), [7, 9])
-    assert card.waits == {"copy to the host": 1}
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_multimodal"])
@@ -148,35 +140,21 @@ def test_attention_has_forms_that_fused_kernels_take(
     assert set(forms) == {"flash", "memory-efficient"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "build"),
-    [
-        ("nli", tiny_scorers.build_nli),
-        ("cross_encoder", tiny_scorers.build_cross_encoder),
-        ("embedding", tiny_scorers.build_embedder),
-    ],
-)
-def test_similarities_are_the_same_on_a_card(
-    kind: str, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer: Any = load_scorer(kind, build(tmp_path), **CPU)
-    expected = scorer.score(PAIRS).entail
-    with pretend_card(monkeypatch) as card:
-        card.hold(scorer.model)
-        scorer.device = CARD
-        found = scorer.score(PAIRS).entail
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+def _scores(scorer: Any) -> Any:
+    return scorer.score(*zip(*PAIRS, strict=True)) if isinstance(scorer, AlignScore) else scorer.score(PAIRS).entail
 
 
-def test_alignscore_is_the_same_on_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = AlignScore(*tiny_scorers.build_alignscore(tmp_path), **CPU)
-    contexts, claims = zip(*PAIRS, strict=True)
-    expected = scorer.score(contexts, claims)
+@pytest.mark.parametrize("kind", ["nli", "cross_encoder", "embedder", "alignscore"])
+def test_similarities_are_the_same_on_a_card(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: Any = getattr(tiny_scorers, f"build_{kind}")(tmp_path)
+    load = partial(load_scorer, "embedding" if kind == "embedder" else kind)
+    scorer: Any = AlignScore(*built, **CPU) if kind == "alignscore" else load(built, **CPU)
+    expected = _scores(scorer)
     with pretend_card(monkeypatch) as card:
-        card.hold(scorer.body)
-        card.hold(scorer.head)
+        for part in ("body", "head") if kind == "alignscore" else ("model",):
+            card.hold(getattr(scorer, part))
         scorer.device = CARD
-        found = scorer.score(contexts, claims)
+        found = _scores(scorer)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

@@ -9,9 +9,9 @@ import pytest
 from beamuq.data.dataset_adapters import adapter_names
 from beamuq.data.question import Passage, Question, Turn, question
 from beamuq.errors import BeamUQError
-from beamuq.prompts.prompt_template import load, parse, render
+from beamuq.prompts.prompt_template import PROMPTS, load, parse, render
 
-PROMPTS = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts"
+GOLDEN = Path(__file__).with_name("golden_prompts")
 
 ASKED = question("q", "Who wrote Emma?", ["Jane Austen"])
 SHOTS = [question("s", "Where is Oslo?", ["Norway", "in Norway"]), question("t", "What is 2 + 2?", ["4"])]
@@ -36,162 +36,28 @@ FOUR_SHOTS = [
     question("t", "Which glows?", ["sun"], options=["sun", "mud", "fog", "ash"]),
 ]
 
-TWO_SHOTS = """\
-Question: Where is Oslo?
-Answer: Norway
-
-Question: What is 2 + 2?
-Answer: 4
-"""
-TWO_TURNS = """\
-Story: A cat sat.
-
-It slept.
-
-Question: Who sat?
-Answer: A cat
-
-Question: Where?
-Answer: unknown
-"""
-FIVE_OPTIONS = """\
-Question: What is red?
-Options:
-(A) sky
-(B) milk
-(C) blood
-(D) grass
-(E) coal
-Answer: blood
-
-Question: What flies?
-Options:
-(A) kite
-(B) stone
-(C) desk
-(D) shoe
-(E) pond
-Answer: kite
-"""
-ASKED_FIVE = """\
-Question: Where are grapes?
-Options:
-(A) pan
-(B) bowl
-(C) shop
-(D) lap
-(E) hat
-Answer:"""
-FOUR_OPTIONS = """\
-Question: Which floats?
-Options:
-(A) lead
-(B) cork
-(C) gold
-(D) tin
-Answer: cork
-
-Question: Which glows?
-Options:
-(A) sun
-(B) mud
-(C) fog
-(D) ash
-Answer: sun
-"""
-ASKED_THREE = """\
-Question: Which melts?
-Options:
-(A) ice
-(B) iron
-(C) oak
-Answer:"""
-CHOOSE = (
-    "Instruction: Choose the single best answer from the options. Answer with the option text only (not the letter).\n"
-)
-
-GOLDEN: dict[str, tuple[Question, list[Question], str]] = {
-    "base/trivia_qa": (ASKED, SHOTS, f"{TWO_SHOTS}\nQuestion: Who wrote Emma?\nAnswer:"),
-    "instruct/trivia_qa": (
-        ASKED,
-        SHOTS,
-        f"Answer the following question as briefly as possible.\n\n{TWO_SHOTS}\n"
-        "Now answer the following question:\nQuestion: Who wrote Emma?\nAnswer:",
-    ),
-    "base/web_questions": (ASKED, SHOTS, f"{TWO_SHOTS}\nQuestion: Who wrote Emma?\nAnswer:"),
-    "instruct/web_questions": (
-        ASKED,
-        SHOTS,
-        """\
-Below are questions with short factual answers.
-Return only the short answer (a name, phrase, number, or year).
-
-Q: Where is Oslo?
-A: Norway
-
-Q: What is 2 + 2?
-A: 4
-
-Now answer this.
-Q: Who wrote Emma?
-A:""",
-    ),
-    "base/coqa": (TOLD, [], f"{TWO_TURNS}\nQuestion: What did it do?\nAnswer:"),
-    "instruct/coqa": (
-        TOLD,
-        [],
-        f"{TWO_TURNS}\nAnswer the following question as briefly as possible.\nQuestion: What did it do?\nAnswer:",
-    ),
-    "base/hotpot_qa": (
-        HOPS,
-        [],
-        """\
-Title: Ann
-Ann is Danish. She sings.
-
-Title: Bob
-Bob is Danish.
-
-Question: Are both Danish?
-Short answer:""",
-    ),
-    "instruct/hotpot_qa": (
-        HOPS,
-        [],
-        """\
-Instruction: Read the context and answer with a short factual span (a few words) copied from the context. """
-        """Reply with the short answer only.
-Title: Ann
-Ann is Danish. She sings.
-Title: Bob
-Bob is Danish.
-Question: Are both Danish?
-Short answer:""",
-    ),
-    "base/commonsense_qa": (FIVE, FIVE_SHOTS, f"{FIVE_OPTIONS}\n{ASKED_FIVE}"),
-    "instruct/commonsense_qa": (
-        FIVE,
-        FIVE_SHOTS,
-        f"{CHOOSE}\n{FIVE_OPTIONS}\nNow answer this.\n{ASKED_FIVE}",
-    ),
-    "base/ai2_arc": (THREE, FOUR_SHOTS, f"{FOUR_OPTIONS}\n{ASKED_THREE}"),
-    "instruct/ai2_arc": (THREE, FOUR_SHOTS, f"{CHOOSE}\n{FOUR_OPTIONS}\nNow answer this.\n{ASKED_THREE}"),
+ASKED_OF = {
+    "trivia_qa": (ASKED, SHOTS),
+    "web_questions": (ASKED, SHOTS),
+    "jsonl": (ASKED, SHOTS),  # one's own questions are asked as TriviaQA's
+    "coqa": (TOLD, []),
+    "hotpot_qa": (HOPS, []),
+    "commonsense_qa": (FIVE, FIVE_SHOTS),
+    "ai2_arc": (THREE, FOUR_SHOTS),
 }
-
-for _style in ("base", "instruct"):  # one's own questions are asked as TriviaQA's
-    GOLDEN[f"{_style}/jsonl"] = GOLDEN[f"{_style}/trivia_qa"]
 
 
 def test_there_is_one_template_an_adapter_and_style_and_no_other() -> None:
     found = sorted(path.relative_to(PROMPTS).with_suffix("").as_posix() for path in PROMPTS.glob("*/*.txt"))
     assert found == sorted(f"{style}/{name}" for style in ("base", "instruct") for name in adapter_names())
-    assert found == sorted(GOLDEN)
 
 
-@pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_template_renders_as_written_out(name: str) -> None:
-    asked, shots, expected = GOLDEN[name]
-    assert render(load(PROMPTS / f"{name}.txt"), asked, shots, where=name) == expected
+@pytest.mark.parametrize("style", ["base", "instruct"])
+@pytest.mark.parametrize("name", ASKED_OF)
+def test_template_renders_as_written_out(name: str, style: str) -> None:
+    golden = GOLDEN / style / f"{'trivia_qa' if name == 'jsonl' else name}.txt"
+    found = render(load(PROMPTS / style / f"{name}.txt"), *ASKED_OF[name], where=name)
+    assert found + "\n" == golden.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

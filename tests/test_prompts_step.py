@@ -10,12 +10,11 @@ import pytest
 from beamuq import parquet_tables
 from beamuq.data.question import Question, question
 from beamuq.errors import BeamUQError
-from beamuq.study_config import load_study
+from beamuq.study_config import PROMPTS, ROOT, STUDIES, load_study
 from run_job import run_job
 
-ROOT = Path(__file__).resolve().parents[1]
-TEMPLATE = ROOT / "workflow" / "beamuq" / "prompts" / "base" / "trivia_qa.txt"
-DEMO = load_study(ROOT / "studies" / "demo.yaml")
+TEMPLATE = PROMPTS / "base" / "trivia_qa.txt"
+DEMO = load_study(STUDIES / "demo.yaml")
 
 
 def table(path: Path, kind: str, rows: list[Question], dataset: str = "web") -> Path:
@@ -57,19 +56,13 @@ def test_questions_of_another_dataset_are_refused_and_nothing_is_left(tmp_path: 
 def test_demo_questions_become_prompts_of_both_styles(tmp_path: Path, key: str) -> None:
     dataset = DEMO.datasets[key]
     folder = ROOT / "workflow" / "demo" / dataset.adapter
-    settings = {
-        "dataset": key,
-        "adapter": dataset.adapter,
-        "seed": DEMO.seed,
-        "questions": dataset.questions,
-        "few_shot": dataset.few_shot,
-    }
+    settings = {"dataset": key, "seed": DEMO.seed} | dataset.model_dump(include={"adapter", "questions", "few_shot"})
     questions, shots = tmp_path / "q.parquet", tmp_path / "s.parquet"
     splits = {"split": f"{dataset.split}.jsonl", "few_shot_split": f"{dataset.few_shot_split}.jsonl"}
     job = {name: folder / file for name, file in splits.items()} | {"settings": settings}
     run_job("questions", job | {"questions": questions, "shots": shots})
     for style in ("base", "instruct"):
-        template = ROOT / "workflow" / "beamuq" / "prompts" / style / f"{dataset.adapter}.txt"
+        template = PROMPTS / style / f"{dataset.adapter}.txt"
         out = make(tmp_path, questions, shots, {"style": style, "dataset": key}, template)
         prompts = parquet_tables.read(out, "prompts").table["prompt"].to_pylist()
         assert len(set(prompts)) == dataset.questions

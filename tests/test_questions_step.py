@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from beamuq import parquet_tables
-from beamuq.errors import BeamUQError
 from run_job import run_job
 from test_data_adapters import COQA, WEB, changed
 from test_data_read_dataset_file import lines, parquet
@@ -71,17 +70,3 @@ def test_coqa_turns_are_sampled_one_by_one_and_keep_their_story(folder: Path) ->
     rows = parquet_tables.read(folder / "out/questions.parquet", "questions").table.to_pylist()
     assert {row["id"].rsplit("-", 1)[1] for row in rows} == {"0", "1", "2"}
     assert 5 < len({row["group"] for row in rows}) <= 10
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"questions": 21}, "datasets.web.questions: 21 is more than the 20"),
-        ({"few_shot": 4}, "datasets.web.few_shot: 4 is more than the 3"),
-    ],
-)
-def test_bad_settings_are_refused_and_nothing_is_left(folder: Path, settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(BeamUQError) as error:
-        choose(folder, **settings)
-    assert told in str(error.value)
-    assert not (folder / "out").exists()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from transformers import AutoTokenizer, RobertaModel
 
+import synthetic
 import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
@@ -19,8 +19,7 @@ from beamuq.scorers.alignscore import AlignScore, chunks, sentences
 from beamuq.scorers.quality_metrics import Learned, answer_f1, exact_match, quality_values
 from beamuq.text_normalization import normalize_triviaqa
 from run_job import run_job
-
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+from tiny import CPU
 
 
 @pytest.mark.parametrize(
@@ -159,19 +158,12 @@ def write_inputs(folder: Path, options: Sequence[str] = ()) -> tuple[Path, Path]
     rows = [empty | {"id": key, "references": references} for key, references in asked]
     parquet_tables.write(folder / "questions.parquet", "questions", rows, cell={"dataset": "d"})
     texts = {("q1", "greedy"): "Rome", ("q1", "beam M=2"): "It is Paris", ("q2", "greedy"): "6", ("q2", "beam M=2"): ""}
-    base = {"token_ids": [1], "token_texts": ["x"], "token_logprobs": [-1.0], "logprob": -1.0, "terminated": True}
-    filled = [base | {"id": i, "strategy": s, "rank": 0, "text": text} for (i, s), text in texts.items()]
-    table = pa.Table.from_pylist(filled, schema=parquet_tables.SCHEMAS["candidates"])
+    table = synthetic.candidates(*((key, strategy, 0, text) for (key, strategy), text in texts.items()))
     parquet_tables.write(folder / "candidates.parquet", "candidates", table, cell={"model": "m", "dataset": "d"})
     return folder / "questions.parquet", folder / "candidates.parquet"
 
 
-SETTINGS: dict[str, Any] = {
-    "normalizer": "triviaqa",
-    "answer_source": ["greedy", "top_beam"],
-    "beam": "beam M=2",
-    "format": 1,
-}
+SETTINGS = {"normalizer": "triviaqa", "answer_source": ["greedy", "top_beam"], "beam": "beam M=2", "format": 1}
 
 
 def run_step(

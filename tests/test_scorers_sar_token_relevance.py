@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import tiny_scorers
 from beamuq.decoding import candidate_text, token_texts
@@ -15,9 +14,8 @@ from beamuq.scorers.sar_token_relevance import token_relevances, without_each_to
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.text_normalization import clean
-from tiny import tiny_model
+from tiny import CPU, tiny_model
 
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TOKENIZER = tiny_model("llama")[1]
 END, TURN_END = 1, 3
 QUESTIONS = {"q1": "Which river?", "q2": "Who?"}

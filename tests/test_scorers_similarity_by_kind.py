@@ -20,8 +20,8 @@ from beamuq.models.load_model import load_tokenizer
 from beamuq.scorers import packed_encoder
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import SCORERS, load_scorer
+from tiny import CPU
 
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 TEXTS = ["", "Paris", "paris", "the Seine", "William Shakespeare", "a dog and a cat", "1945 " * 30, "東京", "yes"]
 PAIRS = list(itertools.product(TEXTS, TEXTS))
 BUILDERS = {
@@ -190,14 +190,6 @@ def test_unnamed_classes_are_refused(labels: tuple[str, ...], tmp_path: Path) ->
         load_scorer("nli", folder, **CPU)
 
 
-def test_an_identical_pair_gets_the_scorers_own_value(folders: dict[str, Path]) -> None:
-    identical = [(text, text) for text in TEXTS]
-    for kind in ("nli", "cross_encoder"):
-        own = load_scorer(kind, folders[kind], **CPU).score(identical).entail
-        np.testing.assert_allclose(own, one_by_one(kind, folders[kind], identical), atol=1e-5)
-        assert (own < 0.999).any()
-
-
 def test_a_cosine_has_no_direction_and_is_never_negative(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,13 +246,6 @@ def test_bfloat16_stays_close(folders: dict[str, Path]) -> None:
     exact = load_scorer("embedding", folders["embedding"], **CPU).score(PAIRS).entail
     coarse = load_scorer("embedding", folders["embedding"], dtype=torch.bfloat16, device=torch.device("cpu"))
     np.testing.assert_allclose(coarse.score(PAIRS).entail, exact, atol=0.1)
-
-
-@pytest.mark.parametrize(("one", "other", "expected"), [("", "", 1), ("the cats", "the cat", 1), ("a b", "b c", 0.5)])
-def test_lexical_is_rouge_l(one: str, other: str, expected: float) -> None:
-    scores = load_scorer("lexical").score([(one, other)])
-    assert scores.entail.tolist() == [pytest.approx(expected)]
-    assert scores.neutral is scores.contradict is None
 
 
 @pytest.mark.packaged

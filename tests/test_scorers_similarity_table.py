@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
+import synthetic
 import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
@@ -20,21 +20,9 @@ from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq.scorers.similarity_table import needed_pairs
 from run_job import run_job
+from tiny import CPU
 
-CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
-
-
-def candidates(*rows: tuple[str, str, int, str]) -> pa.Table:
-    """A candidates table out of (id, strategy, rank, text)."""
-    filled = [
-        {"id": i, "strategy": s, "rank": r, "text": t, "token_ids": [1], "token_texts": [t], "token_logprobs": [-1.0]}
-        | {"logprob": -1.0, "terminated": True}
-        for i, s, r, t in rows
-    ]
-    return pa.Table.from_pylist(filled, schema=parquet_tables.SCHEMAS["candidates"])
-
-
-TWO_STRATEGIES = candidates(
+TWO_STRATEGIES = synthetic.candidates(
     ("q1", "greedy", 0, "Paris"),
     ("q1", "sample T=1.0", 0, "Paris"),
     ("q1", "sample T=1.0", 1, "Rome"),

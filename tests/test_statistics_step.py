@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import tiny_scorers
 from beamuq import parquet_tables
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
 from beamuq.errors import BeamUQError
-from beamuq.methods.method_inputs_from_tables import CellTables
-from beamuq.methods.score_all_methods import ScoringSettings, score_cell
 from beamuq.models.model_folder import model_identity
 from beamuq.plan.decode_recipe import candidate_row
-from beamuq.scorers.similarity_by_kind import load_scorer
-from beamuq.scorers.similarity_table import needed_pairs
 from beamuq.text_normalization import clean
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
@@ -47,7 +41,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_tiny_model("llama", folder / "language")
     tiny_scorers.build_nli(folder / "nli")
     tiny_scorers.build_cross_encoder(folder / "cross")
-    tiny_scorers.build_embedder(folder / "embedding")
     model, tokenizer = load_tiny_model(folder / "language")
     stops = stop_tokens(tokenizer, model)
     prompts = [Prompt(key, tuple(tokenizer(text).input_ids)) for key, text in TEXTS.items()]
@@ -63,30 +56,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inputs_of(made: Path, settings: dict[str, Any]) -> dict[str, Path]:
     """The files that these settings call for, by name."""
-    files = {"questions": made / "questions.parquet", "candidates": made / "candidates.parquet"}
-    if settings["p_true"]:
-        files["template"] = TEMPLATE
-    if settings["p_true"] or settings["relevance"]:
-        files["language_model"] = made / "language" / "config.json"
-    if settings["ccp"] and settings["ccp"]["kind"] != "lexical":
-        files["nli"] = made / settings["ccp"]["kind"] / "config.json"
-    if settings["relevance"] and settings["relevance"]["kind"] != "lexical":
-        files["relevance"] = made / "cross" / "config.json"
-    return files
+    asked = {
+        "template": (settings["p_true"], TEMPLATE),
+        "language_model": (settings["p_true"] or settings["relevance"], made / "language/config.json"),
+        "nli": (settings["ccp"], made / "nli/config.json"),
+        "relevance": (settings["relevance"], made / "cross/config.json"),
+    }
+    tables = {name: made / f"{name}.parquet" for name in ("questions", "candidates")}
+    return tables | {name: path for name, (given, path) in asked.items() if given}
 
 
 def run(
-    made: Path,
-    out: Path,
-    *,
-    drop: str = "",
-    give: dict[str, Path] | None = None,
-    cache_root: Path | None = None,
-    **changes: Any,
+    made: Path, out: Path, *, give: dict[str, Path] | None = None, cache_root: Path | None = None, **changes: Any
 ) -> parquet_tables.Loaded:
     settings = ALL | changes
-    job: dict[str, Any] = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
-    job.pop(drop, None)
+    job = inputs_of(made, settings) | {"settings": settings, "statistics": out} | (give or {})
     run_job("judgements", job | {"device": "cpu", "dtype": "float32"}, cache=cache_root)
     return parquet_tables.read(out, "statistics")
 
@@ -107,41 +91,6 @@ def test_a_row_is_an_answer_or_a_candidate_that_sar_looks_at(whole: parquet_tabl
     assert {row["answer_source"] for row in rows[len(answers) :]} == {""}
     assert all(row[part] is not None for row in answers for part in ("p_true_logprob", "ccp_labels"))
     assert all(row["token_relevances"] is not None for row in rows)
-
-
-def test_the_methods_that_need_statistics_run_on_the_file(made: Path, whole: parquet_tables.Loaded) -> None:
-    candidates = parquet_tables.read(made / "candidates.parquet", "candidates").table
-    needed = needed_pairs(candidates, ALL["answer_source"], BEAM)
-    similar = load_scorer("lexical").score([pair[1:] for pair in needed]).entail
-    similarity = pa.Table.from_pylist(
-        [
-            {"id": q, "premise": a, "hypothesis": b, "entail": float(s)}
-            for (q, a, b), s in zip(needed, similar, strict=True)
-        ],
-        schema=parquet_tables.SCHEMAS["similarity"],
-    )
-    questions = parquet_tables.read(made / "questions.parquet", "questions").table
-    cell = CellTables(
-        questions,
-        candidates,
-        similarity,
-        whole.table,
-        main_beam=BEAM,
-        equivalence_threshold=0.8,
-        sar_similarity="rouge-l",
-    )
-    main = {"sample": SAMPLE, "beam": BEAM}
-    settings = {"methods": ["PTrue", "CCP", "SAR"], "answer_source": ALL["answer_source"], "main": main}
-    scores = score_cell(cell, ScoringSettings.model_validate(settings)).to_pandas()
-    counts = scores.groupby(["answer_source", "method", "variant"]).value.count()
-    assert counts.index.size == 2 * 4
-    assert set(counts) == {3}
-    greedy = scores[(scores.answer_source == "greedy") & (scores.method == "PTrue")].value.tolist()
-    told = (
-        whole.table.filter(pc.equal(whole.table.column("answer_source"), "greedy")).column("p_true_logprob").to_pylist()
-    )
-    assert greedy == pytest.approx([-value for value in told])
-    assert scores[scores.method == "CCP"].value.between(0, 1).all()
 
 
 @pytest.mark.parametrize(("part", "off"), [("p_true", False), ("ccp", None), ("relevance", None)])

@@ -47,20 +47,6 @@ def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "parameters"),
-    [
-        (strategy_names.sample(0.7), "sample", {"T": 0.7}),
-        (strategy_names.beam(3, 1, True), "beam", {"M": 3, "length_penalty": 1.0, "early_stopping": True}),
-        (strategy_names.hybrid(3), "hybrid", {"B": 3}),
-        (strategy_names.above(1e-5, 100, 10), "above", {"p": 1e-5, "draws": 100, "lattices": 10}),
-        (strategy_names.ablation("epsilon", 1e-5), "epsilon", {"epsilon": 1e-5}),
-    ],
-)
-def test_what_is_printed_is_parsed_again(text: str, kind: str, parameters: dict[str, float]) -> None:
-    assert parse(text) == (kind, parameters)
-
-
 def test_names_of_a_recipe_by_kind() -> None:
     own = {"strategy": "wide M=4 W=8", "policy": "mine:Wide"}
     recipe: dict[str, Any] = {

@@ -17,24 +17,20 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
+    CONFIG_MAPPING,
     AutoModelForCausalLM,
     AutoTokenizer,
-    Gemma3Config,
-    Gemma3ForCausalLM,
-    Gemma3ForConditionalGeneration,
-    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
 )
 
 KINDS = ("llama", "qwen3", "gemma3", "gemma3_multimodal")
 WINDOW = 8
 CONTEXT = 512
+CPU: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 SPECIAL = ["<pad>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<image>", "<boi>", "<eoi>"]
 CORPUS = [
     "Question: Which river runs through Paris?\nAnswer: the Seine.\n\n",
@@ -48,7 +44,9 @@ CHAT = (
 )
 
 
-def build_tiny_model(kind: str, folder: Path, *, seed: int = 0, vocabulary: int = 320, scale: float = 0.3) -> Path:
+def build_tiny_model(
+    kind: str, folder: Path, *, seed: int = 0, vocabulary: int = 320, scale: float = 0.3, context: int = CONTEXT
+) -> Path:
     """Write a random model of ``kind`` (one of `KINDS`) and its tokenizer to ``folder``; returns the folder.
 
     ``scale`` is the standard deviation of the weights: larger makes sharper distributions.
@@ -63,34 +61,27 @@ def build_tiny_model(kind: str, folder: Path, *, seed: int = 0, vocabulary: int 
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "head_dim": 8,
-        "max_position_embeddings": CONTEXT,
+        "max_position_embeddings": context,
         "initializer_range": scale,
         "pad_token_id": 0,
         "bos_token_id": 2,
         "eos_token_id": [1, 3],
         "tie_word_embeddings": True,
     }
-    sliding = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+    if kind.startswith("gemma3"):
+        sliding = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+        shape |= sliding | {"query_pre_attn_scalar": 8}
+    config = CONFIG_MAPPING[{"gemma3": "gemma3_text", "gemma3_multimodal": "gemma3_text"}.get(kind, kind)](**shape)
+    if kind == "gemma3_multimodal":
+        vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+        vision |= {"image_size": 16, "patch_size": 8}
+        tokens = {"image_token_index": 5, "boi_token_index": 6, "eoi_token_index": 7, "mm_tokens_per_image": 4}
+        ends = {name: shape[name] for name in ("eos_token_id", "pad_token_id", "bos_token_id", "tie_word_embeddings")}
+        config = CONFIG_MAPPING["gemma3"](text_config=config.to_dict(), vision_config=vision, **tokens, **ends)
+        config.initializer_range = scale
     torch.manual_seed(seed)
-    model: PreTrainedModel
-    match kind:
-        case "llama":
-            model = LlamaForCausalLM(LlamaConfig(**shape))
-        case "qwen3":
-            model = Qwen3ForCausalLM(Qwen3Config(**shape))
-        case "gemma3":
-            model = Gemma3ForCausalLM(Gemma3TextConfig(**shape, **sliding, query_pre_attn_scalar=8))
-        case "gemma3_multimodal":
-            text = Gemma3TextConfig(**shape, **sliding, query_pre_attn_scalar=8)
-            vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-            vision |= {"image_size": 16, "patch_size": 8}
-            tokens = {"image_token_index": 5, "boi_token_index": 6, "eoi_token_index": 7, "mm_tokens_per_image": 4}
-            ends = {"eos_token_id": [1, 3], "pad_token_id": 0, "bos_token_id": 2, "tie_word_embeddings": True}
-            config = Gemma3Config(text_config=text.to_dict(), vision_config=vision, **tokens, **ends)
-            config.initializer_range = scale
-            model = Gemma3ForConditionalGeneration(config)
-        case _:
-            raise ValueError(f"kind must be one of {KINDS}, not {kind!r}")
+    make: Any = AutoModelForCausalLM
+    model: PreTrainedModel = make.from_config(config)
     model.generation_config.eos_token_id = [1, 3]
     model.generation_config.pad_token_id = 0
     model.save_pretrained(folder)
