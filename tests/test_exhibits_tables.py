@@ -16,7 +16,7 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.evaluation.estimates import Estimates
-from beamuq.exhibits import captions, number_format, table_formats
+from beamuq.exhibits import captions, table_formats
 from beamuq.exhibits.estimates_table import Column, table
 from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq.parquet_tables import Artifact
@@ -44,7 +44,7 @@ def built(results: exhibits_study.Results) -> dict[str, Any]:
     [(0.5432, ".543"), (-0.0961, "-.096"), (1.0, "1.000"), (-1.25, "-1.250"), (0.0, ".000"), (-0.0001, ".000")],
 )
 def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
-    assert number_format.decimal(value) == text
+    assert table_formats.decimal(value) == text
 
 
 def made(*rows: dict[str, Any], noise: float = 0.001) -> Estimates:
@@ -237,7 +237,7 @@ def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: 
 
 def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, Any]) -> None:
     row = built["qa_tiny"].frame.iloc[0]
-    low, high = (number_format.decimal(row[end]) for end in ("low", "high"))
+    low, high = (table_formats.decimal(row[end]) for end in ("low", "high"))
     assert f'<td title="[{low}, {high}] n = {row["n"]}">' in table_formats.html(built["qa_tiny"])
 
 

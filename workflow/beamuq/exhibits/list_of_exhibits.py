@@ -15,7 +15,6 @@ from beamuq.exhibits import (
     tables_of_answers,
     tables_of_estimators,
     tables_of_prr,
-    tables_of_risk,
     tables_of_settings,
 )
 from beamuq.exhibits.exhibit import Exhibit
@@ -26,7 +25,6 @@ MODULES = (
     tables_of_answers,
     tables_of_prr,
     tables_of_estimators,
-    tables_of_risk,
     figures_of_candidates,
     figures_of_scores,
     figures_of_estimators,
