@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq.study_config import Study
 
@@ -36,7 +37,6 @@ MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
 
 NEEDS = "Needs: "
 DEMO_TAG = "[demo] "
@@ -112,6 +112,9 @@ def study_facts(study: Study) -> dict[str, Any]:
         "quality": quality.title,
         "threshold": f"{quality.threshold:g}",
         "confidence": f"{100 * evaluation.confidence:g} %",
+        "guarantee": f"{100 * study.decisions.confidence:g} %",
+        "printed": f"{printed_threshold(main.num_candidates):.3f}",
+        "corrected": f"{corrected_threshold(main.num_candidates):.3f}",
         "resamples": evaluation.resamples,
         "rejection": f"{evaluation.max_rejection[0]:g}",
     }

@@ -58,9 +58,9 @@ def models(study: Study, recipe: str) -> list[str]:
 # -- which cells; no function refuses a study: where it lacks what is asked for there are none -------------------------
 
 
-def recipe_cells(study: Study, recipe: str, scorer: str = "") -> list[Cell]:
-    """The cells of a recipe under a scorer ("": the main one), model by model, datasets in the study's order."""
-    scorer = scorer or study.main.scorer
+def recipe_cells(study: Study, recipe: str, scorer: str | None = "") -> list[Cell]:
+    """The cells of a recipe under a scorer ("": the main one; None: any or none), models and datasets in order."""
+    scorer = study.main.scorer if scorer == "" else scorer or ""
     places = [(model, dataset) for model in study.models for dataset in study.datasets]
     return [Cell(*place, recipe, scorer) for place in places if covers(study, recipe, *place, scorer)]
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import captions
-from beamuq.exhibits.cells import Cell
+from beamuq.exhibits.cells import Cell, nearest
 from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.parquet_tables import Artifact
@@ -158,8 +158,10 @@ class Exhibit:
         Its caption in the form of a block there, instead of one there.
     metric
         What the study has to measure, of the answers of ``answer_source``.
+    near
+        Model and dataset of the paper, of an exhibit of one cell: of ``cells`` it shows the one that stands for these.
     models
-        The models of the paper that it shows, in a figure of a few.
+        The models of the paper that it shows, in an exhibit of a few.
     beyond_paper
         Print has nothing like it; the report shows it in a section of its own.
     answer_source
@@ -182,6 +184,7 @@ class Exhibit:
     template: str = ""
     caption: str = ""
     metric: str = ""
+    near: tuple[str, str] | None = None
     models: tuple[str, ...] = ()
     beyond_paper: bool = False
     answer_source: AnswerSource = "greedy"
@@ -191,19 +194,18 @@ class Exhibit:
     files: Callable[[Study], list[Path]] = lambda _: []
     module: str = ""
 
-    def chosen(self, study: Study) -> Sequence[Cell]:
-        """The cells that it shows. Raises BeamUQError, saying what it needs, where the study lacks that."""
-        metric, needs = self.metric.partition("@")[0], captions.needs(study, self.template or self.label, self.caption)
-        there = not metric or (metric in study.evaluation.metrics and self.answer_source in study.answer_source)
-        cells = self.cells(study) if there else []
-        if self.reads and not cells:
-            measured = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
-            raise BeamUQError(f"needs {needs if there else measured}; add that, or drop the exhibit")
-        return cells
+    def _chosen(self, study: Study) -> Sequence[Cell]:
+        found = self.cells(study)
+        return nearest(study, found, *self.near) if self.near else found
 
     def artifacts(self, study: Study) -> list[Artifact]:
-        """The files that it shows, each once. Raises BeamUQError as :meth:`chosen`."""
-        return self._files(study, self.chosen(study))
+        """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the study lacks that."""
+        metric, needs = self.metric.partition("@")[0], captions.needs(study, self.template or self.label, self.caption)
+        if metric and (metric not in study.evaluation.metrics or self.answer_source not in study.answer_source):
+            needs = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
+        elif (chosen := self._chosen(study)) or not self.reads:
+            return self._files(study, chosen)
+        raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
 
     def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
         found = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
@@ -212,7 +214,7 @@ class Exhibit:
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""
-        chosen = self.cells(study)
+        chosen = self._chosen(study)
         shown, needs = self.build(study, chosen, inputs), self._files(study, chosen)
         facts = captions.study_facts(study) | self._facts(study, chosen, shown) | dict(shown.facts)
         title, *sentences = captions.text(self.template or self.label, facts, self.caption)
@@ -230,7 +232,7 @@ class Exhibit:
         if not chosen or not chosen[0].model:
             return {}
         titles = {cell.model: study.models[cell.model].title for cell in chosen}
-        missing = ", ".join(model for model in self.models if model not in titles)
+        missing = ", ".join(model for model in self.models or (self.near or ())[:1] if model not in titles)
         instead = f"The paper shows {missing}, not in this study's grid; shown: {', '.join(titles.values())}."
         data = shown.data if isinstance(shown, Figure) else pd.DataFrame()
         facts = captions.question_facts(study, {cell.dataset: [] for cell in chosen})

@@ -68,10 +68,9 @@ def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) 
     above = {name: found.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
     data = _by_length(study, found, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    facts = {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
-    titles = {name: f"{name}: {formula} = {facts[name]}" for name, formula in FORMULAS.items()}
+    titles = {name: f"{name}: {formula} = {thresholds[name]:.3f}" for name, formula in FORMULAS.items()}
     looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
-    facts |= {f"above_{name}": _mean(of) for name, of in above.items()}
+    facts = {f"above_{name}": _mean(of) for name, of in above.items()}
     draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
 
@@ -92,9 +91,9 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
     by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
-    data, facts = pd.concat([*parts, by_rank], ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
+    data = pd.concat([*parts, by_rank], ignore_index=True)[columns]
     options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
-    return figure_style.figure(study, data, ["panel"], "", _draw_mass, facts, **options)
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, **options)
 
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
@@ -126,13 +125,6 @@ def _strategies(study: Study) -> dict[str, str]:
 # -- single questions --------------------------------------------------------------------------------------------------
 
 
-def on_dataset(study: Study, dataset: str) -> list[Cell]:
-    """The main cell that stands for the paper's model on a dataset: for CoQA, another with stories where there is."""
-    found = cells.with_methods(study, [METHOD])
-    stories = [cell for cell in found if dataset == "coqa" and study.datasets[cell.dataset].adapter == "coqa"]
-    return cells.nearest(study, stories or found, MODEL, dataset)
-
-
 def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
     candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
@@ -152,7 +144,7 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
     # In lines so short that capitals fit
     told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
-    most, facts = int(data["rank"].max()), {"beams": len(beams), "order": captions.BEAM_ORDER}
+    most, facts = int(data["rank"].max()), {"beams": len(beams)}
     options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{told}\n"}
     draw = partial(draw_candidates, rows=most)
     return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
@@ -265,23 +257,24 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 def exhibits(_: Study) -> list[Exhibit]:
     """The figures of what a model generates."""
 
-    def shown(study: Study) -> list[Cell]:  # whatever scores it
-        recipe = study.main.recipe
-        places = [(model, dataset) for model in study.models for dataset in study.datasets]
-        run = [Cell(*place, recipe) for place in places if cells.covers(study, recipe, *place)]
-        return cells.nearest(study, run, MODEL, "triviaqa")
+    def decoded(study: Study) -> list[Cell]:
+        return cells.recipe_cells(study, study.main.recipe, None)
 
-    drawn = partial(Exhibit, kind="figure", models=(MODEL,))
-    unscored = partial(drawn, cells=shown, reads=CANDIDATES, quality=False, scored=False)
-    single = partial(drawn, reads=(*CANDIDATES, *SCORES), shows_questions=True)
-    triviaqa, webq, coqa = (partial(on_dataset, dataset=name) for name in ("triviaqa", "webquestions", "coqa"))
+    def with_stories(study: Study) -> list[Cell]:  # any dataset stands for CoQA where none has stories
+        found = scored(study)
+        return [cell for cell in found if study.datasets[cell.dataset].adapter == "coqa"] or found
+
+    scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
+    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
+    single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
+    pair = partial(single, cells=scored, build=two, template="worked_examples")
     return [
-        unscored("redundancy", build=redundancy),
-        unscored("beam_mass_threshold", build=mass_above_thresholds),
-        unscored("abl_prob_mass", build=covered_mass),
-        single("sampling_vs_beamsearch", cells=triviaqa, build=samples_and_beams, quality=False),
-        single("triviaqa-gemma4b", cells=triviaqa, build=two, template="worked_examples"),
-        single("webq-gemma4b", cells=webq, build=two, template="worked_examples"),
-        single("coqa-gemma4b-one", cells=coqa, build=one, template="worked_example"),
+        unscored("redundancy", build=redundancy, quality=False),
+        unscored("beam_mass_threshold", build=mass_above_thresholds, quality=False),
+        unscored("abl_prob_mass", build=covered_mass, quality=False),
+        single("sampling_vs_beamsearch", cells=scored, near=triviaqa, build=samples_and_beams, quality=False),
+        pair("triviaqa-gemma4b", near=triviaqa),
+        pair("webq-gemma4b", near=(MODEL, "webquestions")),
+        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, template="worked_example"),
     ]

@@ -192,8 +192,6 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = pd.concat(parts, ignore_index=True).rename(columns={"name": "what", "value": "share"})
     data = data[[*PLACE, "by", "bin", "what", "share", "low", "high", "n"]]
     told = facts(study, of_cells) | {
-        "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
-        "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
         "most_probable": most_probable,
         "overall": "; ".join(_overall(study, part) for _, part in data.groupby(PLACE, sort=False)),
     }

@@ -52,9 +52,6 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
     """PRR of some methods in one cell against M, in one panel or one a method: the ``looks`` name the series."""
     methods = list(dict.fromkeys(method for method, _ in looks))
 
-    def shown(study: Study) -> list[Cell]:
-        return cells.nearest(study, cells.with_budgets(study, methods), MODELS[0], DATASET)
-
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
         place = chosen[0].place | {"metric": "PRR"}
         keys = [place | {"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
@@ -63,7 +60,8 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
         facts = {"methods": captions.listing(methods)}
         return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
-    return Exhibit(label, "figure", shown, EVALUATION, build, models=MODELS[:1])
+    shown = partial(cells.with_budgets, methods=methods)
+    return Exhibit(label, "figure", shown, EVALUATION, build, near=(MODELS[0], DATASET))
 
 
 def cells_with_curves(study: Study) -> list[Cell]:
@@ -199,8 +197,7 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     told = _thresholds(decided, points)
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
-    facts = {"risks": _percents(risks), "guarantee": f"{100 * study.decisions.confidence:g} %", "thresholds": told}
-    facts |= {"drawn": str(resamples)}
+    facts = {"risks": _percents(risks), "thresholds": told, "drawn": resamples}
     options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{told} "}
     labels = ("Share shown", "Share wrong of it")
     return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
@@ -298,20 +295,14 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
 
 def exhibits(_: Study) -> list[Exhibit]:
     """The figures of scores."""
-
-    def of_curves(study: Study) -> list[Cell]:
-        return cells.nearest(study, cells.with_methods(study, GRAPH), MODELS[1], DATASET)
-
-    def of_decisions(study: Study) -> list[Cell]:
-        return cells.nearest(study, cells.recipe_cells(study, study.main.recipe), MODELS[1], DATASET)
-
-    drawn, every = partial(Exhibit, kind="figure", reads=SCORES), (*CANDIDATES, *SCORES)
-    decided = partial(drawn, cells=of_decisions, models=MODELS[1:2], beyond_paper=True)
+    drawn, every, second = partial(Exhibit, kind="figure", reads=SCORES), (*CANDIDATES, *SCORES), (MODELS[1], DATASET)
+    curves, main = partial(cells.with_methods, methods=GRAPH), partial(cells.with_methods, methods=())
+    decided = partial(drawn, cells=main, near=second, beyond_paper=True)
     return [
         by_candidates("abl_nsamples", LOOKS, ["method"], "{method}\nn = {n}"),
         by_candidates("sement_different_nsamples", ENTROPY_LOOKS, [], "n = {n}"),
         drawn("rebuttal_nsamples_across_data", cells=cells_with_curves, build=across_cells, models=MODELS),
-        drawn("prr_curves", cells=of_curves, build=curves_of_rejection, models=MODELS[1:2]),
+        drawn("prr_curves", cells=curves, near=second, build=curves_of_rejection),
         drawn("abl_length", cells=two_datasets, reads=every, build=by_length, models=MODELS[:1]),
         decided("risk_coverage", reads=("decisions", *SCORES), build=risk_coverage),
         decided("reliability", reads=("decisions",), build=reliability),

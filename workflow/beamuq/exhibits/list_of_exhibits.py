@@ -33,9 +33,7 @@ MODULES = (
 
 def labels(study: Study) -> list[str]:
     """Every label that exists for this study, whether or not its grid can supply it; tables first."""
-    return [
-        item.label for item in sorted(_by_label(study).values(), key=lambda item: (item.kind != "table", item.label))
-    ]
+    return [item.label for item in sorted(_by_label(study).values(), key=lambda of: (of.kind != "table", of.label))]
 
 
 def exhibit(label: str, study: Study) -> Exhibit:

@@ -14,23 +14,10 @@ from beamuq.evaluation.estimates import ALL_EMPTY, MEAN, Estimates, Floats, join
 from beamuq.evaluation.intervals import accuracy
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
 from beamuq.evaluation.rank_correlations import order_agreement
-from beamuq.exhibits import captions, cells, table_formats
+from beamuq.exhibits import captions, cells, estimates_table, table_formats
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import (
-    GAIN,
-    Column,
-    Keys,
-    Value,
-    beam_gains,
-    frame_of,
-    left_out,
-    measured,
-    question_facts,
-    records,
-    table,
-    with_mean,
-)
+from beamuq.exhibits.estimates_table import GAIN, Column, Keys, Value, left_out, measured, table, with_mean
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
 from beamuq.exhibits.inputs import Inputs
 from beamuq.exhibits.tables_of_prr import main_methods, one_model
@@ -108,7 +95,7 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         judged = [cell for cell in chosen if quality in study.qualities(cell.dataset)]
         if judged:
             first, found = (measured(study, inputs, judged, forms, quality=of.metric) for of in (main, quality))
-            parts.append(beam_gains(found).assign(setting=quality.metric))
+            parts.append(estimates_table.beam_gains(found).assign(setting=quality.metric))
             if quality != main:
                 parts.append(order_agreement(first, found).assign(setting=f"{main.metric} / {quality.metric}"))
     body = [
@@ -117,11 +104,10 @@ def _agreement(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         for quality in study.qualities(cell.dataset)
     ]
     columns = [
-        Column(
-            {"metric": "PRR", "method": method, "variant": GAIN}, ("Beam − multinomial", title), "signed", "interval"
-        )
-        for method in (keys["method"] for keys in forms if keys.get("variant") == BEAMSEARCH)
-        for title in [captions.method_short(method)]
+        Column({"metric": "PRR", **keys, "variant": GAIN}, ("Beam − multinomial", title), "signed", "interval")
+        for keys in forms
+        if keys.get("variant") == BEAMSEARCH
+        for title in [captions.method_short(keys["method"])]
     ]
     columns.append(Column({"metric": TAU, "setting": f"{main.metric} /"}, ("Order", "τ"), beside="interval"))
     return table(study, joined(parts), ("Cell", "Quality"), body, columns, forms=len(forms))
@@ -226,9 +212,9 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
     measures = [*product((SHOWN, WRONG, WRONG_OF_ALL), risks), *product(PROBABILITY, [""])]
     read = joined([inputs.decisions(cell) for cell in chosen])
     thresholds = read.where(metric=("threshold", "least", "bound"))
-    forms = records(thresholds.frame[["method", "variant"]].drop_duplicates())
+    forms = estimates_table.records(thresholds.frame[["method", "variant"]].drop_duplicates())
     keys = [{**form, "metric": metric, "setting": risk} for form in forms for metric, risk in measures]
-    each = read.at(frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
+    each = read.at(estimates_table.frame_of([cell.place | key for cell in chosen for key in keys]), missing=NOTHING)
     found, dataset, name = with_mean(study, each)
     mean = found.where(dataset=MEAN)
     found = joined([each.where(metric=WRONG), _wrong_of_shown(mean), found.where(metric=(SHOWN, *PROBABILITY))])
@@ -251,9 +237,8 @@ def _decisions(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         if form["variant"] == BEAMSEARCH and form | {"variant": MULTINOMIAL} in forms:
             body.append(Row(("  beam − multinomial",), place | form | {"variant": GAIN}, signed=True))
     tried = thresholds.where(metric="threshold").frame.groupby("dataset", sort=False).size().unique()
-    facts = question_facts(study, each.where(metric=tuple(PROBABILITY))) | {
+    facts = estimates_table.question_facts(study, each.where(metric=tuple(PROBABILITY))) | {
         "shown": name,
-        "guarantee": f"{100 * study.decisions.confidence:g} %",
         "tried": captions.listing([str(count) for count in tried]),
     }
     return table(study, found, ("Method",), body, columns, further=(found, thresholds), **facts)
@@ -271,7 +256,7 @@ def _wrong_of_shown(found: Estimates) -> Estimates:
 
 def _gains(found: Estimates) -> Estimates:
     """Beam − multinomial of methods with both forms; of shares shown only where either form shows anything."""
-    gains = beam_gains(found)
+    gains = estimates_table.beam_gains(found)
     beams = found.at(gains.frame.drop(columns=["value", "n", "empty", "note"]).assign(variant=BEAMSEARCH))
     idle = (gains.frame["metric"] == SHOWN) & (beams.frame["value"] == 0) & (gains.frame["value"] == 0)
     return gains.undefined(idle, NOTHING)

@@ -9,18 +9,9 @@ from typing import Any
 import numpy as np
 
 from beamuq import strategy_names
+from beamuq.evaluation import estimators_of_u
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimators_of_u import (
-    BEAMS,
-    METHOD,
-    PARTIAL,
-    PROB,
-    Estimator,
-    EstimatorsOfCell,
-    U,
-    samples,
-    spread,
-)
+from beamuq.evaluation.estimators_of_u import BEAMS, METHOD, PARTIAL, PROB, Estimator, EstimatorsOfCell, U, samples
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import Column, records, table, with_mean
@@ -211,7 +202,7 @@ def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     M, count = study.main.num_candidates, draws(study, study.recipes[cell.recipe])
     settings = [strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(count)]
     of_draws = found.where(variant="uniform", setting=settings)
-    each = spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
+    each = estimators_of_u.spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
     return each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
 
 
