@@ -95,11 +95,10 @@ def table(
     pairs = [(row, column) for row in rows for column in (signed_columns if row.signed else columns)]
     places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[list(PLACE)]))
-    found, shown = (
-        estimates.at(places[there]),
-        [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there],
+    shown = [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there]
+    values = _marked(
+        estimates.at(places[there]), confidence, [column.style for column in shown], tuple(columns[0].keys), family
     )
-    values = _marked(found, confidence, [column.style for column in shown], tuple(columns[0].keys), family)
     if arrows:
         values["better"] = _better(values)
     printed = iter(map(_printed, records(values), shown))

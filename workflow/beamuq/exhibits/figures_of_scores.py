@@ -19,7 +19,7 @@ from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import at_printed
+from beamuq.exhibits.estimates_table import measured
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
@@ -53,10 +53,8 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
     methods = list(dict.fromkeys(method for method, _ in looks))
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-        place = chosen[0].place | {"metric": "PRR"}
-        keys = [place | {"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
-        found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
-        data = _points(study, at_printed(study, found, keys))
+        keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
+        data = _points(study, measured(study, inputs, chosen, keys))
         facts = {"methods": captions.listing(methods)}
         return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
