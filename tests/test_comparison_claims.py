@@ -21,8 +21,7 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.empty_answers import Empty
-from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.inputs import Empty, Inputs
 from beamuq.parquet_tables import Artifact
 from beamuq.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study

@@ -11,7 +11,6 @@ import pytest
 
 import exhibits_study
 from beamuq import parquet_tables
-from beamuq.errors import BeamUQError
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
@@ -22,7 +21,6 @@ from beamuq.exhibits.exhibit import Table
 from beamuq.parquet_tables import Artifact
 
 STUDY = exhibits_study.study()
-LABELS = ("why_beams_win", "gain_by_mass", "controls", "estimators", "fair_share", "matched_rows", "draw_spread")
 CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")
 DRAWS = [f"sample T=1.0 M=10 draw={draw}" for draw in range(1, 11)]
 
@@ -136,17 +134,3 @@ def test_questions_whose_exact_value_is_uncertain_are_counted(tmp_path: Path) ->
     for dataset in ("triviaqa", "coqa"):
         exhibits_study.rewrite(own, Artifact("scores", dataset, exhibits_study.BASE, "truth", "cosine"), change)
     assert "standard error is above 0.01 at 2 of 48 questions (at most 0.012)" in own.built("controls").caption
-
-
-CHANGES: dict[str, Any] = {
-    "recipe": {"grid": [entry for entry in exhibits_study.CONTENT["grid"] if entry["recipe"] != "truth"]},
-    "estimators": {"scoring": STUDY.model_dump()["scoring"] | {"truth": {"methods": ["Dissimilarity"]}}},
-}
-
-
-@pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("missing", CHANGES)
-def test_a_study_that_cannot_supply_it_is_refused(label: str, missing: str) -> None:
-    study = exhibits_study.study(**CHANGES[missing])
-    with pytest.raises(BeamUQError, match=r"needs a recipe of the grid .*drop it"):
-        list_of_exhibits.exhibit(label, study).artifacts(study)

@@ -16,7 +16,7 @@ import pytest
 import exhibits_study
 from beamuq import parquet_tables
 from beamuq.evaluation.estimates import Estimates
-from beamuq.exhibits import captions, number_format, table_formats
+from beamuq.exhibits import captions, table_formats
 from beamuq.exhibits.estimates_table import Column, table
 from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
 from beamuq.parquet_tables import Artifact
@@ -44,7 +44,7 @@ def built(results: exhibits_study.Results) -> dict[str, Any]:
     [(0.5432, ".543"), (-0.0961, "-.096"), (1.0, "1.000"), (-1.25, "-1.250"), (0.0, ".000"), (-0.0001, ".000")],
 )
 def test_decimals_have_no_zero_before_the_point_and_no_negative_zero(value: float, text: str) -> None:
-    assert number_format.decimal(value) == text
+    assert table_formats.decimal(value) == text
 
 
 def made(*rows: dict[str, Any], noise: float = 0.001) -> Estimates:
@@ -131,6 +131,9 @@ def test_csv_has_the_published_columns_and_each_key_once(name: str, built: dict[
     assert built[name].title.startswith("[demo]")
     for render in (table_formats.markdown, table_formats.latex_fragment, table_formats.html):
         assert render(built[name]).count("\n") > 5
+    tex = re.sub(r"\\[{}]", "", table_formats.latex_fragment(built[name]))
+    assert tex.startswith(f"% needs {table_formats.LATEX_PACKAGES}\n\\begin{{table}}")
+    assert tex.count("{") == tex.count("}")
 
 
 @pytest.mark.parametrize("name", [name for name in RANKED if not name.endswith("_1")])
@@ -229,16 +232,9 @@ def test_an_undefined_value_leaves_the_mean_undefined_and_both_say_why(undefined
 
 
 def test_more_than_one_percent_undefined_resamples_leave_no_interval(undefined: dict[str, Any]) -> None:
-    values: Any = undefined["qa_mean_prr"].frame.set_index(["model", "method"])
-    row = values.loc[exhibits_study.BASE, "Perplexity"]
+    row = undefined["qa_mean_prr"].frame.set_index(["model", "method"]).loc[exhibits_study.BASE, "Perplexity"]
     assert row[["value", "std", "low", "high"]].notna().tolist() == [True, False, False, False]
     assert "5 of 200 resamples undefined: no interval" in table_formats.markdown(undefined["qa_mean_prr"])
-
-
-def test_html_shows_interval_and_n_at_the_pointer(built: dict[str, Any]) -> None:
-    row = built["qa_tiny"].frame.iloc[0]
-    low, high = (number_format.decimal(row[end]) for end in ("low", "high"))
-    assert f'<td title="[{low}, {high}] n = {row["n"]}">' in table_formats.html(built["qa_tiny"])
 
 
 def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
@@ -248,13 +244,11 @@ def test_dataset_sizes_are_those_of_the_files(built: dict[str, Any]) -> None:
     assert values["max_new_tokens", "triviaqa"] == 20
 
 
-def test_semantic_entropy_s_other_readings_stay_out_of_the_main_table(built: dict[str, Any]) -> None:
+def test_other_readings_stay_out_of_the_main_table_and_exact_weights_stand_beside_the_printed_ones(
+    built: dict[str, Any],
+) -> None:
     titles = [row.titles[0] for row in built["qa_tiny"].shown.rows]
-    assert titles.count("Semantic Entropy") == 1
-    assert "Degree Matrix" not in titles
-
-
-def test_exact_temperature_weights_stand_beside_the_printed_ones(built: dict[str, Any]) -> None:
+    assert (titles.count("Semantic Entropy"), titles.count("Degree Matrix")) == (1, 0)
     settings = set(built["abl_sampling"].frame["setting"])
     assert {"multinomial T=0.7", "multinomial T=0.7 exact"} <= settings
     assert "multinomial T=1.0 exact" not in settings
@@ -270,11 +264,13 @@ def of_cells(*cells: TableCell, titles: tuple[str, ...] = ("a", "b"), **changes:
 
 
 def test_marks_and_arrow_in_each_format() -> None:
-    shown = of_cells(TableCell(".543", "± .019", "best", better=True), TableCell("-.096", mark="second"))
+    second = TableCell("-.096", mark="second", pointer="[-.1, .2] n = 3")
+    shown = of_cells(TableCell(".543", "± .019", "best", better=True), second)
     tex = r"\textbf{.543} $\uparrow$ {\scriptsize ± .019} & \underline{$-$.096}"
     assert tex in table_formats.latex_fragment(shown)
     assert "| x | **.543** ↑ ± .019 | <u>-.096</u> |" in table_formats.markdown(shown)
-    assert "<td><b>.543</b> ↑ <small>± .019</small></td><td><u>-.096</u></td>" in table_formats.html(shown)
+    html = '<td><b>.543</b> ↑ <small>± .019</small></td><td title="[-.1, .2] n = 3"><u>-.096</u></td>'
+    assert html in table_formats.html(shown)
 
 
 HOSTILE = r"\input{x} {a} $1 & #2 % 3_4 ~ ^ <b>|</b> `--` 'q' \"r\" é 中 α | *x* [y](z) \\ \end{document}"
@@ -315,17 +311,6 @@ def compile_in_a_document(fragment: str, folder: Path) -> None:
     log = done.stdout.decode("latin-1")
     assert done.returncode == 0, log[-1500:]
     assert "Output written on document.pdf" in log
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_fragment_is_one_float_that_names_what_it_needs(name: str, built: dict[str, Any]) -> None:
-    text = table_formats.latex_fragment(built[name])
-    assert text.startswith(f"% needs {table_formats.LATEX_PACKAGES}\n\\begin{{table}}")
-    assert text.rstrip().endswith(r"\end{table}")
-    assert "documentclass" not in text
-    for opened, closed in (("{", "}"), (r"\begin{", r"\end{")):
-        bare = text.replace(r"\{", "").replace(r"\}", "")
-        assert bare.count(opened) == bare.count(closed)
 
 
 @pytest.mark.latex

@@ -14,7 +14,7 @@ import exhibits_study
 from beamuq import parquet_tables
 from beamuq.evaluation.estimates import ALL_EMPTY
 from beamuq.evaluation.prr_and_auc import area_under_generalised_risk
-from beamuq.exhibits import empty_answers, list_of_exhibits
+from beamuq.exhibits import list_of_exhibits
 from beamuq.exhibits.cells import Cell
 from beamuq.parquet_tables import Artifact
 from exhibits_study import BASE, BOTH_FORMS, CHAT, DATASETS, EMPTY, SIZE
@@ -319,7 +319,7 @@ def test_a_mean_of_decisions_leaves_out_cells_of_empty_answers(empty: tuple[str,
     assert means.notna().any() == (len(empty) == 1)
     assert means.dropna().to_dict() == pytest.approx(coqa[means.dropna().index].to_dict())
     assert (ALL_EMPTY in built.caption) == (len(empty) == 2)
-    assert "Tiny 1B base on TriviaQA 3 of 10 †" in empty_answers.sentence(DECIDED, results.inputs(needs), needs)
+    assert "Tiny 1B base on TriviaQA 3 of 10 †" in results.inputs(needs).empty_sentence(needs)
 
 
 def test_shown_answers_that_are_all_right_keep_their_exact_interval(tmp_path: Path) -> None:

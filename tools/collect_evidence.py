@@ -26,8 +26,7 @@ import pyarrow.parquet as pq
 from beamuq import io, parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.empty_answers import MARK, empty_answers
-from beamuq.exhibits.inputs import read_study
+from beamuq.exhibits.inputs import MARK, empty_answers, read_study
 from beamuq.judged_answer import produced_texts
 from beamuq.parquet_tables import Artifact, Loaded
 from beamuq.study_config import Study

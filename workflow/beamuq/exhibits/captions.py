@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from beamuq.beam_mass_theorem import corrected_threshold, printed_threshold
 from beamuq.methods.registry import TITLES
 from beamuq.study_config import Study
 
@@ -36,8 +37,8 @@ MULTINOMIAL, BEAMSEARCH = "multinomial", "beamsearch"
 _SHORT = {"Dissimilarity": "Dissim", "Eccentricity": "Ecc", "EigVecDissimilarity": "EigVecDissim"}
 
 ARROWS = "; ↑: the beam form is better than its multinomial counterpart"
-BEAM_ORDER = "in the search's own order (by probability unless it has a length penalty)"
 
+NEEDS = "Needs: "
 DEMO_TAG = "[demo] "
 DEMO_WARNING = "This is a demo: its numbers show that the machinery works and are no results of the paper."
 
@@ -87,9 +88,16 @@ def text(label: str, facts: Mapping[str, Any], template: str = "") -> list[str]:
     def known(line: str) -> bool:
         return all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(line) if name)
 
-    lines = template.splitlines() or _templates()[label]
+    lines = [line for line in template.splitlines() or _templates()[label] if not line.startswith(NEEDS)]
     title, *sentences = (line.format_map(facts) for line in lines if known(line))
     return [title, *(sentence for sentence in sentences if sentence.strip())]
+
+
+def needs(study: Study, label: str, template: str = "") -> str:
+    """What a study needs for an exhibit, as the caption's block says; else every model of the main recipe."""
+    lines = [line for line in template.splitlines() or _templates()[label] if line.startswith(NEEDS)]
+    every = "every model of the grid's recipe {recipe!r} there under the main scorer"
+    return (lines[0].removeprefix(NEEDS) if lines else every).format_map(study_facts(study))
 
 
 def study_facts(study: Study) -> dict[str, Any]:
@@ -104,6 +112,9 @@ def study_facts(study: Study) -> dict[str, Any]:
         "quality": quality.title,
         "threshold": f"{quality.threshold:g}",
         "confidence": f"{100 * evaluation.confidence:g} %",
+        "guarantee": f"{100 * study.decisions.confidence:g} %",
+        "printed": f"{printed_threshold(main.num_candidates):.3f}",
+        "corrected": f"{corrected_threshold(main.num_candidates):.3f}",
         "resamples": evaluation.resamples,
         "rejection": f"{evaluation.max_rejection[0]:g}",
     }
@@ -117,6 +128,6 @@ def question_facts(study: Study, n: Mapping[str, Sequence[int]]) -> dict[str, st
         + (f" (of whole stories for {listing(stories)})" if stories else "")
         + (", each dataset resampled on its own" if len(n) > 1 else "")
     )
-    ranges = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items()}
-    parts = [f"{title} {'–'.join(map(str, ends))}" for title, ends in ranges.items()]
-    return {"sizes": f"Questions: {', '.join(parts)}.", "resampled": resampled}
+    ends = {study.datasets[d].title: sorted({min(counts), max(counts)}) for d, counts in n.items() if counts}
+    parts = [f"{title} {'–'.join(map(str, of))}" for title, of in ends.items()]
+    return {"sizes": f"Questions: {', '.join(parts)}." if parts else "", "resampled": resampled}

@@ -15,11 +15,10 @@ import pandas as pd
 
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
-from beamuq.exhibits import captions, cells, number_format
+from beamuq.exhibits import captions, cells, table_formats
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.empty_answers import MARK
 from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq.exhibits.inputs import Inputs
+from beamuq.exhibits.inputs import MARK, Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.methods import registry
 from beamuq.parquet_tables import ALL
@@ -96,11 +95,10 @@ def table(
     pairs = [(row, column) for row in rows for column in (signed_columns if row.signed else columns)]
     places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
     there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[list(PLACE)]))
-    found, shown = (
-        estimates.at(places[there]),
-        [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there],
+    shown = [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there]
+    values = _marked(
+        estimates.at(places[there]), confidence, [column.style for column in shown], tuple(columns[0].keys), family
     )
-    values = _marked(found, confidence, [column.style for column in shown], tuple(columns[0].keys), family)
     if arrows:
         values["better"] = _better(values)
     printed = iter(map(_printed, records(values), shown))
@@ -152,9 +150,9 @@ def _printed(row: Value, column: Column) -> TableCell:
         return column.show(row)
     if np.isnan(row["value"]):
         return TableCell("n/a", pointer=row["note"])
-    text = (number_format.signed if column.style == "signed" else number_format.decimal)(row["value"], column.digits)
-    around = number_format.interval(row["low"], row["high"], column.digits)
-    std = "" if np.isnan(row["std"]) else f"± {number_format.decimal(row['std'])}"
+    text = (table_formats.signed if column.style == "signed" else table_formats.decimal)(row["value"], column.digits)
+    around = table_formats.interval(row["low"], row["high"], column.digits)
+    std = "" if np.isnan(row["std"]) else f"± {table_formats.decimal(row['std'])}"
     beside = {"": "", "std": std, "interval": around}[column.beside]
     return TableCell(text, beside, row["mark"], row["better"], f"{around} n = {row['n']}".strip())
 
@@ -194,7 +192,7 @@ def prr_table(
     shown
         The cells, all of one recipe and scorer.
     rows
-        Of the study and the recipe: the rows.
+        Of the study and the recipe: the rows; without any the study cannot supply the table.
     columns
         "models": a column a model, its mean over datasets. "datasets": a column a dataset and their mean, of one model
         or of each. "cells": a column a cell.
@@ -208,13 +206,9 @@ def prr_table(
         Further fields of the exhibit.
     """
 
-    def chosen(study: Study) -> Sequence[Cell]:
-        cells.check_measured(study, metric, answer_source)
+    def supplied(study: Study) -> Sequence[Cell]:
         found = shown(study)
-        recipe = found[0].recipe
-        if not rows(study, recipe):
-            raise BeamUQError(f"has no row in recipe {recipe!r}; score there what it shows, or drop the exhibit")
-        return found
+        return found if found and rows(study, found[0].recipe) else []
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         listed = rows(study, chosen[0].recipe)
@@ -238,12 +232,12 @@ def prr_table(
             arrows=beside == "std" and minus is None,
             metric=metric,
             further_rejection=metric.partition("@")[2],
-            model=study.models[chosen[0].model].title,
             datasets="–".join(map(str, sorted({len(of_model) for of_model in cells.by_model(chosen).values()}))),
             scorer=study.scorers[chosen[0].scorer].title,
         )
 
-    return Exhibit(label, "table", chosen, EVALUATION, build, answer_source=answer_source, **more)
+    fields: dict[str, Any] = {"metric": metric, "answer_source": answer_source} | more
+    return Exhibit(label, "table", supplied, EVALUATION, build, **fields)
 
 
 def _difference(keys: Keys, minus: Keys) -> Keys:

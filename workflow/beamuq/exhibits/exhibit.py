@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from beamuq.exhibits import captions, empty_answers
-from beamuq.exhibits.cells import Cell
+from beamuq.errors import BeamUQError
+from beamuq.exhibits import captions
+from beamuq.exhibits.cells import Cell, nearest
 from beamuq.exhibits.inputs import Inputs
 from beamuq.judged_answer import AnswerSource
 from beamuq.parquet_tables import Artifact
@@ -146,7 +147,7 @@ class Exhibit:
     Attributes
     ----------
     cells
-        Of a study the cells it shows. Raises BeamUQError, with the fix, where the study cannot supply the exhibit.
+        Of a study the cells it shows; none where the study cannot supply it, and ``captions.txt`` says what it needs.
     reads
         The kinds of files that it reads of each cell.
     build
@@ -155,6 +156,12 @@ class Exhibit:
         The label of its caption in ``captions.txt``; "": its own.
     caption
         Its caption in the form of a block there, instead of one there.
+    metric
+        What the study has to measure, of the answers of ``answer_source``.
+    near
+        Model and dataset of the paper, of an exhibit of one cell: of ``cells`` it shows the one that stands for these.
+    models
+        The models of the paper that it shows, in an exhibit of a few.
     beyond_paper
         Print has nothing like it; the report shows it in a section of its own.
     answer_source
@@ -176,6 +183,9 @@ class Exhibit:
     build: Callable[[Study, Sequence[Cell], Inputs], Table | Figure]
     template: str = ""
     caption: str = ""
+    metric: str = ""
+    near: tuple[str, str] | None = None
+    models: tuple[str, ...] = ()
     beyond_paper: bool = False
     answer_source: AnswerSource = "greedy"
     quality: bool = True
@@ -184,22 +194,47 @@ class Exhibit:
     files: Callable[[Study], list[Path]] = lambda _: []
     module: str = ""
 
+    def _chosen(self, study: Study) -> Sequence[Cell]:
+        found = self.cells(study)
+        return nearest(study, found, *self.near) if self.near else found
+
     def artifacts(self, study: Study) -> list[Artifact]:
-        """The files that it shows, each once. Raises BeamUQError, with the fix, where the study lacks what it needs."""
-        found = [cell.file(kind, study.main_quality.metric) for cell in self.cells(study) for kind in self.reads]
+        """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the study lacks that."""
+        metric, needs = self.metric.partition("@")[0], captions.needs(study, self.template or self.label, self.caption)
+        if metric and (metric not in study.evaluation.metrics or self.answer_source not in study.answer_source):
+            needs = f"{metric} in evaluation.metrics and {self.answer_source} in answer_source"
+        elif (chosen := self._chosen(study)) or not self.reads:
+            return self._files(study, chosen)
+        raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
+
+    def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
+        found = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
         few_shot = {name for name, dataset in study.datasets.items() if dataset.few_shot}  # others have no shots
         return list(dict.fromkeys(file for file in found if file.kind != "shots" or file.dataset in few_shot))
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""
-        shown, needs = self.build(study, self.cells(study), inputs), self.artifacts(study)
-        facts = captions.study_facts(study) | dict(shown.facts)
+        chosen = self._chosen(study)
+        shown, needs = self.build(study, chosen, inputs), self._files(study, chosen)
+        facts = captions.study_facts(study) | self._facts(study, chosen, shown) | dict(shown.facts)
         title, *sentences = captions.text(self.template or self.label, facts, self.caption)
         if isinstance(shown, Table) and shown.reasons:
             sentences.append(f"Without a value or an interval: {'; '.join(shown.reasons)}.")
         scorers = list(dict.fromkeys(need.scorer for need in needs if need.scorer)) if self.scored else []
         proxies = captions.footnote(study, scorers, quality=self.quality)
-        empty = empty_answers.sentence(study, inputs, needs, self.answer_source)
+        empty = inputs.empty_sentence(needs, self.answer_source)
         title = captions.titled(study, title)
         parts = f"{title}.", *sentences, proxies, captions.DEMO_WARNING * study.demo, empty
         return Built(self.label, title, " ".join(filter(None, parts)), proxies, shown)
+
+    def _facts(self, study: Study, chosen: Sequence[Cell], shown: Table | Figure) -> dict[str, Any]:
+        """What captions say of the cells: the first, their questions, and what stands for the paper's models."""
+        if not chosen or not chosen[0].model:
+            return {}
+        titles = {cell.model: study.models[cell.model].title for cell in chosen}
+        missing = ", ".join(model for model in self.models or (self.near or ())[:1] if model not in titles)
+        instead = f"The paper shows {missing}, not in this study's grid; shown: {', '.join(titles.values())}."
+        data = shown.data if isinstance(shown, Figure) else pd.DataFrame()
+        facts = captions.question_facts(study, {cell.dataset: [] for cell in chosen})
+        facts |= {"where": chosen[0].title(study), "model": titles[chosen[0].model], "instead": instead * bool(missing)}
+        return facts | {"n": data["n"].max() if "n" in data else None}

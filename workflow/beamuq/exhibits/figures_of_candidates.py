@@ -22,7 +22,7 @@ from beamuq.exhibits.estimates_table import records
 from beamuq.exhibits.exhibit import CANDIDATES, SCORES, Exhibit, Figure
 from beamuq.exhibits.figure_style import BLACK, BLUE, GREY, ORANGE, PALE, VARIANTS, VERMILLION, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
-from beamuq.exhibits.number_format import percent
+from beamuq.exhibits.table_formats import percent
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -45,35 +45,38 @@ PARTS = {"story": ("Story:", 5), "question": ("Question:", 4), "greedy": ("Greed
 # -- all questions of a cell -------------------------------------------------------------------------------------------
 
 
+def _by_length(study: Study, found: CandidateSets, values: dict[str, Any], names: str, *interval: Any) -> pd.DataFrame:
+    """Means of ``values`` over the questions of a length and over all; ``names``: what the columns are called."""
+    bins = with_all(length_bins(found.lengths()))
+    data = means_by_bin(bins, found.groups, values, study.evaluation.confidence, *interval)
+    return data.set_axis(["length", *names.split(), "low", "high", "n"], axis=1)
+
+
 def redundancy(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """(M − distinct cleaned texts) / M of samples and beams, averaged over the questions of a length."""
     found = inputs.candidates(chosen[0])
     values = {name: found.redundancy(of, study.main.num_candidates) for name, of in _strategies(study).items()}
-    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, values, study.evaluation.confidence)
-    data = data.set_axis(["length", "variant", "redundancy", "low", "high", "n"], axis=1)
-    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
-    facts |= {"repeated": percent(float(values[BEAMSEARCH].mean()), 1)}
-    draw = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True)
-    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Texts that repeat (%)"), height=2.3)
+    data, facts = _by_length(study, found, values, "variant redundancy"), {"repeated": _mean(values[BEAMSEARCH])}
+    draw, labels = partial(draw_by_bin, column="redundancy", looks=SETS, percent=True), "Texts that repeat (%)"
+    return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, labels), height=2.3)
 
 
 def mass_above_thresholds(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """Share of questions with m_B above each threshold of the theorem, strictly; Wilson intervals (D20, theorem)."""
     found, size = inputs.candidates(chosen[0]), study.main.num_candidates
-    mass = found.mass(study.main.beam, size)
     thresholds = {"printed": printed_threshold(size), "corrected": corrected_threshold(size)}
-    above = {name: mass > threshold for name, threshold in thresholds.items()}
-    confidence = study.evaluation.confidence
-    data = means_by_bin(with_all(length_bins(found.lengths())), found.groups, above, confidence, proportion_interval)
-    data = data.set_axis(["length", "threshold", "share", "low", "high", "n"], axis=1)
+    above = {name: found.mass(study.main.beam, size) > threshold for name, threshold in thresholds.items()}
+    data = _by_length(study, found, above, "threshold share", proportion_interval)
     data.insert(2, "mass_above", data["threshold"].map(thresholds))
-    facts = cells.facts(study, chosen, [MODEL], len(found.ids))
-    facts |= {name: f"{threshold:.3f}" for name, threshold in thresholds.items()}
-    facts |= {f"above_{name}": percent(float(of.mean()), 1) for name, of in above.items()}
-    titles = {name: f"{name}: {formula} = {facts[name]}" for name, formula in FORMULAS.items()}
+    titles = {name: f"{name}: {formula} = {thresholds[name]:.3f}" for name, formula in FORMULAS.items()}
     looks = {name: replace(look, title=titles[name]) for name, look in zip(FORMULAS, SETS.values(), strict=True)}
+    facts = {f"above_{name}": _mean(of) for name, of in above.items()}
     draw = partial(draw_by_bin, column="share", looks=looks, by="threshold", percent=True)
     return figure_style.figure(study, data, [], "", draw, facts, (LENGTH, "Questions above (%)"), height=2.3)
+
+
+def _mean(values: Any) -> str:
+    return percent(float(values.mean()), 1)
 
 
 def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -88,10 +91,9 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
     by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
-    data, facts = pd.concat([*parts, by_rank], ignore_index=True)[columns], {"order": captions.BEAM_ORDER}
-    facts |= cells.facts(study, chosen, [MODEL], len(found.ids))
+    data = pd.concat([*parts, by_rank], ignore_index=True)[columns]
     options: dict[str, Any] = {"height": 2.3, "sharex": False, "sharey": False}
-    return figure_style.figure(study, data, ["panel"], "", _draw_mass, facts, **options)
+    return figure_style.figure(study, data, ["panel"], "", _draw_mass, {}, **options)
 
 
 def draw_rank_probabilities(data: pd.DataFrame, ax: Axes) -> None:
@@ -123,13 +125,6 @@ def _strategies(study: Study) -> dict[str, str]:
 # -- single questions --------------------------------------------------------------------------------------------------
 
 
-def on_dataset(study: Study, dataset: str) -> list[Cell]:
-    """The main cell that stands for the paper's model on a dataset: for CoQA, another with stories where there is."""
-    found = cells.with_methods(study, [METHOD])
-    stories = [cell for cell in found if dataset == "coqa" and study.datasets[cell.dataset].adapter == "coqa"]
-    return [cells.nearest(study, stories or found, MODEL, dataset)]
-
-
 def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     """The question of median redundancy among those with a repeated sample: typical, and chosen by rule."""
     candidates, scored = inputs.candidates(chosen[0]), inputs.scores(chosen[0])
@@ -149,9 +144,9 @@ def samples_and_beams(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> F
     asked, greedy = str(candidates.questions.loc[key, "question"]), str(candidates.greedy.loc[key, "text"])
     # In lines so short that capitals fit
     told = "\n".join([*wrapped(f"Question: {asked}", 72, 4), one_line(f"Greedy answer: {greedy or '(empty)'}", 72)])
-    most, facts = int(data["rank"].max()), {"beams": len(beams), "order": captions.BEAM_ORDER}
+    most, facts = int(data["rank"].max()), {"beams": len(beams)}
     options: dict[str, Any] = {"height": 0.17 * most + 0.75, "sharey": False, "legend_rows": 0, "before": f"{told}\n"}
-    draw, facts = partial(draw_candidates, rows=most), facts | cells.facts(study, chosen, [MODEL])
+    draw = partial(draw_candidates, rows=most)
     return figure_style.figure(study, data, ["set"], "{set}", draw, facts, titles=titles, **options)
 
 
@@ -192,7 +187,7 @@ def worked_examples(study: Study, chosen: Sequence[Cell], inputs: Inputs, count:
             rows.append({"id": key, "part": title, "text": "", "value": score})
     data = pd.DataFrame(rows, columns=["id", "part", "rank", "text", "value"]).astype({"rank": "Int64"})
     heights = [LINE * (len(example_lines(part)) + 1) + 0.1 for _, part in data.groupby("id", sort=False)]
-    facts = cells.facts(study, chosen, [MODEL]) | {"method": METHOD}
+    facts: dict[str, Any] = {"method": METHOD}
     options: dict[str, Any] = {"height": heights, "across": 1, "legend_rows": 0, "sharex": False, "sharey": False}
     return figure_style.figure(study, data, ["id"], "", draw_worked_example, facts, **options)
 
@@ -262,22 +257,24 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 def exhibits(_: Study) -> list[Exhibit]:
     """The figures of what a model generates."""
 
-    def shown(study: Study) -> list[Cell]:  # whatever scores it
-        recipe = study.main.recipe
-        places = [(model, dataset) for model in study.models for dataset in study.datasets]
-        run = [Cell(*place, recipe) for place in places if cells.covers(study, recipe, *place)]
-        return [cells.nearest(study, run, MODEL, "triviaqa")]
+    def decoded(study: Study) -> list[Cell]:
+        return cells.recipe_cells(study, study.main.recipe, None)
 
-    unscored = partial(Exhibit, kind="figure", cells=shown, reads=CANDIDATES, quality=False, scored=False)
+    def with_stories(study: Study) -> list[Cell]:  # any dataset stands for CoQA where none has stories
+        found = scored(study)
+        return [cell for cell in found if study.datasets[cell.dataset].adapter == "coqa"] or found
+
+    scored, triviaqa = partial(cells.with_methods, methods=[METHOD]), (MODEL, "triviaqa")
+    unscored = partial(Exhibit, kind="figure", cells=decoded, near=triviaqa, reads=CANDIDATES, scored=False)
     single = partial(Exhibit, kind="figure", reads=(*CANDIDATES, *SCORES), shows_questions=True)
-    triviaqa, webq, coqa = (partial(on_dataset, dataset=name) for name in ("triviaqa", "webquestions", "coqa"))
     two, one = partial(worked_examples, count=2), partial(worked_examples, count=1)
+    pair = partial(single, cells=scored, build=two, template="worked_examples")
     return [
-        unscored("redundancy", build=redundancy),
-        unscored("beam_mass_threshold", build=mass_above_thresholds),
-        unscored("abl_prob_mass", build=covered_mass),
-        single("sampling_vs_beamsearch", cells=triviaqa, build=samples_and_beams, quality=False),
-        single("triviaqa-gemma4b", cells=triviaqa, build=two, template="worked_examples"),
-        single("webq-gemma4b", cells=webq, build=two, template="worked_examples"),
-        single("coqa-gemma4b-one", cells=coqa, build=one, template="worked_example"),
+        unscored("redundancy", build=redundancy, quality=False),
+        unscored("beam_mass_threshold", build=mass_above_thresholds, quality=False),
+        unscored("abl_prob_mass", build=covered_mass, quality=False),
+        single("sampling_vs_beamsearch", cells=scored, near=triviaqa, build=samples_and_beams, quality=False),
+        pair("triviaqa-gemma4b", near=triviaqa),
+        pair("webq-gemma4b", near=(MODEL, "webquestions")),
+        single("coqa-gemma4b-one", cells=with_stories, near=(MODEL, "coqa"), build=one, template="worked_example"),
     ]

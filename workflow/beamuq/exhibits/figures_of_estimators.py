@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from beamuq.evaluation.intervals import proportion_interval
 from beamuq.exhibits import figure_style
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import means
-from beamuq.exhibits.estimators import READS, cells_with_exact_value, estimators, facts, read
 from beamuq.exhibits.exhibit import Exhibit, Figure
 from beamuq.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, SeriesStyle
 from beamuq.exhibits.inputs import Inputs
-from beamuq.exhibits.number_format import decimal
+from beamuq.exhibits.table_formats import decimal
+from beamuq.exhibits.tables_of_estimators import READS, estimators, facts, read, with_exact_value
 from beamuq.study_config import Study
 
 if TYPE_CHECKING:
@@ -191,8 +192,6 @@ def fair_share(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     data = pd.concat(parts, ignore_index=True).rename(columns={"name": "what", "value": "share"})
     data = data[[*PLACE, "by", "bin", "what", "share", "low", "high", "n"]]
     told = facts(study, of_cells) | {
-        "printed": f"{beam_mass_theorem.printed_threshold(M):.3f}",
-        "corrected": f"{beam_mass_theorem.corrected_threshold(M):.3f}",
         "most_probable": most_probable,
         "overall": "; ".join(_overall(study, part) for _, part in data.groupby(PLACE, sort=False)),
     }
@@ -272,11 +271,12 @@ def exhibits(_: Study) -> list[Exhibit]:
     """The four figures."""
 
     def with_beams(study: Study) -> list[Cell]:
-        return cells_with_exact_value(study, "", study.main.beam)
+        return with_exact_value(study, strategies=[study.main.beam])
 
+    ours = partial(Exhibit, kind="figure", reads=READS, beyond_paper=True)
     return [
-        Exhibit("why_beams_win", "figure", with_beams, READS, why_beams_win, beyond_paper=True),
-        Exhibit("gain_by_mass", "figure", with_beams, READS, gain_by_mass, beyond_paper=True),
-        Exhibit("fair_share", "figure", cells_with_exact_value, READS, fair_share, beyond_paper=True, quality=False),
-        Exhibit("matched_rows", "figure", cells_with_exact_value, READS, matched_rows, beyond_paper=True),
+        ours("why_beams_win", cells=with_beams, build=why_beams_win),
+        ours("gain_by_mass", cells=with_beams, build=gain_by_mass),
+        ours("fair_share", cells=with_exact_value, build=fair_share, quality=False),
+        ours("matched_rows", cells=with_exact_value, build=matched_rows),
     ]

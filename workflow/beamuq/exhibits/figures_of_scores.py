@@ -19,7 +19,7 @@ from beamuq.evaluation.prr_and_auc import rejection_curves
 from beamuq.exhibits import captions, cells, figure_style
 from beamuq.exhibits.captions import GRAPH, MULTINOMIAL
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.estimates_table import at_printed
+from beamuq.exhibits.estimates_table import measured
 from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
 from beamuq.exhibits.inputs import Inputs
@@ -52,27 +52,25 @@ def by_candidates(label: str, looks: Looks, by: Sequence[str], name: str) -> Exh
     """PRR of some methods in one cell against M, in one panel or one a method: the ``looks`` name the series."""
     methods = list(dict.fromkeys(method for method, _ in looks))
 
-    def shown(study: Study) -> list[Cell]:
-        return [cells.nearest(study, cells.with_budgets(study, methods), MODELS[0], DATASET)]
-
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
-        place = chosen[0].place | {"metric": "PRR"}
-        keys = [place | {"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
-        found = inputs.estimates(chosen).where(answer_source="greedy", subset="all")
-        data = _points(study, at_printed(study, found, keys))
-        facts = cells.facts(study, chosen, MODELS[:1], int(data["n"].iloc[0])) | {"methods": captions.listing(methods)}
+        keys = [{"method": m, "variant": v, "setting": s} for m, v, s in _series(study, chosen[0], looks)]
+        data = _points(study, measured(study, inputs, chosen, keys))
+        facts = {"methods": captions.listing(methods)}
         return figure_style.figure(study, data, by, name, partial(draw_curves, looks=looks), facts, AXES, height=2.2)
 
-    return Exhibit(label, "figure", shown, EVALUATION, build)
+    shown = partial(cells.with_budgets, methods=methods)
+    return Exhibit(label, "figure", shown, EVALUATION, build, near=(MODELS[0], DATASET))
 
 
 def cells_with_curves(study: Study) -> list[Cell]:
     """Up to three models on the paper's dataset, its own models first, and one model on another dataset."""
     found = cells.with_budgets(study, [METHOD])
-    dataset, ranks = cells.nearest(study, found, dataset=DATASET).dataset, {name: n for n, name in enumerate(MODELS)}
+    if not found:
+        return []
+    dataset, ranks = cells.nearest(study, found, dataset=DATASET)[0].dataset, {name: n for n, name in enumerate(MODELS)}
     there, others = ([cell for cell in found if (cell.dataset == dataset) == on_it] for on_it in (True, False))
     there.sort(key=lambda cell: (ranks.get(cell.model, len(MODELS)), study.models[cell.model].style != "base"))
-    return there[: len(MODELS)] + ([cells.nearest(study, others, MODELS[0], "arc-challenge")] if others else [])
+    return there[: len(MODELS)] + cells.nearest(study, others, MODELS[0], "arc-challenge")
 
 
 def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -85,7 +83,7 @@ def across_cells(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
         values = scored.prr(first, f"first {MOST_QUESTIONS}", keys, **inputs.resampling)
         parts.append(values.assign(**cell.place))
     data, by, name = _points(study, joined(parts)), ["model", "dataset"], "{dataset}\n{model}\nn = {n}"
-    facts = cells.facts(study, chosen, MODELS) | {"most": MOST_QUESTIONS}
+    facts = {"most": MOST_QUESTIONS}
     return figure_style.figure(study, data, by, name, draw_curves, facts, AXES, sharey=False)
 
 
@@ -127,8 +125,7 @@ def curves_of_rejection(study: Study, chosen: Sequence[Cell], inputs: Inputs) ->
         columns = {"rejected": drawn.rejected, "quality": drawn.uncertainty, "low": low, "high": high}
         columns |= {"oracle": drawn.oracle, "random": drawn.random}
         parts.append(pd.DataFrame({"method": method, "variant": variant} | columns | {"n": len(quality)}))
-    facts = cells.facts(study, chosen, MODELS[1:2], len(quality)) | {"drawn": resamples}
-    facts |= {"methods": captions.listing(GRAPH)}
+    facts = {"drawn": resamples, "methods": captions.listing(GRAPH)}
     draw = partial(draw_rejection_curves, max_rejection=study.evaluation.max_rejection[0])
     data, labels = pd.concat(parts, ignore_index=True), ("Share rejected", "Mean quality retained")
     name = "{method}\nn = {n}"
@@ -156,8 +153,8 @@ def two_datasets(study: Study) -> list[Cell]:
     """One model on the paper's two datasets or others that stand for them; on one where it has no other."""
     found = cells.with_methods(study, [METHOD])
     first = cells.nearest(study, found, MODELS[0], DATASET)
-    others = [cell for cell in found if cell.model == first.model and cell != first]
-    return [first, *([cells.nearest(study, others, dataset="coqa")] if others else [])]
+    others = [cell for cell in found if cell.model == first[0].model and cell not in first]
+    return [*first, *cells.nearest(study, others, dataset="coqa")]
 
 
 def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
@@ -170,12 +167,9 @@ def by_length(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
             parts.append(values.summary(study.evaluation.confidence).assign(dataset=cell.dataset, length=of.title))
     data = pd.concat(parts, ignore_index=True)[["dataset", "length", "variant", "value", "low", "high", "n", "note"]]
     datasets = captions.listing([study.datasets[cell.dataset].title for cell in chosen])
-    facts = {"datasets": datasets, "model": study.models[chosen[0].model].title, "bins": BINS}
-    facts |= cells.facts(study, chosen, MODELS[:1])
-    labels = ("Length (tokens); below, n", "PRR")
-    return figure_style.figure(
-        study, data, ["dataset"], "{dataset}", draw_by_bin, facts, labels, height=2.2, sharex=False
-    )
+    facts, labels = {"datasets": datasets, "bins": BINS}, ("Length (tokens); below, n", "PRR")
+    by, name, options = ["dataset"], "{dataset}", dict[str, Any](height=2.2, sharex=False)
+    return figure_style.figure(study, data, by, name, draw_by_bin, facts, labels, **options)
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -201,8 +195,7 @@ def risk_coverage(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figur
     told = _thresholds(decided, points)
     reached = float(data.loc[data["shown"] >= LITTLE, ["high", "wrong"]].max().max())
     draw = partial(draw_risk_coverage, risks=risks, top=0.52 if max(reached, *risks) < 0.5 else 1.02)
-    facts = {"risks": _percents(risks), "guarantee": f"{100 * study.decisions.confidence:g} %", "thresholds": told}
-    facts |= cells.facts(study, chosen, MODELS[1:2], len(groups)) | {"drawn": resamples}
+    facts = {"risks": _percents(risks), "thresholds": told, "drawn": resamples}
     options: dict[str, Any] = {"height": 1.5, "across": 4, "before": f"{told} "}
     labels = ("Share shown", "Share wrong of it")
     return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, **options)
@@ -215,7 +208,7 @@ def reliability(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure:
     said = named[named["what"] == "p"].rename(columns={"value": "probability"})[[*FORM, "bin", "probability"]]
     data = named[named["what"] == "right"].rename(columns={"value": "right"}).merge(said, on=[*FORM, "bin"])
     data = data[[*FORM, "bin", "probability", "right", "low", "high", "n"]]
-    facts = cells.facts(study, chosen, MODELS[1:2], int(rows.loc[rows["metric"] == "brier", "n"].max()))
+    facts = {"n": int(rows.loc[rows["metric"] == "brier", "n"].max())}
     draw, labels = draw_reliability, ("Mean p(right)", "Share right")
     return figure_style.figure(study, data, ["method"], "{method}", draw, facts, labels, height=1.5, across=4)
 
@@ -300,19 +293,15 @@ def _thresholds(decided: pd.DataFrame, points: pd.DataFrame) -> str:
 
 def exhibits(_: Study) -> list[Exhibit]:
     """The figures of scores."""
-
-    def of_curves(study: Study) -> list[Cell]:
-        return [cells.nearest(study, cells.with_methods(study, GRAPH), MODELS[1], DATASET)]
-
-    def of_decisions(study: Study) -> list[Cell]:
-        return [cells.nearest(study, cells.recipe_cells(study, study.main.recipe), MODELS[1], DATASET)]
-
+    drawn, every, second = partial(Exhibit, kind="figure", reads=SCORES), (*CANDIDATES, *SCORES), (MODELS[1], DATASET)
+    curves, main = partial(cells.with_methods, methods=GRAPH), partial(cells.with_methods, methods=())
+    decided = partial(drawn, cells=main, near=second, beyond_paper=True)
     return [
         by_candidates("abl_nsamples", LOOKS, ["method"], "{method}\nn = {n}"),
         by_candidates("sement_different_nsamples", ENTROPY_LOOKS, [], "n = {n}"),
-        Exhibit("rebuttal_nsamples_across_data", "figure", cells_with_curves, SCORES, across_cells),
-        Exhibit("prr_curves", "figure", of_curves, SCORES, curves_of_rejection),
-        Exhibit("abl_length", "figure", two_datasets, (*CANDIDATES, *SCORES), by_length),
-        Exhibit("risk_coverage", "figure", of_decisions, ("decisions", *SCORES), risk_coverage, beyond_paper=True),
-        Exhibit("reliability", "figure", of_decisions, ("decisions",), reliability, beyond_paper=True),
+        drawn("rebuttal_nsamples_across_data", cells=cells_with_curves, build=across_cells, models=MODELS),
+        drawn("prr_curves", cells=curves, near=second, build=curves_of_rejection),
+        drawn("abl_length", cells=two_datasets, reads=every, build=by_length, models=MODELS[:1]),
+        decided("risk_coverage", reads=("decisions", *SCORES), build=risk_coverage),
+        decided("reliability", reads=("decisions",), build=reliability),
     ]

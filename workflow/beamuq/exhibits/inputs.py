@@ -3,28 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from beamuq.config_errors import parse_json, validated
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, resample_counts
 from beamuq.evaluation.candidate_sets import CandidateSets
-from beamuq.evaluation.estimates import KEYS, Estimates, joined
+from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.empty_answers import Empty, empty_answers, in_footer
-from beamuq.parquet_tables import ALL, Artifact, Footer, Loaded, read
+from beamuq.judged_answer import strategy_of
+from beamuq.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
 from beamuq.provenance import check_one_run, check_settings
 from beamuq.study_config import Study, load_study
 
 OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
 OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
 ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+MARK = " †"
+MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How many of a cell's ``n`` produced answers are empty.
+
+    A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
+    """
+
+    empty: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """The share of answers that are empty."""
+        return self.empty / self.n
+
+    @property
+    def too_many(self) -> bool:
+        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        return self.share > MOST_EMPTY
+
+
+def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
+    """By answer source: the questions that are not among the answered ones."""
+    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
+    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
+    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
 
 
 class Inputs:
@@ -101,6 +133,32 @@ class Inputs:
         """How many answers of a cell are empty, by answer source, as its evaluation tells."""
         return empty_answers(self[cell.file("evaluation")].table)
 
+    def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
+        """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
+        study, found = self.study, dict[str, Empty | None]()
+        for file in files:
+            if file.model and file.recipe:
+                recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
+                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
+                found[place] = self._empty(file, answer_source) or found.get(place)
+        some = {place: of for place, of in found.items() if of is None or of.empty}
+        counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
+        told = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
+        mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
+        return f"Empty {answer_source.replace('_', '-')} answers: {told}.{mark}" if found else ""
+
+    def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
+        """Counted in an evaluation or candidates, or as the footer says; None where a file does not tell."""
+        if file.kind == "evaluation":
+            return empty_answers(self[file].table).get(answer_source)
+        if file.kind == "candidates":
+            table = self[file].table.select(["strategy", "rank", "text"]).to_pandas()
+            answers = (table["strategy"] == strategy_of(answer_source, self.study.main.beam)) & (table["rank"] == 0)
+            texts = table.loc[answers, "text"]
+            return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
+        told = self[file].provenance.get("empty", {}).get(answer_source)
+        return Empty(*told) if told else None
+
     def decisions(self, cell: Cell) -> Estimates:
         """A cell's decisions with their replicates.
 
@@ -108,7 +166,7 @@ class Inputs:
         an interval that is not of replicates stays.
         """
         loaded = self[cell.file("decisions")]
-        empty = in_footer(loaded, "greedy")
+        empty = self._empty(cell.file("decisions"), "greedy")
         rows, replicates = [], []
         for row in loaded.table.to_pylist():
             keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place

@@ -15,7 +15,6 @@ from beamuq.exhibits import (
     tables_of_answers,
     tables_of_estimators,
     tables_of_prr,
-    tables_of_risk,
     tables_of_settings,
 )
 from beamuq.exhibits.exhibit import Exhibit
@@ -26,7 +25,6 @@ MODULES = (
     tables_of_answers,
     tables_of_prr,
     tables_of_estimators,
-    tables_of_risk,
     figures_of_candidates,
     figures_of_scores,
     figures_of_estimators,
@@ -35,9 +33,7 @@ MODULES = (
 
 def labels(study: Study) -> list[str]:
     """Every label that exists for this study, whether or not its grid can supply it; tables first."""
-    return [
-        item.label for item in sorted(_by_label(study).values(), key=lambda item: (item.kind != "table", item.label))
-    ]
+    return [item.label for item in sorted(_by_label(study).values(), key=lambda of: (of.kind != "table", of.label))]
 
 
 def exhibit(label: str, study: Study) -> Exhibit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -16,6 +17,34 @@ from beamuq.exhibits.exhibit import Built, Table, TableCell
 FORMULA = re.compile(r"[=+\-@\t\n\r＝＋－＠]")  # beginnings of formulas; the wide ones in some languages
 _SIGNED_NUMBER = re.compile(r"[+-]|[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MARKUP = re.compile(r"([\\`*_\[\]|~$])|^(#|[+-](?![\d.])|\d+(?=[.)](\s|$)))")  # a number begins no list
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def decimal(value: float, digits: int = 3) -> str:
+    """``.543``, ``-.096``, ``1.000``, ``.000`` (never ``-.000``): no zero before the point."""
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A difference with its sign."""
+    text = decimal(value, digits)
+    return f"+{text}" if float(text) > 0 else text
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """A fraction as ``63%``."""
+    return f"{100 * value:.{digits}f}%"
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """``[-.012, .345]``; nothing where there is none (NaN)."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    return f"[{decimal(low, digits)}, {decimal(high, digits)}]"
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------

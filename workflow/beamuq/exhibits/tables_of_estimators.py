@@ -2,25 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from beamuq import strategy_names
+from beamuq.evaluation import estimators_of_u
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimators_of_u import BEAMS, METHOD, PARTIAL, PROB, U, spread
+from beamuq.evaluation.estimators_of_u import BEAMS, METHOD, PARTIAL, PROB, Estimator, EstimatorsOfCell, U, samples
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.cells import Cell
 from beamuq.exhibits.estimates_table import Column, records, table, with_mean
-from beamuq.exhibits.estimators import READS, cells_with_exact_value, compared_sizes, draws, estimators, read
-from beamuq.exhibits.estimators import facts as facts_of
-from beamuq.exhibits.exhibit import EVALUATION, Exhibit, Row, Table
+from beamuq.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Row, Table
 from beamuq.exhibits.inputs import Inputs
-from beamuq.study_config import Recipe, Scoring, Study
+from beamuq.methods.dissimilarity_estimators import lacks
+from beamuq.study_config import Recipe, Study
 
 GAIN = "ΔPRR"
 EFFORT = ("candidates", "distinct texts", "rows", "passes")
+LARGE_ERROR = 0.01
+"""Questions whose U has a larger standard error are counted in captions."""
+READS = tuple(dict.fromkeys((*CANDIDATES, *SCORES, *EVALUATION)))
+
+
+# -- which estimators a study scores, and what its files tell of them --------------------------------------------------
+
+
+def estimators(study: Study, recipe: str, sizes: Container[int]) -> list[Estimator]:
+    """What the recipe's scoring estimates U by from M candidates, M among the ``sizes``: by M, then as listed."""
+    of, listed = study.recipes[recipe], []
+    strategies = of.strategies()
+    for name in study.scoring[recipe].estimators:
+        weighting, _, kind = name.partition(" ")
+        for strategy in strategy_names.of_kind(strategies, kind):
+            if lacks(weighting, strategy) is not None or kind == "above" or weighting == "match":
+                continue
+            settings = dict.fromkeys(_sizes_in([strategy]), strategy)
+            if kind == "sample" and of.sample:
+                scored = (M for M in {study.main.num_candidates, *_sizes_in(strategies)} if of.sample.size >= M)
+                settings = {M: strategy_names.samples_of(strategy, M) for M in scored}
+            elif kind == "hybrid" and of.hybrid:
+                settings = {of.hybrid.size: strategy}
+            listed += [Estimator(weighting, strategy, M, setting) for M, setting in settings.items() if M in sizes]
+    return sorted(listed, key=lambda estimator: estimator.M)
+
+
+def compared_sizes(study: Study, recipe: str) -> list[int]:
+    """The M at which estimators are compared: those of strategies that only estimators read, else the main one."""
+    of = study.recipes[recipe]
+    names = [name for name in of.strategies() if strategy_names.kind_of(name) in strategy_names.FOR_ESTIMATORS]
+    sizes = _sizes_in(names) or {study.main.num_candidates}
+    return sorted(M for M in sizes if of.sample is None or of.sample.size >= M)
+
+
+def _sizes_in(strategies: Iterable[str]) -> set[int]:
+    return {int(M) for name in strategies if (M := strategy_names.parse(name)[1].get("M"))}
+
+
+def with_exact_value(
+    study: Study,
+    dataset: str = "",
+    estimators: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    strategies: Sequence[str] = (),
+) -> list[Cell]:
+    """The cells, on one dataset or all, of the first recipe that knows U with its standard error and has the others."""
+    scored = ("stratified above", "uniform sample", "normalised beam", *estimators)
+
+    def has(recipe: Recipe) -> bool:
+        return recipe.above is not None and recipe.above.lattices > 1
+
+    found = cells.select(study, estimators=scored, methods=methods, strategies=strategies, has=has)
+    return [cell for cell in found if dataset in ("", cell.dataset)]
+
+
+def draws(study: Study, recipe: Recipe) -> int:
+    """How many disjoint draws of the main M there are of a recipe's samples; 1 where there are not two."""
+    return max(1, recipe.sample.size // study.main.num_candidates) if recipe.sample else 1
+
+
+def read(study: Study, inputs: Inputs, cell: Cell) -> EstimatorsOfCell:
+    """What a cell's files tell of estimators of U, which is the stratified estimate above a probability."""
+    scores, recipe = inputs.scores(cell), study.recipes[cell.recipe]
+    prr = inputs.estimates([cell]).where(metric="PRR", answer_source="greedy", subset="all")
+    names = strategy_names.of_kind(recipe.strategies(), "above")
+    exact = next(name for name in names if "lattices" in strategy_names.parse(name)[1])
+    main, counts = samples(study.main.sample, study.main.num_candidates), inputs.resample_counts(cell, scores.ids)
+    return EstimatorsOfCell(scores, inputs.candidates(cell), prr, counts, exact, main, draws(study, recipe))
+
+
+def facts(study: Study, of_cells: Sequence[EstimatorsOfCell]) -> dict[str, Any]:
+    """What captions say of U, of its standard error, and of draws."""
+    errors, count = np.concatenate([of.error for of in of_cells]), of_cells[0].draws
+    M = study.main.num_candidates
+    return {
+        "U": f"U is {METHOD} under the model's whole distribution, from every outcome above a probability and draws "
+        f"outside them ({of_cells[0].exact}); its standard error is above {LARGE_ERROR:g} at "
+        f"{(errors > LARGE_ERROR).sum()} of {len(errors)} questions (at most {errors.max():.3f}).",
+        "draws": f"Samples at M = {M} are the mean over {count} disjoint draws of the same questions." * (count > 1),
+    }
 
 
 # -- estimators --------------------------------------------------------------------------------------------------------
@@ -50,9 +132,9 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     columns = [Column({"metric": name, "method": METHOD}, (name.capitalize(),), digits=1) for name in EFFORT]
     columns += [Column({"metric": metric, "method": METHOD}, (title,)) for metric, title in heads.items()]
     columns.append(Column({"metric": GAIN, "method": METHOD}, (GAIN,), "signed", "interval"))
-    further, facts = (every.where(metric="unbiased"), each), facts_of(study, of_cells) | {"of": name}
+    shows: dict[str, Any] = {"family": ("model",), "further": (every.where(metric="unbiased"), each), "of": name}
     stub = ("M", "Estimator", "Unbiased")
-    return table(study, joined([every, *gains]), stub, body, columns, family=("model",), further=further, **facts)
+    return table(study, joined([every, *gains]), stub, body, columns, **shows, **facts(study, of_cells))
 
 
 # -- controls ----------------------------------------------------------------------------------------------------------
@@ -76,8 +158,8 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
         Column({"metric": GAIN}, ("ΔPRR against beams",), "signed", "interval"),
         Column({"metric": PARTIAL}, ("Partial",), beside="interval"),
     ]
-    family, facts = ("model", "dataset"), facts_of(study, of_cells)
-    return table(study, joined([estimates, gains]), ("Score",), body, columns, family=family, **facts)
+    shows: dict[str, Any] = {"family": ("model", "dataset")} | facts(study, of_cells)
+    return table(study, joined([estimates, gains]), ("Score",), body, columns, **shows)
 
 
 # -- draws -------------------------------------------------------------------------------------------------------------
@@ -85,14 +167,13 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
 
 def cells_with_draws(study: Study) -> list[Cell]:
     """Every cell with the main beams and two scored draws of the main samples at least."""
-    main = study.main
 
-    def has(recipe: Recipe, scoring: Scoring) -> bool:
-        scored = "uniform sample" in scoring.estimators and main.sample in recipe.samples()
-        return scored and draws(study, recipe) > 1 and recipe.decoded(main.beam) is not None
+    def has(recipe: Recipe) -> bool:
+        return draws(study, recipe) > 1 and recipe.decoded(study.main.beam) is not None
 
-    needs = f"with {main.beam!r}, two draws of samples at least and, among its estimators, 'uniform sample'"
-    found = [cell for recipe in cells.recipes_with(study, has, needs) for cell in cells.recipe_cells(study, recipe)]
+    of: dict[str, Any] = {"estimators": ["uniform sample"], "strategies": [study.main.sample], "has": has}
+    recipes = dict.fromkeys(entry.recipe for entry in study.grid)
+    found = [cell for recipe in recipes for cell in cells.select(study, recipe=recipe, **of)]
     return sorted(found, key=lambda cell: list(study.models).index(cell.model))
 
 
@@ -121,7 +202,7 @@ def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     M, count = study.main.num_candidates, draws(study, study.recipes[cell.recipe])
     settings = [strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(count)]
     of_draws = found.where(variant="uniform", setting=settings)
-    each = spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
+    each = estimators_of_u.spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
     return each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
 
 
@@ -131,12 +212,10 @@ def exhibits(study: Study) -> list[Exhibit]:
     datasets = {"estimators": "", **{f"estimators_{name}": name for name in study.datasets if name in known}}
     ours = partial(Exhibit, kind="table", beyond_paper=True)
     exact = partial(ours, reads=READS, build=estimators_table, template="estimators")
+    controls: dict[str, Any] = {"estimators": ("uniform beam", "match beam", "match sample"), "methods": (PROB,)}
+    with_controls = partial(with_exact_value, strategies=(study.main.beam,), **controls)
     return [
-        *(exact(label, cells=partial(cells_with_exact_value, dataset=of)) for label, of in datasets.items()),
-        ours("controls", cells=_with_controls, reads=READS, build=controls_table),
+        *(exact(label, cells=partial(with_exact_value, dataset=of)) for label, of in datasets.items()),
+        ours("controls", cells=with_controls, reads=READS, build=controls_table),
         ours("draw_spread", cells=cells_with_draws, reads=EVALUATION, build=draw_spread_table),
     ]
-
-
-def _with_controls(study: Study) -> list[Cell]:
-    return cells_with_exact_value(study, "", "uniform beam", "match beam", "match sample", PROB, study.main.beam)

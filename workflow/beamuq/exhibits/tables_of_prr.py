@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import prr_to
 from beamuq.exhibits import captions, cells
 from beamuq.exhibits.captions import BEAMSEARCH, MULTINOMIAL
@@ -16,55 +16,30 @@ from beamuq.exhibits.exhibit import Exhibit, Row
 from beamuq.methods import registry
 from beamuq.parquet_tables import ANSWERED
 from beamuq.strategy_names import ablation, number, of_kind, parse, printed
-from beamuq.study_config import Recipe, Scoring, Study
+from beamuq.study_config import Study
 
 GEMMA = "gemma-3-4b-base"
-Cells = Callable[[Study], Sequence[Cell]]
+EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
+SAMPLES = {"variant": MULTINOMIAL}
 Rows = Callable[[Study, str], Sequence[Row]]
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-def of_model(model: str, study: Study) -> Sequence[Cell]:
-    """The main cells of a model."""
-    return cells.main_cells(study, model)
-
-
-def of_one_model(study: Study) -> Sequence[Cell]:
-    """The main cells of the paper's model of the ablations or, where the study lacks it, of its first."""
-    return cells.main_cells(study, cells.nearest(study, cells.main_cells(study), GEMMA).model)
-
-
 def cross_encoder(study: Study) -> Sequence[Cell]:
     """The main cells, of one model, that have a cross-encoder or a proxy for one."""
-    recipe = study.main.recipe
     for scorer, of in study.scorers.items():
         stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
-        found = cells.recipe_cells(study, recipe, scorer)
+        found = cells.recipe_cells(study, study.main.recipe, scorer)
         if scorer != study.main.scorer and stands and found:
-            return cells.by_model(found)[cells.nearest(study, found, GEMMA).model]
-    raise BeamUQError(
-        f"needs a cell of {recipe!r} with a scorer of kind cross_encoder (or a proxy for the cross-encoder); "
-        "add it to the grid's scorers"
-    )
+            return cells.by_model(found)[cells.nearest(study, found, GEMMA)[0].model]
+    return []
 
 
-def scored_with(keys: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe with the main beams whose ``scoring`` has all these keys and methods."""
-
-    def has(recipe: Recipe, scoring: Scoring) -> bool:
-        there = all(getattr(scoring, key) for key in keys) and set(methods) <= set(scoring.methods)
-        return there and recipe.decoded(study.main.beam) is not None
-
-    needs = f"with {study.main.beam!r} whose scoring has {' and '.join(keys)} with methods {', '.join(methods)}"
-    return cells.recipe_cells(study, cells.recipes_with(study, has, needs)[0])
-
-
-def with_budgets(study: Study) -> Sequence[Cell]:
-    """The cells of the first recipe that scores the graph methods of samples and beams at several M."""
-    found = cells.with_budgets(study, captions.GRAPH)
-    return [cell for cell in found if cell.recipe == found[0].recipe]
+def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
+    """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and methods."""
+    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipe.decoded(study.main.beam))
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -80,18 +55,14 @@ def main_methods(study: Study, recipe: str) -> Sequence[Row]:
 
 
 def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
-    """These methods in both forms."""
-    if missing := [method for method in methods if method not in study.scoring[recipe].methods]:
-        raise BeamUQError(f"needs methods {', '.join(missing)}; add them to scoring.{recipe}.methods")
-    return _pairs(methods)
+    """These methods in both forms; none where one is not scored."""
+    return _pairs(methods) if set(methods) <= set(study.scoring[recipe].methods) else []
 
 
 def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
     """The beam form of each method that has both."""
     methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
     both = [method.name for method in methods if len(method.variants) == 2]
-    if not both:
-        raise BeamUQError(f"needs a method of samples and of beams, such as Dissimilarity; add it to scoring.{recipe}")
     return [replace(_of_method(method=name), keys={"method": name, "variant": BEAMSEARCH}) for name in both]
 
 
@@ -152,59 +123,51 @@ def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
 
 # -- specifications ----------------------------------------------------------------------------------------------------
 
-
+OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
+one_model = partial(cells.main_cells, like=GEMMA)
+"""The main cells of the paper's model of the ablations or, where the study lacks it, of the one that stands for it."""
 main_table = partial(prr_table, rows=main_methods)
 """Every method of the main recipe."""
 means_table = partial(main_table, shown=cells.main_cells, columns="models")
 difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
 
 
-def forms_table(label: str, shown: Cells, *methods: str) -> Exhibit:
-    """PRR of methods in both forms."""
-    return prr_table(label, shown, partial(both_forms, methods))
-
-
-def varied(
-    label: str, stub: tuple[str, ...], rows: Rows, *keys: str, methods: tuple[str, ...] = captions.GRAPH
-) -> Exhibit:
+def varied(label: str, rows: Rows, *lists: str, stub: tuple[str, ...], **methods: Any) -> Exhibit:
     """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
-    shown = partial(scored_with, keys, methods)
-    return prr_table(label, shown, rows, stub=stub, columns="cells", methods=methods, beside="")
-
-
-OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
-EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
-WAYS = ("Candidates", "Setting")
-TABLES = (
-    means_table("qa_mean_prr"),
-    means_table("topbeam_scoring", answer_source="top_beam"),
-    means_table("answered", subset=ANSWERED, beyond_paper=True),
-    main_table("abl_rocauc", of_one_model, metric="ROC-AUC", template="abl_auc"),
-    main_table("abl_prauc", of_one_model, metric="PR-AUC", template="abl_auc"),
-    forms_table("abl_other_methods", of_one_model, *OTHERS),
-    forms_table("abl_crossencoder", cross_encoder, *captions.CONSISTENCY),
-    varied("abl_sampling", WAYS, strategies, "every_strategy"),
-    varied("abl_normalization", ("Floor",), floors, "epsilon"),
-    varied("abl_ecc_params", ("Embedding",), embeddings, "alpha", "fixed_k", methods=EMBEDDED),
-    difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus={"variant": MULTINOMIAL}),
-    difference_table(
-        "gains_by_strategy",
-        partial(scored_with, ("every_strategy",), captions.GRAPH),
-        other_candidates,
-        stub=WAYS,
-        minus={"variant": BEAMSEARCH, "setting": "beam"},
-    ),
-)
+    of: dict[str, Any] = {"methods": captions.GRAPH} | methods
+    shown = partial(scored_with, lists, of["methods"])
+    return prr_table(label, shown, rows, stub=stub, columns="cells", beside="", **of)
 
 
 def exhibits(study: Study) -> list[Exhibit]:
     """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
-    found = list(TABLES)
+    ways, every = dict[str, Any](stub=("Candidates", "Setting")), "every_strategy"
+    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, each=False)
+    found = [
+        means_table("qa_mean_prr"),
+        means_table("topbeam_scoring", answer_source="top_beam"),
+        means_table("answered", subset=ANSWERED, beyond_paper=True),
+        main_table("abl_rocauc", one_model, metric="ROC-AUC", template="abl_auc"),
+        main_table("abl_prauc", one_model, metric="PR-AUC", template="abl_auc"),
+        prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
+        prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
+        varied("abl_sampling", strategies, every, **ways),
+        varied("abl_normalization", floors, "epsilon", stub=("Floor",)),
+        varied("abl_ecc_params", embeddings, "alpha", "fixed_k", stub=("Embedding",), methods=EMBEDDED),
+        difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
+        difference_table(
+            "gains_by_strategy",
+            partial(scored_with, (every,), captions.GRAPH),
+            other_candidates,
+            minus={"variant": BEAMSEARCH, "setting": "beam"},
+            **ways,
+        ),
+    ]
     for name, model in study.models.items():
-        shown = partial(of_model, name)
+        shown = partial(cells.main_cells, model=name)
         found.append(main_table(f"qa_{model.label}", shown, template="qa"))
         if name in cells.models(study, study.main.recipe):
-            gains = partial(difference_table, minus={"variant": MULTINOMIAL}, methods=("",), template="gains")
+            gains = partial(difference_table, minus=SAMPLES, methods=("",), template="gains")
             found.append(gains(f"gains_{model.label}", shown, beam_forms))
     for metric in map(prr_to, study.evaluation.max_rejection[1:]):
         label = f"qa_mean_prr_{metric[4:]}"
