@@ -17,9 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 
-from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
 from beamuq.evaluation.prr_and_auc import METRICS
-from beamuq.parquet_tables import SCHEMAS
+from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 N, SCORES, RESAMPLES, BUDGET = 2000, 25, 2000, 300
 

@@ -20,8 +20,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beamuq.decoding import Above, Beam, Candidate, Exact, Greedy, Policy, Prompt, Sample, Work, decode, stop_tokens
-from beamuq.plan.decode_recipe import policies_of
-from beamuq.study_config import STUDIES, load_study
+from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.study_config import STUDIES, load_study
 from benchmarks.decoding import MODEL, NEW_TOKENS, Cost, M, measured, median, questions
 
 RECIPES: dict[str, list[Policy]] = {

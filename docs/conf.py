@@ -9,7 +9,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent / "workflow"))
+sys.path[:0] = [str(DOCS.parent / "src"), str(DOCS.parent / "workflow")]
 
 import beamuq  # noqa: E402
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 import exhibits_study
 import synthetic
-from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
-from beamuq.parquet_tables import SCHEMAS, Artifact
-from beamuq.study_config import Study
+from beamuq_study.parquet_tables import SCHEMAS, Artifact
+from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
+from beamuq_study.study_config import Study
 
 FORMS = (("Prob", ""), ("Dissimilarity", "multinomial"), ("Dissimilarity", "beamsearch"))
 

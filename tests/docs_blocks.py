@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import forked_programs
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 
 DOCS = ROOT / "docs"
 _BLOCK = re.compile(r"<!-- (file|run|python)(?:: (\S+))? -->\n```\w+\n(.*?)```\n", re.DOTALL)

@@ -21,11 +21,11 @@ from beamuq.beam_mass_theorem import (
     printed_threshold,
     squared_errors,
 )
-from beamuq.comparison.declared_files import FOLDER, KEYS
 from beamuq.evaluation.estimates import MEAN
-from beamuq.exhibits.captions import CONSISTENCY
 from beamuq.methods.dissimilarity_cocoa import cocoa
 from beamuq.methods.semantic_entropy_sar import semantic_entropy, semantic_entropy_printed
+from beamuq_study.comparison.declared_files import FOLDER, KEYS
+from beamuq_study.exhibits.captions import CONSISTENCY
 
 Key = tuple[str, ...]  # of a printed number: KEYS
 MAIN, GEMMA, GEMMA_CHAT = "tab:qa_mean_prr", "tab:qa_gemma4b", "tab:qa_gemma4bit"

@@ -1,4 +1,4 @@
-"""A whole synthetic study, two models on six datasets, written through ``beamuq.parquet_tables``: input of exhibits."""
+"""A whole synthetic study, two models on six datasets, written as Parquet tables: input of exhibits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import parquet_tables, strategy_names
-from beamuq.evaluation.decisions_of_scores import DecisionSettings, decisions
-from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.exhibit import Built
-from beamuq.exhibits.inputs import ROW, Inputs
+from beamuq import strategy_names
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
-from beamuq.parquet_tables import Artifact
-from beamuq.study_config import Study
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.exhibits.exhibit import Built
+from beamuq_study.exhibits.inputs import ROW, Inputs
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.stages.decisions_of_scores import DecisionSettings, decisions
+from beamuq_study.study_config import Study
 
 BASE, CHAT = "tiny-base", "tiny-chat"
 DATASETS = ("triviaqa", "webquestions", "coqa", "hotpotqa", "commonsenseqa", "arc-challenge")

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 
 IMPORTED = ("torch", "transformers.modeling_layers", "transformers.activations", "scipy.stats", "sklearn.metrics")
-IMPORTED += ("pyarrow.parquet", "snakemake.cli", "beamuq.plan.study_on_machine")
+IMPORTED += ("pyarrow.parquet", "snakemake.cli", "beamuq_study.plan.study_on_machine")
 CLIENT = """#!{python} -SEs
 import json, os, socket, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]

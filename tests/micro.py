@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import yaml
 
-from beamuq.study_config import ROOT, STUDIES
+from beamuq_study.study_config import ROOT, STUDIES
 from run_snakemake import snakemake
 
 CANDIDATES = "results/micro/candidates/tiny/triviaqa/main.parquet"

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from beamuq.rule_programs import arguments_of
-from beamuq.study_config import ROOT
+from beamuq_study.rule_programs import arguments_of
+from beamuq_study.study_config import ROOT
 
 
 @cache

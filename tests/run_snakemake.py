@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import forked_programs
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 
 ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from beamuq import parquet_tables
-from beamuq.comparison.claims import needed_files
-from beamuq.comparison.declared_files import read_errata, read_printed, read_rules, touching
-from beamuq.comparison.results import Results, stored_keys, table_cell
 from beamuq.evaluation.estimates import MEAN
-from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.inputs import Inputs
 from beamuq.methods.registry import METHODS
-from beamuq.parquet_tables import Artifact
-from beamuq.study_config import STUDIES, Study
+from beamuq_study import parquet_tables
+from beamuq_study.comparison.claims import needed_files
+from beamuq_study.comparison.declared_files import read_errata, read_printed, read_rules, touching
+from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.study_config import STUDIES, Study
 
 RULES, PRINTED = read_rules(), read_printed()
 RESAMPLES, SPREAD = 200, 0.03

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from beamuq.methods import Evidence
 from beamuq.methods.log_space_sums import Array
-from beamuq.methods.method_inputs_from_tables import CellTables
-from beamuq.parquet_tables import SCHEMAS
 from beamuq.strategy_names import parse
+from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 WORDS = ("paris", "rome", "the euro", "pound", "six", "sixth symphony", "tim", "a lion", "", "1984")
 LABELS = ("entail", "neutral", "contradict")

@@ -18,7 +18,7 @@ from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.open_models import fetched_models, model_folder
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 from tiny import build_tiny_model
 
 QUESTION = "Which river runs through Paris?"

@@ -22,13 +22,13 @@ from beamuq.api.candidate_records import read_records
 from beamuq.api.open_models import Similarity
 from beamuq.api.score_candidates import COLUMNS, score
 from beamuq.errors import BeamUQError
-from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.registry import METHODS, Method
-from beamuq.methods.score_all_methods import ScoringSettings, score_cell
-from beamuq.parquet_tables import SCHEMAS
 from beamuq.scorers.scorer_protocol import PairScores
 from beamuq.scorers.similarity_by_kind import Lexical
-from beamuq.scorers.similarity_table import needed_pairs
+from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.stages.method_inputs_from_tables import CellTables
+from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
+from beamuq_study.stages.similarity_table import needed_pairs
 from tiny_scorers import build_nli
 
 FULL: dict[str, Any] = {

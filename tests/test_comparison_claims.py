@@ -13,17 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beamuq.comparison import claims, judging
-from beamuq.comparison.declared_files import Claim
-from beamuq.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq.comparison.results import Results
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
-from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.inputs import Empty, Inputs
-from beamuq.parquet_tables import Artifact
-from beamuq.study_config import Study
+from beamuq_study.comparison import claims, judging
+from beamuq_study.comparison.declared_files import Claim
+from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
+from beamuq_study.comparison.results import Results
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.inputs import Empty, Inputs
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.study_config import Study
 from simulated_paper_run import PRINTED, RULES, candidate, study
 
 N, RESAMPLES = 60, 2000
@@ -50,7 +50,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
 
 
 class FakeInputs:
-    """Results in memory, read as :class:`~beamuq.exhibits.inputs.Inputs` are."""
+    """Results in memory, read as :class:`~beamuq_study.exhibits.inputs.Inputs` are."""
 
     def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
         self.parts, self.resampling = parts, {"resamples": 400}

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from beamuq.beam_mass_theorem import Outcomes
-from beamuq.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed, touching
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
+from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_printed, touching
 from errata_from_print import (
     Key,
     Regenerated,

@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 from scipy.stats import false_discovery_control
 
-from beamuq import parquet_tables
-from beamuq.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
-from beamuq.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
-from beamuq.comparison.comparison_page import compare_with_print
-from beamuq.comparison.declared_files import read_errata
-from beamuq.comparison.results import Results
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.inputs import Inputs
+from beamuq_study import parquet_tables
+from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
+from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
+from beamuq_study.comparison.comparison_page import compare_with_print
+from beamuq_study.comparison.declared_files import read_errata
+from beamuq_study.comparison.results import Results
+from beamuq_study.exhibits.inputs import Inputs
 from run_job import run_job
 from simulated_paper_run import PRINTED, RULES, one_model, read, study, write
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from beamuq import parquet_tables
-from beamuq.comparison import paper_settings
-from beamuq.comparison.paper_settings import differences, settings
-from beamuq.comparison.results import Results, stored_keys, table_cell
-from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.inputs import Inputs
 from beamuq.io import file_sha256
 from beamuq.methods.registry import METHODS
-from beamuq.parquet_tables import Artifact
 from beamuq.prompts.prompt_template import PROMPTS
-from beamuq.study_config import STUDIES, Study, load_study
+from beamuq_study import parquet_tables
+from beamuq_study.comparison import paper_settings
+from beamuq_study.comparison.paper_settings import differences, settings
+from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import PRINTED, RULES, study
 
 COQA = Cell("gemma-3-4b-base", "coqa", "main", "nli")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beamuq.data.dataset_adapters import adapter_names, load_adapter
-from beamuq.data.question import Question, Row, one_line, questions_of
-from beamuq.data.read_dataset_file import conform
 from beamuq.errors import BeamUQError
+from beamuq_study.data.dataset_adapters import adapter_names, load_adapter
+from beamuq_study.data.question import Question, Row, one_line, questions_of
+from beamuq_study.data.read_dataset_file import conform
 
 TRIVIA = {
     "question": " Where was the singer born?\n",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.text_normalization import normalize_triviaqa
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.read_dataset_file import read_questions
 
 DEMO = Path(__file__).resolve().parents[1] / "workflow" / "demo"
 ADAPTERS = ("trivia_qa", "web_questions", "coqa", "hotpot_qa", "commonsense_qa", "ai2_arc")

@@ -13,9 +13,9 @@ import huggingface_hub
 import pyarrow.parquet as pq
 import pytest
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions, source_of
 from beamuq.errors import BeamUQError
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.read_dataset_file import read_questions, source_of
 from run_job import run_job
 from test_data_adapters import WEB, changed
 

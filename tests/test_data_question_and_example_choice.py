@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beamuq.data.question import Question, question
-from beamuq.data.question_and_example_choice import choose_questions, choose_shots, permutation
 from beamuq.errors import BeamUQError
+from beamuq_study.data.question import Question, question
+from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots, permutation
 
 
 def some(count: int, prefix: str = "q") -> list[Question]:

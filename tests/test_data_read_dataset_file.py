@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.errors import BeamUQError
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.read_dataset_file import read_questions
 from test_data_adapters import ROWS, WEB, changed, read
 
 

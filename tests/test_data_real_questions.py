@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.question import Question
-from beamuq.data.read_dataset_file import read_questions
 from beamuq.prompts.prompt_template import load, render
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.question import Question
+from beamuq_study.data.read_dataset_file import read_questions
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("BEAMUQ_DATA", ROOT.parent / "shared" / "datasets"))
@@ -81,7 +81,7 @@ def test_split_has_its_questions_each_with_its_own_id_and_an_answer(adapter: str
 @pytest.mark.parametrize(("adapter", "style"), sorted(WORDS))
 def test_prompts_have_as_many_words_as_counted_elsewhere(adapter: str, style: str) -> None:
     splits, examples = EVALUATED[adapter]
-    template = load(ROOT / "workflow" / "beamuq" / "prompts" / style / f"{adapter}.txt")
+    template = load(ROOT / "src" / "beamuq" / "prompts" / style / f"{adapter}.txt")
     shots = split(adapter, "train")[:examples]
     prompts = [render(template, item, shots, where=item["id"]) for name in splits for item in split(adapter, name)]
     words = [len(prompt.split()) for prompt in prompts]

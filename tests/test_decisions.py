@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 
 import synthetic
-from beamuq import parquet_tables
 from beamuq.api.calibrate_and_decide import calibrate, decide
 from beamuq.errors import BeamUQError
-from beamuq.evaluation import decisions_of_scores
 from beamuq.evaluation.bootstrap import one_half
-from beamuq.evaluation.decisions_of_scores import decisions
 from beamuq.evaluation.guaranteed_threshold import least_shown, units_needed
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq.evaluation.probability_of_being_right import reliability
-from beamuq.parquet_tables import SCHEMAS
+from beamuq_study import parquet_tables
+from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.stages import decisions_of_scores
+from beamuq_study.stages.decisions_of_scores import decisions
 from decided_cells import FORMS, cell, settings
 from run_job import run_job
 

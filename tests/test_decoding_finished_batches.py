@@ -8,10 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from beamuq.decoding import Prompt, compose_batches, finished_batches
-from beamuq.decoding.finished_batches import WHOLE, FinishedBatches, marked, share_of
-from beamuq.decoding.question_batches import BatchResult, run_batches
+from beamuq.decoding import Prompt, compose_batches
 from beamuq.errors import BeamUQError
+from beamuq_study.stages import finished_batches
+from beamuq_study.stages.finished_batches import WHOLE, FinishedBatches, marked, share_of
+from beamuq_study.stages.question_batches import BatchResult, run_batches
 
 PROMPTS = [Prompt(f"q{i}", (1, i % 3, i)) for i in range(7)]
 BATCHES = compose_batches(PROMPTS, 2)

@@ -17,9 +17,10 @@ import yaml
 
 import beamuq
 import synthetic
-from beamuq import cli, parquet_tables
+from beamuq import cli
 from beamuq.api import ask_model, score_candidates
-from beamuq.study_config import ROOT
+from beamuq_study import parquet_tables
+from beamuq_study.study_config import ROOT
 from docs_blocks import DOCS, follow
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq.study_config import STUDIES
+from beamuq_study.study_config import STUDIES
 from conftest import Once
 from headless_chromium import Page, chromium
 from micro import Workplace, wait_for

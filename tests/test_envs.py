@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 from run_snakemake import snakemake
 
 NAMES = ("analysis", "gpu")

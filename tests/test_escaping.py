@@ -18,12 +18,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from beamuq import html_pages, html_text
+from beamuq import html_text
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.table_formats import csv_text, latex_text, markdown_text
 from beamuq.prompts import prompt_template
 from beamuq.prompts.prompt_template import PROMPTS
-from beamuq.study_config import STUDIES, load_study
+from beamuq_study import html_pages
+from beamuq_study.exhibits.table_formats import csv_text, latex_text, markdown_text
+from beamuq_study.study_config import STUDIES, load_study
 
 TEXTS = [
     *("", " ", "plain words", "a\nb\r\nc\td", "Answer: x", "".join(map(chr, range(0x20))), "\x7f\x80\x85\x9f"),

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 import synthetic
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.bootstrap import draws_name, interval, resample_counts
 from beamuq.evaluation.prr_and_auc import measure
+from beamuq_study import parquet_tables
 from run_job import run_job
 
 N = 40

@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beamuq import parquet_tables
-from beamuq.exhibits import list_of_exhibits, table_formats
-from beamuq.exhibits.exhibit import CSV_COLUMNS
-from beamuq.exhibits.inputs import Inputs, read_study
-from beamuq.parquet_tables import Artifact, Loaded, read
-from beamuq.study_config import Study
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import list_of_exhibits, table_formats
+from beamuq_study.exhibits.exhibit import CSV_COLUMNS
+from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.parquet_tables import Artifact, Loaded, read
+from beamuq_study.study_config import Study
 from collect_evidence import NO_TEXT, cells, shortened
 from evidence_differences import EVIDENCE, Scored, recomputed
 from sync_evidence import PAGE, written

@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 
 import exhibits_study
-from beamuq import parquet_tables
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
 from beamuq.evaluation.estimators_of_u import BEAMS, spread
-from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Table
-from beamuq.parquet_tables import Artifact
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.exhibit import Table
+from beamuq_study.parquet_tables import Artifact
 
 STUDY = exhibits_study.study()
 CELL = Cell(exhibits_study.BASE, "triviaqa", "truth", "cosine")

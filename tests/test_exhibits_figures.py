@@ -19,15 +19,20 @@ from matplotlib.transforms import Bbox
 
 import exhibits_study
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import figure_style, figures_of_scores, list_of_exhibits
-from beamuq.exhibits.cells import Cell
-from beamuq.exhibits.exhibit import Built
-from beamuq.exhibits.figure_style import draw_by_bin
-from beamuq.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
-from beamuq.exhibits.figures_of_estimators import draw_by_rows, draw_conditions, draw_gains, draw_reasons
-from beamuq.exhibits.figures_of_scores import draw_curves, draw_rejection_curves, draw_reliability, draw_risk_coverage
 from beamuq.methods import METHODS, Method
-from beamuq.parquet_tables import Artifact
+from beamuq_study.exhibits import figure_style, figures_of_scores, list_of_exhibits
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.exhibit import Built
+from beamuq_study.exhibits.figure_style import draw_by_bin
+from beamuq_study.exhibits.figures_of_candidates import draw_candidates, draw_rank_probabilities, draw_worked_example
+from beamuq_study.exhibits.figures_of_estimators import draw_by_rows, draw_conditions, draw_gains, draw_reasons
+from beamuq_study.exhibits.figures_of_scores import (
+    draw_curves,
+    draw_rejection_curves,
+    draw_reliability,
+    draw_risk_coverage,
+)
+from beamuq_study.parquet_tables import Artifact
 from run_job import run_job
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import exhibits_study
-from beamuq import parquet_tables
 from beamuq.evaluation.estimates import Estimates
-from beamuq.exhibits import captions, table_formats
-from beamuq.exhibits.estimates_table import Column, table
-from beamuq.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
-from beamuq.parquet_tables import Artifact
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import captions, table_formats
+from beamuq_study.exhibits.estimates_table import Column, table
+from beamuq_study.exhibits.exhibit import CSV_COLUMNS, Built, Row, Table, TableCell
+from beamuq_study.parquet_tables import Artifact
 
 STUDY = exhibits_study.study()
 TABLES, RANKED = exhibits_study.labels("table"), exhibits_study.RANKED

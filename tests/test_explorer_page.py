@@ -22,7 +22,7 @@ from beamuq.errors import BeamUQError
 from beamuq.evaluation.prr_and_auc import measure
 from beamuq.explorer.explorer_page import Cell, Question, explorer_data, page
 from beamuq.methods.registry import METHODS, TITLES
-from beamuq.plan.cells_of_a_study import Grid
+from beamuq_study.plan.cells_of_a_study import Grid
 from exhibits_study import BASE, Results, study
 from headless_chromium import Page, chromium
 

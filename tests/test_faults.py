@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import forked_programs
-from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import ROOT
+from beamuq_study.plan.study_on_machine import Plan
+from beamuq_study.study_config import ROOT
 from micro import CANDIDATES, SIMILARITY, Workplace, wait_for
 from run_snakemake import ENVIRONMENT
 

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import ast
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-import beamuq
+from beamuq_study.study_config import ROOT
 
-PACKAGE = Path(beamuq.__file__).parent
-STUDY = (
-    "comparison",
-    "data",
-    "decoding.finished_batches",
-    "decoding.question_batches",
-    "evaluation.decisions_of_scores",
-    "evaluation.metrics_of_scores",
-    "exhibits",
-    "html_pages",
-    "judged_answer",
-    "machine_config",
-    "methods.method_inputs_from_tables",
-    "methods.score_all_methods",
-    "overview",
-    "parquet_tables",
-    "plan",
-    "provenance",
-    "rule_programs",
-    "scorers.similarity_table",
-    "study_config",
-    "yaml_field_types",
-)
-"""Modules and folders of the study, among them all that reads or writes its tables; all others are the library."""
 FILES = {
-    ".".join(("beamuq", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
-    for path in PACKAGE.rglob("*.py")
+    ".".join(path.relative_to(ROOT / folder).with_suffix("").parts).removesuffix(".__init__"): path
+    for folder, package in (("src", "beamuq"), ("workflow", "beamuq_study"))
+    for path in (ROOT / folder / package).rglob("*.py")
 }
 
 
 def imported(module: str, *, for_types: bool = True) -> set[str]:
-    """The package's modules that one module imports, in functions too."""
+    """The modules of both packages that one module imports, in functions too."""
     names, tree = set(), ast.parse(FILES[module].read_text(encoding="utf-8"))
     if not for_types:
         tree.body = [statement for statement in tree.body if not isinstance(statement, ast.If)]  # if TYPE_CHECKING
@@ -53,12 +29,10 @@ def imported(module: str, *, for_types: bool = True) -> set[str]:
 
 
 def test_the_library_imports_nothing_of_the_study() -> None:
-    assert {f"beamuq.{name}" for name in STUDY} <= FILES.keys()
-    of_study = {module for module in FILES if f"{module}.".startswith(tuple(f"beamuq.{name}." for name in STUDY))}
-    upwards = {module: found for module in FILES.keys() - of_study if (found := imported(module) & of_study)}
-    assert not upwards
+    library = [module for module in FILES if module.partition(".")[0] == "beamuq"]
+    assert not {module: found for module in library if (found := {n for n in imported(module) if "_study" in n})}
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {module: imported(module, for_types=False) - {"beamuq"} for module in FILES}
+    graph = {module: imported(module, for_types=False) - {"beamuq", "beamuq_study"} for module in FILES}
     TopologicalSorter(graph).prepare()

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamuq import parquet_tables
-from beamuq.parquet_tables import Artifact
-from beamuq.plan.study_on_machine import Plan
+from beamuq_study import parquet_tables
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.plan.study_on_machine import Plan
 from run_job import program
 
 HEADER = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"

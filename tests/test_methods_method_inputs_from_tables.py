@@ -11,8 +11,8 @@ import pytest
 
 import synthetic
 from beamuq.errors import BeamUQError
-from beamuq.methods.method_inputs_from_tables import CellTables
 from beamuq.methods.rouge import rouge_l
+from beamuq_study.stages.method_inputs_from_tables import CellTables
 
 STRATEGIES = (
     "greedy", "sample T=1.0", "sample T=0.7", "beam M=5", "beam M=10", "diverse G=2 lambda=0.5", "hybrid B=3",

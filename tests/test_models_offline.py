@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from beamuq.errors import BeamUQError
-from beamuq.machine_config import load_machine
 from beamuq.models.offline import FETCHING, SWITCHES, TELEMETRY, environment, is_offline, open_for_fetching
 from beamuq.secret_masking import masked
-from beamuq.study_config import ROOT, load_study
+from beamuq_study.machine_config import load_machine
+from beamuq_study.study_config import ROOT, load_study
 
 TOKEN, PASSWORD = "hf_PlantedTokenThatNobodyMaySee", "planted-password-of-an-address"
 COMMIT = "c" * 40
@@ -92,7 +92,11 @@ def fetch(hub: Hub, folder: Path, *, step: str = "fetch_model", **environment: s
     """The step as its rule starts it, with everything switched on that makes it talk."""
     (folder / "site").mkdir(exist_ok=True)
     (folder / "site/sitecustomize.py").write_text("import logging\nlogging.basicConfig(level=logging.DEBUG)\n")
-    talkative = {"HF_DEBUG": "1", "HF_HUB_VERBOSITY": "debug", "PYTHONPATH": f"{folder / 'site'}:{ROOT / 'workflow'}"}
+    talkative = {
+        "HF_DEBUG": "1",
+        "HF_HUB_VERBOSITY": "debug",
+        "PYTHONPATH": f"{folder / 'site'}:{ROOT}/src:{ROOT}/workflow",
+    }
     home = {"HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1", FETCHING: "0", SWITCHES[0]: "1"}
     address = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
     settings = {"source": "hub:org/name"}
@@ -166,7 +170,7 @@ def test_a_crash_that_nobody_foresaw_shows_no_token(tmp_path: Path) -> None:
         f"raise RuntimeError('GET https://me:{PASSWORD}@hub/x?token=abcdefgh with Bearer {TOKEN}')\n"
     )
     (tmp_path / "crash.py").write_text(program)
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, tmp_path / "crash.py"], env=environment, text=True, capture_output=True, check=False
     )

@@ -18,7 +18,7 @@ import torch
 
 from beamuq.errors import BeamUQError
 from beamuq.models import devices, wait_for_gpu
-from beamuq.plan.study_on_machine import Plan
+from beamuq_study.plan.study_on_machine import Plan
 
 JOB = """
 import sys, time

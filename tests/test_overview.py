@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beamuq.overview import empty_and_cut_answers as answers
-from beamuq.overview import overview_tables as tables
-from beamuq.parquet_tables import Footer, Loaded
-from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import Study
+from beamuq_study.overview import empty_and_cut_answers as answers
+from beamuq_study.overview import overview_tables as tables
+from beamuq_study.parquet_tables import Footer, Loaded
+from beamuq_study.plan.study_on_machine import Plan
+from beamuq_study.study_config import Study
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "coqa", "recipe": "main"}
 ASKED = {"coqa": ["q1", "q2", "q3", "q4", "q5", "never asked"]}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import io, parquet_tables
+from beamuq import io
 from beamuq.errors import BeamUQError
+from beamuq_study import parquet_tables
 
 
 @pytest.mark.parametrize("call", ["pathlib.Path.mkdir", "os.fsync", "pathlib.Path.replace"])

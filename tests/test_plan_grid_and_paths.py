@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.machine_config import load_machine
-from beamuq.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
-from beamuq.plan.paths import Paths
-from beamuq.study_config import STUDIES, Dataset, load_study
+from beamuq_study.machine_config import load_machine
+from beamuq_study.plan.cells_of_a_study import CCP, P_TRUE, SAR, Grid
+from beamuq_study.plan.paths import Paths
+from beamuq_study.study_config import STUDIES, Dataset, load_study
 
 DEMO = load_study(STUDIES / "demo.yaml")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq.plan.code_inputs import script_sources
-from beamuq.plan.study_on_machine import Plan, not_compared
-from beamuq.study_config import STUDIES, Study
+from beamuq_study.plan.code_inputs import script_sources
+from beamuq_study.plan.study_on_machine import Plan, not_compared
+from beamuq_study.study_config import STUDIES, Study
 
 WHERE = {
     "model": "smollm2-135m-plain",

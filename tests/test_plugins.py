@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from beamuq.api.score_candidates import score
-from beamuq.data.question import Adapter, questions_of
 from beamuq.decoding.custom_search import CheckedSearch
 from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.next_token_distributions import DistributionQuery, ProbabilityEdits
@@ -21,10 +20,11 @@ from beamuq.decoding.search_state import Prompt, SearchContext
 from beamuq.errors import BeamUQError
 from beamuq.methods import Method
 from beamuq.models.prompt_tokens import chat_prompt_ids
-from beamuq.plan.decode_recipe import policies_of
 from beamuq.scorers.quality_metrics import quality_values
 from beamuq.scorers.scorer_protocol import PairScores
-from beamuq.study_config import Recipe
+from beamuq_study.data.question import Adapter, questions_of
+from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.study_config import Recipe
 
 ROWS = [{"answer": "a", "samples": ["a", "b c", "c b"]}, {"answer": "b", "samples": ["a b"] * 3}]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beamuq.data.dataset_adapters import adapter_names
-from beamuq.data.question import Passage, Question, Turn, question
 from beamuq.errors import BeamUQError
 from beamuq.prompts.prompt_template import PROMPTS, load, parse, render
+from beamuq_study.data.dataset_adapters import adapter_names
+from beamuq_study.data.question import Passage, Question, Turn, question
 
 GOLDEN = Path(__file__).with_name("golden_prompts")
 

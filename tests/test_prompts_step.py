@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from beamuq import parquet_tables
-from beamuq.data.question import Question, question
 from beamuq.errors import BeamUQError
-from beamuq.study_config import PROMPTS, ROOT, STUDIES, load_study
+from beamuq.prompts.prompt_template import PROMPTS
+from beamuq_study import parquet_tables
+from beamuq_study.data.question import Question, question
+from beamuq_study.study_config import ROOT, STUDIES, load_study
 from run_job import run_job
 
 TEMPLATE = PROMPTS / "base" / "trivia_qa.txt"

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 import synthetic
-from beamuq import io, parquet_tables
-from beamuq.data.question import question
+from beamuq import io
 from beamuq.errors import BeamUQError
-from beamuq.exhibits.inputs import Inputs
-from beamuq.parquet_tables import Artifact
 from beamuq.prompts.prompt_template import PROMPTS
-from beamuq.provenance import check_one_run, read_cell
-from beamuq.study_config import STUDIES, load_study
+from beamuq_study import parquet_tables
+from beamuq_study.data.question import question
+from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.provenance import check_one_run, read_cell
+from beamuq_study.study_config import STUDIES, load_study
 from run_job import run_job
 
 CELL = {"model": "smollm2-135m-plain", "dataset": "triviaqa", "recipe": "main"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beamuq import parquet_tables
+from beamuq_study import parquet_tables
 from run_job import run_job
 from test_data_adapters import COQA, WEB, changed
 from test_data_read_dataset_file import lines, parquet

@@ -17,9 +17,9 @@ import yaml
 
 import run_snakemake
 from beamuq.errors import BeamUQError
-from beamuq.parquet_tables import SCHEMAS, path_pattern
-from beamuq.plan.study_on_machine import Plan
-from beamuq.rule_programs import arguments_of, words_by_name
+from beamuq_study.parquet_tables import SCHEMAS, path_pattern
+from beamuq_study.plan.study_on_machine import Plan
+from beamuq_study.rule_programs import arguments_of, words_by_name
 from micro import micro_study
 from run_job import program
 from run_snakemake import ENVIRONMENT

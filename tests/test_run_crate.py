@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import run_crate
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 
 VALIDATOR = os.environ.get("BEAMUQ_ROC_VALIDATOR", "")
 

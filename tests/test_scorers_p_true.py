@@ -17,7 +17,7 @@ from beamuq.models.prompt_tokens import chat_prompt_ids, plain_prompt_ids
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs, render_prompt, true_token
 from tiny import tiny_model
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts" / "p_true.txt"
+TEMPLATE = Path(__file__).resolve().parents[1] / "src" / "beamuq" / "prompts" / "p_true.txt"
 PARTS = load_template(TEMPLATE)
 SHORT = {
     "story": "S {text}",

@@ -13,11 +13,11 @@ from transformers import AutoTokenizer, RobertaModel
 
 import synthetic
 import tiny_scorers
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
 from beamuq.scorers.alignscore import AlignScore, chunks, sentences
 from beamuq.scorers.quality_metrics import Learned, answer_f1, exact_match, quality_values
 from beamuq.text_normalization import normalize_triviaqa
+from beamuq_study import parquet_tables
 from run_job import run_job
 from tiny import CPU
 

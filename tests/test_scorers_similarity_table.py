@@ -12,13 +12,13 @@ import torch
 
 import synthetic
 import tiny_scorers
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import produced_texts
 from beamuq.scorers.packed_encoder import EncoderInput
 from beamuq.scorers.scored_pair_cache import ScoredPairCache
 from beamuq.scorers.similarity_by_kind import load_scorer
-from beamuq.scorers.similarity_table import needed_pairs
+from beamuq_study import parquet_tables
+from beamuq_study.judged_answer import produced_texts
+from beamuq_study.stages.similarity_table import needed_pairs
 from run_job import run_job
 from tiny import CPU
 

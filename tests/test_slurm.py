@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 from micro import EVALUATION, Workplace, micro_study, wait_for
 from run_snakemake import ENVIRONMENT
 

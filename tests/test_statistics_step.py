@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import tiny_scorers
-from beamuq import parquet_tables
 from beamuq.decoding import Beam, Greedy, Prompt, Sample, candidate_text, decode, stop_tokens
 from beamuq.errors import BeamUQError
 from beamuq.models.model_folder import model_identity
-from beamuq.plan.decode_recipe import candidate_row
 from beamuq.text_normalization import clean
+from beamuq_study import parquet_tables
+from beamuq_study.stages.decode_recipe import candidate_row
 from run_job import run_job
 from tiny import build_tiny_model, load_tiny_model
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "workflow" / "beamuq" / "prompts" / "p_true.txt"
+TEMPLATE = Path(__file__).resolve().parents[1] / "src" / "beamuq" / "prompts" / "p_true.txt"
 SAMPLE, BEAM = "sample T=1.0", "beam M=3"
 CELL = {"model": "tiny", "dataset": "made", "recipe": "main"}
 ALL: dict[str, Any] = {

@@ -8,10 +8,10 @@ import pytest
 
 from beamuq import strategy_names
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import strategy_of
-from beamuq.plan.decode_recipe import policies_of
 from beamuq.strategy_names import number, parse
-from beamuq.study_config import Recipe
+from beamuq_study.judged_answer import strategy_of
+from beamuq_study.stages.decode_recipe import policies_of
+from beamuq_study.study_config import Recipe
 
 
 @pytest.mark.parametrize(

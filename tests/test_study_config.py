@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from beamuq.errors import BeamUQError
-from beamuq.machine_config import load_machine
-from beamuq.plan.study_on_machine import Plan
-from beamuq.study_config import STUDIES, load_study, study_path
+from beamuq_study.machine_config import load_machine
+from beamuq_study.plan.study_on_machine import Plan
+from beamuq_study.study_config import STUDIES, load_study, study_path
 
 DEMO = yaml.safe_load((STUDIES / "demo.yaml").read_text())
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from beamuq.study_config import ROOT
+from beamuq_study.study_config import ROOT
 
 pytestmark = pytest.mark.slow
 EXTRAS = ("torch", "transformers", "snakemake", "matplotlib")
@@ -39,7 +39,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a virtual environment with the wheel and the closure of its dependencies, as links."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"  # a build leaves files beside what it builds
-    shutil.copytree(ROOT / "workflow/beamuq", source / "workflow/beamuq")
+    shutil.copytree(ROOT / "src", source / "src")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-I", "-m", "pip", "--quiet"]

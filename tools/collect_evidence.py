@@ -23,13 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beamuq import io, parquet_tables
+from beamuq import io
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import list_of_exhibits
-from beamuq.exhibits.inputs import MARK, empty_answers, read_study
-from beamuq.judged_answer import produced_texts
-from beamuq.parquet_tables import Artifact, Loaded
-from beamuq.study_config import Study
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.exhibits.inputs import MARK, empty_answers, read_study
+from beamuq_study.judged_answer import produced_texts
+from beamuq_study.parquet_tables import Artifact, Loaded
+from beamuq_study.study_config import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("comparison.csv", "comparison_claims.csv", "ledger.csv", "study.json")

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamuq.evaluation import bootstrap
-from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq.exhibits.inputs import read_study
-from beamuq.parquet_tables import Artifact, read
+from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.parquet_tables import Artifact, read
+from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
 FILE = EVIDENCE / "small/differences.csv"

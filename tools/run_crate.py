@@ -17,7 +17,7 @@ from typing import Any
 
 from beamuq import __version__
 from beamuq.io import file_sha256
-from beamuq.study_config import ROOT, load_study, study_path
+from beamuq_study.study_config import ROOT, load_study, study_path
 
 Entity = dict[str, Any]
 CRATE, OF_WORKFLOW = "https://w3id.org/ro/crate/1.1", "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
@@ -48,10 +48,11 @@ def crate(name: str, folder: Path) -> tuple[Entity, dict[str, Path]]:
     times = sorted(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds") for path in written)
     shown = {path: ROOT / path for path in PROJECT} | {asked["study"]: file, "config.yaml": folder / "config.yaml"}
     shown |= {path.relative_to(folder).as_posix(): path for path in written}
-    code = [path for path in (ROOT / "workflow").rglob("*") if path.suffix != ".pyc" and path.is_file()]
+    code = [*(ROOT / "src").rglob("*"), *(ROOT / "workflow").rglob("*")]
+    code = [path for path in code if path.suffix != ".pyc" and path.is_file()]
     files = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "Snakefile", *code)} | shown
-    files |= {"workflow/": ROOT / "workflow", tables: folder / tables, figures: folder / figures}
-    folders = {"workflow/": "rules, package, prompts, printed numbers", tables: "tables", figures: "figures"}
+    files |= {"src/": ROOT / "src", "workflow/": ROOT / "workflow", tables: folder / tables, figures: folder / figures}
+    folders = {"src/": "library, prompts", "workflow/": "rules, printed numbers", tables: "tables", figures: "figures"}
     inside = {of: [path for path in shown if path.startswith(of)] for of in folders}
     top = ["Snakefile", *folders, *(path for path in shown if not any(path in of for of in inside.values()))]
     of_work = {path: {"exampleOfWork": _to(f"#{key}")} for key, path in (asked | made).items()}

@@ -21,14 +21,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from beamuq import cli, machine_config, parquet_tables, study_config
+from beamuq import cli
 from beamuq.api import candidate_records
 from beamuq.api.score_candidates import REASONS
-from beamuq.comparison.declared_files import read_claims
 from beamuq.methods import answer_probability, dissimilarity_cocoa, rouge, semantic_entropy_sar, spectral
 from beamuq.methods.dissimilarity_estimators import CUSTOM, WEIGHTINGS
 from beamuq.methods.needs_of_methods import DERIVED, PARTS
 from beamuq.methods.registry import METHODS
+from beamuq_study import machine_config, parquet_tables, study_config
+from beamuq_study.comparison.declared_files import read_claims
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Prob": answer_probability.prob,
@@ -206,7 +207,7 @@ def _text(doc: str) -> str:
 
 
 def schemas() -> str:
-    """Every Parquet schema with its comments, from ``beamuq.parquet_tables``."""
+    """Every Parquet schema with its comments, from ``beamuq_study.parquet_tables``."""
     told, parts = _comments(), []
     for kind, schema in parquet_tables.SCHEMAS.items():
         rows = [f"## {kind}", "", "| column | type | |", "| --- | --- | --- |"]

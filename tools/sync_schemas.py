@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from beamuq.machine_config import Machine
-from beamuq.study_config import Study
+from beamuq_study.machine_config import Machine
+from beamuq_study.study_config import Study
 
 FOLDER = Path(__file__).resolve().parents[1] / "workflow" / "schemas"
 

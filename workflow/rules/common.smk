@@ -9,12 +9,12 @@ from snakemake.exceptions import WorkflowError
 project = Path(workflow.basedir)
 if not (project / "workflow").is_dir():
     project = project.parent  # started from workflow/Snakefile
-sys.path.insert(0, str(project / "workflow"))
+sys.path[:0] = [str(project / "src"), str(project / "workflow")]
 
 from beamuq.errors import BeamUQError, line_of
-from beamuq.plan.code_inputs import code_hash
-from beamuq.plan.stage_settings import FORMATS
-from beamuq.plan.study_on_machine import Plan, not_compared
+from beamuq_study.plan.code_inputs import code_hash
+from beamuq_study.plan.stage_settings import FORMATS
+from beamuq_study.plan.study_on_machine import Plan, not_compared
 
 
 configfile: "config.yaml"
@@ -28,7 +28,7 @@ except (BeamUQError, OSError) as error:
 
 # The package is found beside the Snakefile, in a virtual environment, a conda environment and on a cluster's node
 # alike. No job asks the hub: only the programs that fetch lift this, for themselves.
-os.environ.update(plan.environment(project / "workflow"))
+os.environ.update(plan.environment(project / "src", project / "workflow"))
 
 settings, files = (
     plan.settings,

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from beamuq import parquet_tables
-from beamuq.data.render_prompts import read_prompts
-from beamuq.decoding import finished_batches
-from beamuq.decoding.finished_batches import FinishedBatches
-from beamuq.decoding.question_batches import BatchResult, run_batches
 from beamuq.errors import BeamUQError
-from beamuq.plan.decode_recipe import candidate_row, policies_of
-from beamuq.plan.paths import shard_benchmarks
-from beamuq.provenance import provenance
-from beamuq.rule_programs import run_program
-from beamuq.study_config import Recipe
 from beamuq.text_normalization import clean
+from beamuq_study import parquet_tables
+from beamuq_study.data.render_prompts import read_prompts
+from beamuq_study.plan.paths import shard_benchmarks
+from beamuq_study.provenance import provenance
+from beamuq_study.rule_programs import run_program
+from beamuq_study.stages import finished_batches
+from beamuq_study.stages.decode_recipe import candidate_row, policies_of
+from beamuq_study.stages.finished_batches import FinishedBatches
+from beamuq_study.stages.question_batches import BatchResult, run_batches
+from beamuq_study.study_config import Recipe
 
 
 def run(

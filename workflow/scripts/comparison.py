@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from beamuq import io
-from beamuq.comparison import beam_minus_multinomial, comparison_page
-from beamuq.exhibits import figure_style
-from beamuq.exhibits.inputs import read_study
-from beamuq.rule_programs import run_script
+from beamuq_study.comparison import beam_minus_multinomial, comparison_page
+from beamuq_study.exhibits import figure_style
+from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.rule_programs import run_script
 
 
 def run(

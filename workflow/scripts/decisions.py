@@ -5,12 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import io, parquet_tables
-from beamuq.evaluation import decisions_of_scores
-from beamuq.evaluation.decisions_of_scores import DecisionSettings
-from beamuq.parquet_tables import Footer
-from beamuq.provenance import check_one_run, check_settings, provenance, read_cell
-from beamuq.rule_programs import run_script
+from beamuq import io
+from beamuq_study import parquet_tables
+from beamuq_study.parquet_tables import Footer
+from beamuq_study.provenance import check_one_run, check_settings, provenance, read_cell
+from beamuq_study.rule_programs import run_script
+from beamuq_study.stages import decisions_of_scores
+from beamuq_study.stages.decisions_of_scores import DecisionSettings
 
 CHANGING = (  # settings of candidates and scores that a method's scores depend on
     *("max_new_tokens", "newline_stops", "merge_stop_tokens", "enable_thinking"),

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
-from beamuq.evaluation.metrics_of_scores import EvaluationSettings, evaluate
-from beamuq.judged_answer import produced_texts
-from beamuq.provenance import check_settings, provenance, read_cell
-from beamuq.rule_programs import run_script
+from beamuq_study import parquet_tables
+from beamuq_study.judged_answer import produced_texts
+from beamuq_study.provenance import check_settings, provenance, read_cell
+from beamuq_study.rule_programs import run_script
+from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate
 
 
 def run(

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from beamuq import io
-from beamuq.exhibits.captions import titled
-from beamuq.exhibits.inputs import read_study
 from beamuq.explorer.explorer_page import page
-from beamuq.overview.explored_study import read_cells
-from beamuq.plan.cells_of_a_study import Grid
-from beamuq.rule_programs import run_script
+from beamuq_study.exhibits.captions import titled
+from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.overview.explored_study import read_cells
+from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.rule_programs import run_script
 
 
 def run(*, study: Path, html: Path) -> None:

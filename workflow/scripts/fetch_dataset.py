@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.hub_dataset import fetch_split
 from beamuq.models.offline import open_for_fetching
-from beamuq.rule_programs import run_program
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.hub_dataset import fetch_split
+from beamuq_study.rule_programs import run_program
 
 
 def run(*, settings: dict[str, Any], lock: Path, split: Path, offline: bool = False) -> None:

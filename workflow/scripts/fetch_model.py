@@ -5,7 +5,7 @@ from typing import Any
 
 from beamuq.models.model_source import fetch_model
 from beamuq.models.offline import open_for_fetching
-from beamuq.rule_programs import run_program
+from beamuq_study.rule_programs import run_program
 
 
 def run(*, settings: dict[str, Any], model: Path, lock: Path | None = None, offline: bool = False) -> None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import figure_style, list_of_exhibits
-from beamuq.exhibits.inputs import Inputs, read_study
-from beamuq.rule_programs import run_script
+from beamuq_study.exhibits import figure_style, list_of_exhibits
+from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.rule_programs import run_script
 
 
 def run(*, name: str, study: Path, pdf: Path, svg: Path, png: Path, csv: Path, caption: Path) -> None:

@@ -9,19 +9,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamuq import parquet_tables, plugins
+from beamuq import plugins
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import produced_texts, strategy_of
 from beamuq.models import devices
 from beamuq.models.load_model import load_causal, load_tokenizer
 from beamuq.models.model_folder import identities
-from beamuq.provenance import provenance, read_cell
-from beamuq.rule_programs import run_program
 from beamuq.scorers.ccp_labels import ccp_labels
 from beamuq.scorers.p_true import PTrueQuery, load_template, p_true_logprobs
 from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
+from beamuq_study import parquet_tables
+from beamuq_study.judged_answer import produced_texts, strategy_of
+from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.rule_programs import run_program
 
 Row = dict[str, Any]
 Settings = dict[str, Any]

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from beamuq import io, parquet_tables
-from beamuq.exhibits import captions
-from beamuq.exhibits.inputs import read_study
-from beamuq.exhibits.table_formats import csv_text, markdown_line
-from beamuq.html_pages import PageSection, sections_page
-from beamuq.parquet_tables import Artifact
-from beamuq.plan.cells_of_a_study import Grid
-from beamuq.plan.paths import benchmark_file, shard_benchmarks
-from beamuq.rule_programs import run_script
+from beamuq import io
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.exhibits.table_formats import csv_text, markdown_line
+from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.plan.paths import benchmark_file, shard_benchmarks
+from beamuq_study.rule_programs import run_script
 
 MEASURED = {"s": "seconds", "cpu_time": "cpu_seconds", "max_rss": "peak_memory_mb"}  # Snakemake's columns, and ours
 CELL = ["model", "dataset", "recipe"]

@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beamuq import io, parquet_tables
-from beamuq.exhibits import captions
-from beamuq.exhibits.inputs import read_study, settings_of
-from beamuq.exhibits.table_formats import csv_text
-from beamuq.html_pages import PageSection, sections_page
-from beamuq.overview import empty_and_cut_answers, overview_tables
-from beamuq.plan.cells_of_a_study import Grid
-from beamuq.provenance import check_one_run, check_settings
-from beamuq.rule_programs import run_script
+from beamuq import io
+from beamuq_study import parquet_tables
+from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.inputs import read_study, settings_of
+from beamuq_study.exhibits.table_formats import csv_text
+from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.overview import empty_and_cut_answers, overview_tables
+from beamuq_study.plan.cells_of_a_study import Grid
+from beamuq_study.provenance import check_one_run, check_settings
+from beamuq_study.rule_programs import run_script
 
 READING = (
     "Nothing is dropped in silence. A row without id, question or answer, an id used twice or a missing passage stops "

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from beamuq import io, parquet_tables
-from beamuq.data.render_prompts import rendered
-from beamuq.rule_programs import run_program
+from beamuq import io
+from beamuq_study import parquet_tables
+from beamuq_study.data.render_prompts import rendered
+from beamuq_study.rule_programs import run_program
 
 
 def run(

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
 from beamuq.errors import BeamUQError
-from beamuq.judged_answer import produced_texts
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.provenance import provenance, read_cell
-from beamuq.rule_programs import run_program
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
+from beamuq_study import parquet_tables
+from beamuq_study.judged_answer import produced_texts
+from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.rule_programs import run_program
 
 
 def run(

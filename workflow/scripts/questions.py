@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamuq import io, parquet_tables
-from beamuq.data.dataset_adapters import load_adapter
-from beamuq.data.question import Question
-from beamuq.data.question_and_example_choice import choose_questions, choose_shots
-from beamuq.data.read_dataset_file import read_questions, source_of
+from beamuq import io
 from beamuq.errors import BeamUQError
-from beamuq.rule_programs import run_program
+from beamuq_study import parquet_tables
+from beamuq_study.data.dataset_adapters import load_adapter
+from beamuq_study.data.question import Question
+from beamuq_study.data.question_and_example_choice import choose_questions, choose_shots
+from beamuq_study.data.read_dataset_file import read_questions, source_of
+from beamuq_study.rule_programs import run_program
 
 
 def run(*, split: Path, few_shot_split: Path | None, settings: dict[str, Any], questions: Path, shots: Path) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables
-from beamuq.methods.method_inputs_from_tables import CellTables
-from beamuq.methods.score_all_methods import ScoringSettings, score_cell
-from beamuq.provenance import provenance, read_cell
-from beamuq.rule_programs import run_script
+from beamuq_study import parquet_tables
+from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.rule_programs import run_script
+from beamuq_study.stages.method_inputs_from_tables import CellTables
+from beamuq_study.stages.score_all_methods import ScoringSettings, score_cell
 
 
 def run(

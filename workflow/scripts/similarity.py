@@ -4,14 +4,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from beamuq import parquet_tables, plugins
+from beamuq import plugins
 from beamuq.models import devices
 from beamuq.models.model_folder import identities
-from beamuq.provenance import provenance, read_cell
-from beamuq.rule_programs import run_program
 from beamuq.scorers.scorer_protocol import scored, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
-from beamuq.scorers.similarity_table import needed_pairs, similarity_table
+from beamuq_study import parquet_tables
+from beamuq_study.provenance import provenance, read_cell
+from beamuq_study.rule_programs import run_program
+from beamuq_study.stages.similarity_table import needed_pairs, similarity_table
 
 
 def run(

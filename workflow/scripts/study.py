@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq import io
-from beamuq.rule_programs import run_script
+from beamuq_study.rule_programs import run_script
 
 
 def run(*, settings: dict[str, Any], study: Path) -> None:

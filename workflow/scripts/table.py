@@ -4,9 +4,9 @@ from pathlib import Path
 
 from beamuq import io
 from beamuq.errors import BeamUQError
-from beamuq.exhibits import list_of_exhibits, table_formats
-from beamuq.exhibits.inputs import Inputs, read_study
-from beamuq.rule_programs import run_script
+from beamuq_study.exhibits import list_of_exhibits, table_formats
+from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.rule_programs import run_script
 
 
 def run(*, name: str, study: Path, csv: Path, tex: Path, markdown: Path, html: Path) -> None:

@@ -1,0 +1,158 @@
+"""The explorer of a study, of a cell or of a file of candidates, from the command line and from Python."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ConfigDict
+
+from beamuq.api.candidate_records import CandidateRecord, QuestionRecord, by_probability, placed_rows, read_records
+from beamuq.api.open_models import Similarity, open_similarity
+from beamuq.api.score_candidates import score
+from beamuq.config_errors import StrictModel, validated
+from beamuq.errors import BeamUQError
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
+from beamuq.io import write_text
+from beamuq.scorers.scorer_protocol import Pair, PairScores, SimilarityScorer
+
+STUDY_READER = "beamuq_study.overview.explored_study"
+
+
+def explore(
+    source: str | Path,
+    *,
+    output: str | Path | None = None,
+    questions: int = MOST_QUESTIONS,
+    similarity: str = "auto",
+    equivalence_threshold: float = 0.8,
+) -> Path:
+    """Write one HTML file in which a person goes through the questions; it opens in a browser without a network.
+
+    Parameters
+    ----------
+    source
+        A study's folder of results, such as ``results/demo``; a Parquet file of one of its cells; or a file as
+        ``score`` takes it, which is scored first.
+    output
+        Where to write it; None: ``explorer.html`` in the study's folder, else beside the file, under its name.
+    questions
+        The most questions in the file; of several cells, each has its equal share of them. The page says what is left
+        out.
+    similarity, equivalence_threshold
+        As :func:`beamuq.api.score_candidates.score` takes them, for a file that it takes.
+
+    Returns
+    -------
+    The file written.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: no such source, a bad row, a study that has no candidates yet.
+    """
+    if questions < 1:
+        raise BeamUQError(f"questions: {questions}: must be at least 1")
+    source = Path(source)
+    if not source.exists():
+        raise BeamUQError(f"{source}: no such file or folder; give results/STUDY, a cell's Parquet file, or rows")
+    if source.is_dir() or _is_table_of_a_study(source):
+        html = _study_page(source, questions)
+    else:
+        html = page(source.name, [], [_of_file(source, similarity, equivalence_threshold, questions)])
+    beside = source / "explorer.html" if source.is_dir() else source.with_suffix(".explorer.html")
+    written = Path(output) if output else beside
+    write_text(written, html)
+    return written
+
+
+def _is_table_of_a_study(path: Path) -> bool:
+    with suppress(OSError, pa.ArrowException):  # reading its rows tells more
+        return path.suffix == ".parquet" and b"beamuq" in (pq.read_schema(path).metadata or {})
+    return False
+
+
+def _study_page(source: Path, questions: int) -> str:
+    """The page of a study, which the study's own package reads: the library knows none. A checkout has it beside."""
+    checkout = Path(__file__).resolve().parents[3] / "workflow"
+    if checkout.is_dir() and str(checkout) not in sys.path:
+        sys.path.append(str(checkout))
+    try:
+        study = importlib.import_module(STUDY_READER)
+    except ModuleNotFoundError as error:
+        fix = "install it, or run in a checkout of the workflow with its folder on PYTHONPATH"
+        raise BeamUQError(f"{source}: a study is read by {STUDY_READER}, which needs {error.name}; {fix}") from error
+    return str(study.study_page(source, questions))
+
+
+class _Beside(StrictModel):
+    """What a row may say beside what ``score`` reads of it."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    references: list[str] = []
+    prompt: str = ""
+
+
+class _Remembering:
+    """A similarity that keeps what it said of each pair: s, and whether both mean the same if it has classes."""
+
+    def __init__(self, scorer: SimilarityScorer, threshold: float) -> None:
+        self.scorer, self.threshold = scorer, threshold
+        self.said: dict[Pair, tuple[float, bool | None]] = {}
+
+    def score(self, pairs: Sequence[Pair]) -> PairScores:
+        found = self.scorer.score(pairs)
+        same = found.entail >= self.threshold
+        if found.neutral is not None and found.contradict is not None:
+            same = found.entail > np.maximum(found.neutral, found.contradict)
+        self.said |= zip(pairs, zip(map(float, found.entail), map(bool, same), strict=True), strict=True)
+        return found
+
+
+def _of_file(path: Path, similarity: str, threshold: float, questions: int) -> Cell:
+    """The questions of a file that ``score`` takes."""
+    scorer = open_similarity(similarity)
+    remembering = _Remembering(scorer.scorer, threshold)
+    scores = score(path, similarity=Similarity(scorer.name, remembering), equivalence_threshold=threshold)
+    notes = [
+        f"No {', '.join(dict.fromkeys(of['method']))} of {of['id'].nunique()} questions: {reason!s}."
+        for reason, of in scores[scores["reason"] != ""].groupby("reason", sort=False)
+    ]
+    records = read_records(path)
+    if len(records) > questions:
+        notes.append(f"The first {questions} of {len(records)} questions; all of them: --questions {len(records)}.")
+    shown = [
+        _question(item, validated(_Beside, dict(row), place), remembering.said)
+        for item, (place, row) in zip(records[:questions], placed_rows(path), strict=False)
+    ]
+    sources = {"samples": "given", "beams": "given"}
+    return Cell(path.name, path.name, shown, scores, sources, scorer.name, notes=notes)
+
+
+def _question(item: QuestionRecord, beside: _Beside, said: Mapping[Pair, tuple[float, bool | None]]) -> Question:
+    def rows(candidates: Sequence[CandidateRecord]) -> list[Row]:
+        return [{"text": each.text.strip(), "logprob": each.total} for each in candidates]
+
+    answer, samples, beams = rows([item.answer]), rows(item.samples), rows(by_probability(item.beams))
+    texts = {str(row["text"]) for row in (*answer, *samples, *beams)}
+    pairs = {pair: said[pair] for pair in product(texts, texts) if pair in said}
+    quality = item.correct if item.quality is None else item.quality
+    return Question(
+        item.id,
+        item.question or item.id,
+        answer[0],
+        samples,
+        beams,
+        beside.references,
+        beside.prompt,
+        pairs,
+        None if quality is None else float(quality),
+    )

@@ -1,0 +1,129 @@
+"""What the methods see: a candidate set and a produced answer for every question of a cell, as arrays.
+
+A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A part that is not known
+in a cell is :data:`UNKNOWN`: a method whose declared ``needs`` (:mod:`beamuq.methods.needs_of_methods`) name it is not
+run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Never, cast
+
+import numpy as np
+
+from beamuq.methods import semantic_entropy_sar, spectral
+from beamuq.methods.log_space_sums import Array, Index, Mask
+from beamuq.methods.rouge import Texts
+
+UNKNOWN: Never = cast(Never, None)  # stands for an array of any kind; only ever compared by identity
+
+
+def _read_only(*parts: Any) -> None:
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+
+
+class _ReadOnlyArrays:
+    def __post_init__(self) -> None:
+        _read_only(*vars(self).values())
+
+
+@dataclass(frozen=True)
+class Pairs(_ReadOnlyArrays):
+    """Similarities within N candidate sets, [N, M+1, M+1] each, and which nodes there are, mask [N, M+1].
+
+    Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N, 1, M+1].
+
+    Node 0 is the produced answer; row = premise, column = hypothesis (D10, similarity). similarity in [0, 1];
+    contradiction alike; same, symmetric: both mean the same (D12, Semantic Entropy; D18, no classes); identical: both
+    are the same text, part of ``clusters`` and ``linked`` where it is known.
+    """
+
+    similarity: Array
+    mask: Mask
+    contradiction: Array = UNKNOWN
+    same: Mask = UNKNOWN
+    identical: Mask = UNKNOWN
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the graph with the produced answer in it (D10, similarity)."""
+        found = spectral.spectrum(self.similarity, self.mask)
+        _read_only(*found)
+        return found
+
+    @cached_property
+    def linked(self) -> Mask:
+        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text (D9, texts)."""
+        entailed = self.similarity > self.contradiction
+        return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
+
+    @cached_property
+    def clusters(self) -> Index:
+        """The semantic cluster of each candidate, [N, M] (D12, clusters); equal texts share one (D9, texts)."""
+        found = semantic_entropy_sar.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        _read_only(found)
+        return found
+
+    def _among_candidates(self, related: Mask) -> Mask:
+        if self.identical is not UNKNOWN:
+            related = related | self.identical
+        among = related[:, 1:, 1:]
+        _read_only(among)
+        return among
+
+
+@dataclass(frozen=True)
+class Answer(_ReadOnlyArrays):
+    """The produced answers y* of N questions: logprob and length [N], terminator included; mean_entropy [N] in nats.
+
+    p_true_logprob [N] and ccp [N] (the score) come from the statistics file.
+    """
+
+    logprob: Array
+    length: Index
+    mean_entropy: Array = UNKNOWN
+    p_true_logprob: Array = UNKNOWN
+    ccp: Array = UNKNOWN
+
+
+@dataclass(frozen=True)
+class Evidence(_ReadOnlyArrays):
+    """N questions, each with a produced answer and up to M candidates of one strategy; padding where mask is False.
+
+    logprob, mask, weights [N, M] of the candidates; texts [N, M+1], y* first, "" on padding; token_sar [N, M] and
+    sentence_similarity [N, M, M] for SAR. alpha, K: Eccentricity and EigVecDissimilarity retain the K lowest
+    eigenvectors or, without K, those below alpha.
+    """
+
+    answer: Answer
+    logprob: Array
+    mask: Mask
+    weights: Array
+    pairs: Pairs
+    texts: Texts = UNKNOWN
+    token_sar: Array = UNKNOWN
+    sentence_similarity: Array = UNKNOWN
+    alpha: float = 0.9
+    K: int | None = None
+
+    @property
+    def to_produced(self) -> Array:
+        """s(y_i, y*), [N, M]: premise y*, hypothesis y_i (D10, similarity)."""
+        return self.pairs.similarity[:, 0, 1:]
+
+    @property
+    def among(self) -> Array:
+        """s(y_i, y_j), [N, M, M]."""
+        return self.pairs.similarity[:, 1:, 1:]
+
+    @property
+    def retained(self) -> Array:
+        """How much of each eigenvector is retained, [N, M+1]."""
+        eigenvalues, _ = self.pairs.spectrum
+        if self.K is None:
+            return spectral.below_threshold(eigenvalues, self.alpha)
+        return spectral.lowest(eigenvalues, self.K, self.pairs.mask)

@@ -1,0 +1,156 @@
+"""Prompt templates: what ``src/beamuq/prompts/<style>/<adapter>.txt`` may say, and how it is filled in.
+
+A file has named parts, each opened by a line such as ``== prompt ==``; what stands before the first is a note.
+``prompt`` is the whole prompt. The others are repeated as often as there are such things: ``shot`` is one few-shot
+example, ``turn`` one earlier turn of a dialogue, ``option`` one option of a multiple-choice question. ``{name}`` stands
+for a value:
+
+=====================  =======================================================================================
+in ``prompt``          ``{question}``; ``{shots}``, ``{history}``: examples, earlier turns, a blank line between;
+                       ``{options}``: one a line; ``{story}``; ``{title_1}``, ``{paragraph_1}``, ``{title_2}``, …
+in ``shot``            ``{question}``, ``{options}``, ``{answer}``: the first reference
+in ``turn``            ``{question}``, ``{answer}``
+in ``option``          ``{letter}``: A, B, … by place; ``{text}``
+=====================  =======================================================================================
+
+There is no logic but one rule: where ``{shots}`` or ``{history}`` stands alone on a line and is empty, the line goes,
+and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
+
+:func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.p_true`).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beamuq.errors import BeamUQError, reading
+
+PROMPTS = Path(__file__).parent
+"""The templates that come with the package."""
+
+_PART = re.compile(r"^== *(\w+) *==[ \t]*$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\{([a-z]+(?:_[0-9]+)?)\}")
+_ALLOWED = {
+    "prompt": r"question|options|shots|history|story|title_[1-9]\d*|paragraph_[1-9]\d*",
+    "shot": r"question|options|answer",
+    "turn": r"question|answer",
+    "option": r"letter|text",
+}
+_REPEATED = {"shots": "shot", "history": "turn", "options": "option"}
+_BLOCKS = ("shots", "passages", "history", "options")  # go, with their line, where there are none
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """The parts of a dataset's template by name; ``prompt`` is always there."""
+
+    parts: Mapping[str, str]
+
+
+def read_template(path: Path) -> str:
+    """The text of a template file. Raises BeamUQError if it is missing or is no text."""
+    with reading(path, "a template in UTF-8", "restore it"):
+        return path.read_text(encoding="utf-8")
+
+
+def split_parts(text: str) -> list[tuple[str, str]]:
+    """The parts of a template in their order: name, and text without newlines at its ends."""
+    _, *pieces = _PART.split(text)
+    return [(name, body.strip("\n")) for name, body in zip(pieces[::2], pieces[1::2], strict=True)]
+
+
+def placeholders(body: str) -> list[str]:
+    """The names in braces of one part, in their order."""
+    return _PLACEHOLDER.findall(body)
+
+
+def fill_part(body: str, values: Mapping[str, str]) -> str:
+    """A part with a value for each placeholder; an empty block that stands alone on its line goes with that line."""
+    for name in _BLOCKS:
+        if values.get(name) == "":
+            body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], body)
+
+
+def load(path: Path) -> PromptTemplate:
+    """Read and check a dataset's template.
+
+    Raises BeamUQError if it is missing, lacks the part that a placeholder needs, uses an unknown one, or ends a line
+    with a space.
+    """
+    return parse(read_template(path), str(path))
+
+
+def parse(text: str, where: str) -> PromptTemplate:
+    """The template in ``text``; ``where`` names it in errors. Raises as :func:`load`."""
+    parts = dict(split_parts(text))
+    if "prompt" not in parts:
+        raise BeamUQError(f"{where}: has no part '== prompt =='; add it")
+    for part, body in parts.items():
+        if part not in _ALLOWED:
+            raise BeamUQError(f"{where}: unknown part '{part}'; known: {', '.join(_ALLOWED)}")
+        if any(line != line.rstrip() for line in body.split("\n")):
+            raise BeamUQError(f"{where}: part '{part}' has a line that ends with a space; remove the space")
+        for name in placeholders(body):
+            if not re.fullmatch(_ALLOWED[part], name):
+                known = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
+                raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {known}")
+            if name in _REPEATED and _REPEATED[name] not in parts:
+                raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
+    return PromptTemplate(parts)
+
+
+def render(
+    template: PromptTemplate, question: Mapping[str, Any], shots: Sequence[Mapping[str, Any]], *, where: str
+) -> str:
+    """The prompt of one question (a row of ``questions``), after few-shot examples (rows of ``shots``) in their order.
+
+    For an instruct model this is the user's message; the model's chat template is applied elsewhere.
+
+    Raises BeamUQError if the template asks for what the question has not, or leaves out what it has; ``where`` names
+    both.
+    """
+    values = _values(template, question, where)
+    values["shots"] = "\n\n".join(
+        _fill(template, "shot", _values(template, shot, where) | {"answer": shot["references"][0]}, where)
+        for shot in shots
+    )
+    values["history"] = "\n\n".join(_fill(template, "turn", turn, where) for turn in question["history"])
+    passages = question["context"]
+    if len(passages) == 1 and not passages[0]["title"]:
+        values["story"] = passages[0]["text"]
+    else:
+        for number, passage in enumerate(passages, start=1):
+            values[f"title_{number}"], values[f"paragraph_{number}"] = passage["title"], passage["text"]
+    return _fill(template, "prompt", values, where)
+
+
+def lettered(options: Sequence[str]) -> list[dict[str, str]]:
+    """Values of the ``option`` parts: options with the letters A, B, … by place."""
+    letters = string.ascii_uppercase[: len(options)]
+    return [{"letter": letter, "text": text} for letter, text in zip(letters, options, strict=True)]
+
+
+def _values(template: PromptTemplate, question: Mapping[str, Any], where: str) -> dict[str, str]:
+    values = {"question": question["question"]}
+    if question["options"]:
+        filled = (_fill(template, "option", option, where) for option in lettered(question["options"]))
+        values["options"] = "\n".join(filled)
+    return values
+
+
+def _fill(template: PromptTemplate, part: str, values: Mapping[str, str], where: str) -> str:
+    """:func:`fill_part`, refusing a part that asks for what there is not or leaves out what there is."""
+    if part not in template.parts:
+        raise BeamUQError(f"{where}: the template has no part '== {part} =='; add it")
+    used = set(placeholders(template.parts[part]))
+    for name in sorted(used - values.keys()):
+        raise BeamUQError(f"{where}: part '{part}' asks for {{{name}}}, which the question has not")
+    for name in sorted(name for name in values.keys() - used if values[name]):
+        raise BeamUQError(f"{where}: part '{part}' leaves out {{{name}}}, which the question has")
+    return fill_part(template.parts[part], values)

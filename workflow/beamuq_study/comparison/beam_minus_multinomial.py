@@ -1,0 +1,175 @@
+"""Beam minus multinomial, paired: the tests that the paper leaves out, in the families declared before any run.
+
+The replicates of a cell share their resamples (of stories, where questions come in stories), so the difference is
+paired and clustered. The headline family is the mean over datasets, corrected by Holm; the cells are corrected by
+Benjamini and Hochberg. A declared test that was not run counts as the least significant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq.evaluation.estimates import MEAN, TIE
+from beamuq.evaluation.holm_and_benjamini_hochberg import benjamini_hochberg, holm
+from beamuq_study.comparison.declared_files import ComparisonRules
+from beamuq_study.comparison.results import Results
+from beamuq_study.exhibits import captions, cells, figure_style
+from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.estimates_table import records
+from beamuq_study.exhibits.exhibit import EVALUATION, Built, Exhibit
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+LABEL, ROW = "paired", 0.13  # inches a row
+FAMILIES = HEADLINE, CELLS = "headline", "cells"
+PLACE = ["model", "dataset", "method"]
+NUMBERS = [BEAMSEARCH, MULTINOMIAL, "difference", "low", "high", "std", "p"]
+COLUMNS = ["family", *PLACE, *NUMBERS, "adjusted", "significant", "n", "resamples", "note"]
+LOOKS = {
+    "mean": (figure_style.BLACK, "D", 3.5),
+    "beams better": (figure_style.VERMILLION, "o", 2.8),
+    "samples better": (figure_style.BLUE, "s", 2.8),
+}
+
+
+def differences(results: Results) -> pd.DataFrame:
+    """Every test of both families; ``COLUMNS``. ``note`` says why a test could not be made, and what a mean leaves out.
+
+    Tested are the paper's models where the study runs any of them, else its own. Of the paper's models the datasets are
+    the declared ones, whichever the study has: a family does not shrink with it.
+    """
+    study, rules, families = results.study, results.rules, results.rules.families
+    run = cells.models(study, study.main.recipe)
+    declared = {model: list(rules.paper.datasets) for model in rules.paper.models}
+    if not (tested := [model for model in declared if model in run]):
+        tested = run
+        declared = {m: [d for d in study.datasets if cells.covers(study, study.main.recipe, m, d)] for m in run}
+    names = [(m, d, method) for m in tested for method in families["methods"] for d in (MEAN, *declared[m])]
+    frame = pd.DataFrame(names, columns=PLACE).merge(_measured(results, tested), how="left", on=PLACE)
+    there = set(zip(*(frame.loc[frame["n"].notna(), name] for name in PLACE), strict=True))
+    most = len({dataset for datasets in declared.values() for dataset in datasets})
+    for row, (model, dataset, method) in enumerate(names):
+        datasets = declared[model] if dataset == MEAN else [dataset]
+        lacking = [of for of in datasets if (model, of, method) not in there]
+        alone = f"of {', '.join(datasets)} alone" if dataset == MEAN and len(datasets) < most else ""
+        note = f"not run: {', '.join(lacking)}" if lacking else frame["note"][row]
+        frame.loc[row, "note"] = "; ".join(filter(None, (alone, note)))
+        if lacking or np.isnan(frame["difference"][row]):
+            frame.loc[row, [*NUMBERS, "n", "resamples"]] = [*[np.nan] * len(NUMBERS), 0, 0]
+    frame["family"] = np.where(frame["dataset"] == MEAN, HEADLINE, CELLS)
+    sizes = {HEADLINE: len(declared), CELLS: sum(map(len, declared.values()))}
+    for family, correct in ((HEADLINE, holm), (CELLS, benjamini_hochberg)):
+        p = frame.loc[frame["family"] == family, "p"]
+        frame.loc[p.index, "adjusted"] = correct(p.to_numpy(np.float64), sizes[family] * len(families["methods"]))
+    return frame.assign(significant=frame["adjusted"] < families["level"])[COLUMNS].astype({"n": int, "resamples": int})
+
+
+def _measured(results: Results, models: Sequence[str]) -> pd.DataFrame:
+    """Uncorrected differences of each cell that was run, and of the mean over a model's cells."""
+    study, families = results.study, results.rules.families
+    run = [cell for cell in _run(results) if cell.model in models]
+    if not run:
+        return pd.DataFrame(columns=[*PLACE, *NUMBERS, "n", "resamples", "note"])
+    of = {"metric": families["metric"], "method": families["methods"], "setting": "", "answer_source": "greedy"}
+    beams, samples = (results.estimates(run).where(**of, variant=variant) for variant in (BEAMSEARCH, MULTINOMIAL))
+    each = beams.minus(samples, on=PLACE)
+    parts, triple = [], (each, beams.at(each.frame[PLACE]), samples.at(each.frame[PLACE]))
+    for gain, beam, sample in (triple, [part.mean_over_datasets() for part in triple]):
+        forms = {BEAMSEARCH: beam.frame["value"].to_numpy(), MULTINOMIAL: sample.frame["value"].to_numpy()}
+        values = gain.summary(study.evaluation.confidence).rename(columns={"value": "difference"})
+        parts.append(values.assign(p=gain.p(), resamples=gain.replicates.shape[1], **forms))
+    full = each.frame[each.too_empty].groupby(["model", "method"])["dataset"].agg(", ".join).rename("full")
+    full = parts[1].join(full, on=["model", "method"])["full"].where(parts[1]["difference"].notna())
+    without = "without " + full + ", where more than a fifth of the answers are empty"
+    parts[1]["note"] = without.fillna(parts[1]["note"])
+    return pd.concat(parts)[[*PLACE, *NUMBERS, "n", "resamples", "note"]]
+
+
+def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
+    """Wins, ties and losses of beams in a family, how many of them significant, and the worst test."""
+    every = frame[frame["family"] == family]
+    part = every[every["difference"].notna()]
+    wins, losses, clear = part["difference"] > TIE, part["difference"] < -TIE, part["significant"]
+    counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
+    counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
+    counted |= {"significant_losses": (clear & losses).sum()}
+    found: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    if part.empty:
+        return found | {"worst": "", "worst_difference": None}
+    worst = part.iloc[int(part["difference"].argmin())]
+    named = f"{worst['method']} {worst['model']} {worst['dataset']}"
+    return found | {"worst": named, "worst_difference": float(worst["difference"])}
+
+
+def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:
+    """How many resamples the p values rest on, and how small they can therefore be."""
+    fewest, declared = frame["resamples"][frame["resamples"] > 0].min(), rules.families["resamples"]
+    if np.isnan(fewest):
+        return "No test was run."
+    few = f", {declared:,} were declared: set evaluation.resamples to that" if fewest < declared else ""
+    return f"{fewest:,} resamples{few}; the smallest p is {2 / (fewest + 1):.1e}."
+
+
+def figure(results: Results, frame: pd.DataFrame) -> Built:
+    """The forest plot of the differences, a panel a method; its data are the table."""
+    study, families = results.study, {"means": HEADLINE, "cells": CELLS}
+    facts = {f"{name}_{count}": n for name, family in families.items() for count, n in tally(frame, family).items()}
+    run = frame[(frame["family"] == CELLS) & (frame["n"] > 0)]
+    sizes = {str(name): list(part) for name, part in run.groupby("dataset", sort=False)["n"]}
+    facts |= {
+        "level": f"{100 * results.rules.families['level']:g} %",
+        "sizes": captions.question_facts(study, sizes)["sizes"] if sizes else "",
+        "worst": f"Worst cell: {facts['cells_worst']} ({facts['cells_worst_difference']:+.3f})." if sizes else "",
+        "resampled": resamples_sentence(frame, results.rules),
+    }
+    methods = {method: captions.method_short(method) for method in dict.fromkeys(frame["method"])}
+    titles = {model: of.title for model, of in study.models.items()} | {d: of.title for d, of in study.datasets.items()}
+    height = 0.45 + ROW * (len(frame[["model", "dataset"]].drop_duplicates()) + frame["model"].nunique())
+    draw, axes = partial(draw_forest, titles=titles), ("Difference", "")
+    panels: dict[str, Any] = {"titles": methods, "height": height, "across": len(methods)}
+    shown = figure_style.figure(study, frame, ["method"], "{method}", draw, facts, axes, **panels)
+    return Exhibit(LABEL, "figure", lambda _: _run(results), EVALUATION, lambda *_: shown).built(study, results.inputs)
+
+
+def _run(results: Results) -> list[Cell]:
+    """The cells of the main recipe that were run."""
+    every = cells.recipe_cells(results.study, results.study.main.recipe)
+    return [cell for cell in every if not results.lacking([cell], *EVALUATION)]
+
+
+def draw_forest(data: pd.DataFrame, ax: matplotlib.axes.Axes, titles: Mapping[str, str] | None = None) -> None:
+    """Differences with their intervals, a row a dataset within a model, the mean over datasets last, as a diamond.
+
+    ``data``: columns ``model``, ``dataset`` ("mean": the mean), ``difference`` (NaN: n/a), ``low``, ``high`` (NaN:
+    none) and ``significant``, which fills the marker. ``titles``: what models and datasets are called.
+    """
+    names = {MEAN: "Mean"} | dict(titles or {})
+    datasets = [*(of for of in dict.fromkeys(data["dataset"]) if of != MEAN), MEAN]
+    rows = [(model, of) for model in dict.fromkeys(data["model"]) for of in ("", *datasets)]
+    ax.axvline(0, color=figure_style.GREY, linewidth=0.8)
+    for name, (colour, marker, size) in LOOKS.items():
+        ax.plot([], [], marker, color=colour, markersize=size, label=name)
+    for row in records(data):
+        y, difference = -rows.index((row["model"], row["dataset"])), row["difference"]
+        if np.isnan(difference):
+            ax.text(0, y, "n/a", ha="center", va="center", color=figure_style.GREY)
+            continue
+        look = "mean" if row["dataset"] == MEAN else "beams better" if difference >= 0 else "samples better"
+        colour, marker, size = LOOKS[look]
+        filled = colour if row["significant"] else "white"
+        ax.plot([row["low"], row["high"]], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
+        ax.plot(difference, y, marker, color=colour, markersize=size, markerfacecolor=filled, markeredgewidth=0.8)
+    ax.set_yticks([-place for place in range(len(rows))], [names.get(of or model, of or model) for model, of in rows])
+    for label, (_, of) in zip(ax.get_yticklabels(), rows, strict=False):
+        label.set_fontweight("normal" if of else "bold")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.locator_params(axis="x", nbins=3)
+    ax.set_ylim(-len(rows) + 0.2, 0.8)

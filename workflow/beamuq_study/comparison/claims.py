@@ -1,0 +1,519 @@
+"""The functions that judge the claims of ``claims.yaml``, and what a study's own cells say to each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq import beam_mass_theorem
+from beamuq.array_types import Bools, Floats
+from beamuq.errors import BeamUQError
+from beamuq.evaluation import prr_and_auc
+from beamuq.evaluation.bootstrap import MOST_UNDEFINED
+from beamuq.evaluation.candidate_sets import CandidateSets, groups_of, length_bins
+from beamuq.evaluation.estimates import TIE, Estimates, joined
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq.methods.dissimilarity_estimators import lacks
+from beamuq.strategy_names import ablation, kind_of, of_kind
+from beamuq_study.comparison import judging, paper_settings
+from beamuq_study.comparison.declared_files import Claim, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison.judging import (
+    Case,
+    Judge,
+    NotAskedError,
+    Part,
+    Verdict,
+    at,
+    per_dataset,
+    questions,
+    share_as,
+)
+from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.exhibits import cells as grid
+from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.study_config import Main, Study
+
+OF_VERDICT = ("outcome", "value", "low", "high", "n")
+COLUMNS = ["id", "where", "claim", "model", "datasets", *OF_VERDICT, "found", "paper_settings"]
+NEEDS = "needs a recipe of the grid with what it is about, under the main scorer, as studies/paper.yaml has one"
+Lengths = Sequence[float]  # tokens of the greedy answer, its terminator counted: from, to
+Forms = Sequence[tuple[str, str]]  # method, variant
+Cells = Callable[..., list[Cell]]
+
+# -- candidates: means over questions ----------------------------------------------------------------------------------
+
+
+def _quantity(name: str, found: CandidateSets, main: Main) -> Floats | Bools:
+    """[N] share of samples that "repeat" another; mass "gain" of beams over samples; who meets the "condition"."""
+    M = main.num_candidates
+    if name == "repeat":
+        return found.redundancy(main.sample, M)
+    mass = found.mass(main.beam, M)
+    return mass > beam_mass_theorem.printed_threshold(M) if name == "condition" else mass - found.mass(main.sample, M)
+
+
+def mean_of_questions(
+    case: Case,
+    of: str,
+    lengths: Lengths = (1, np.inf),
+    printed: Sequence[float] = (),
+    above: Lengths = (),
+) -> Verdict:
+    """Whether a mean over questions with answers of some ``lengths`` is as ``printed``, or ``above`` that of others."""
+    found = case.candidates()
+    values, parts, tokens = _quantity(of, found, case.results.study.main), [], found.lengths()
+    for low, high in filter(None, (lengths, above)):
+        members = (tokens >= low) & (tokens <= high)
+        judging.enough(int(members.sum()), f"with answers of {low} to {high:g} tokens")
+        parts.append((values[members], groups_of(found.groups, members)))
+    if printed:
+        return case.as_printed(*parts[0], printed, len(found.ids))
+    (a, std), (b, other) = (judging.mean_and_std(*part) for part in parts)
+    return case.clear(a - b, float(np.hypot(std, other)), sum(len(part) for part, _ in parts))
+
+
+def covered_mass(case: Case, first: int, share: float) -> Verdict:
+    """Whether beams cover more probability than samples at every length, and the first hold more than a share of it."""
+    found, main = case.candidates(), case.results.study.main
+    gain = _quantity("gain", found, main)
+    more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(found.lengths(), 7)]))
+    rows = found.of(main.beam, main.num_candidates)
+    p = np.exp(rows["logprob"])
+    leading = p[rows["rank"] < first].sum() / p.sum()
+    case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
+    verdict = case.clear(*judging.mean_and_std(gain, found.groups), len(gain))
+    size, significance = ("yes" if of else "no" for of in (leading > share, verdict.sign == "yes"))
+    parts: dict[str, Any] = {"sign": share_as(more), "size": size, "significance": significance}
+    return replace(verdict, **parts, opposite=verdict.sign == "no")
+
+
+# -- the main table ----------------------------------------------------------------------------------------------------
+
+
+def beams_rise(
+    case: Case,
+    methods: Sequence[str] = CONSISTENCY,
+    metric: str = "PRR",
+    answer_source: str = "greedy",
+    most: bool = False,
+) -> Verdict:
+    """Whether beams raise the means over datasets of all methods, or of ``most``."""
+    each = case.answered(answer_source).gains(methods, metric, answer_source)
+    return case.rise(each.mean_over_datasets(), questions(each), most=0.5 if most else 1.0)
+
+
+def beams_change_nothing(case: Case, method: str) -> Verdict:
+    """Whether the change of a method's mean over datasets is negligible, with its whole interval."""
+    each = case.answered().gains([method])
+    parts, summary = case.negligible(each.mean_over_datasets())
+    value, low, high = summary[["value", "low", "high"]].iloc[0]
+    return Verdict(questions(each), parts[0], value=value, low=low, high=high)
+
+
+def ranking(case: Case, place: str, method: str = "") -> Verdict:
+    """Where the beam form of a method, or of any, stands among all of the main table by mean PRR in every cell.
+
+    That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
+    """
+    case, printed = case.answered(), case.results.printed
+    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
+    found = case.estimates().where(metric="PRR", setting="", method=methods)
+    everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
+    means = found.rows(everywhere).mean_over_datasets()
+    means = at(means, means.frame[["method", "variant"]])
+    of_method = means.frame["method"] == method if method else True
+    ahead = ((means.frame["variant"] == BEAMSEARCH) & of_method).to_numpy()
+    if not ahead.any() or ahead.all():
+        raise NotAskedError(f"no beam form of {method or 'any method'} beside other methods")
+    ranks = means.frame["value"].rank(ascending=False, method="min")[ahead].sort_values()
+    case.notes.append(f"rank {', '.join(f'{rank:.0f}' for rank in ranks)} of {len(means)}")
+    if place != "best":
+        return Verdict(questions(found), "undecided")
+    lead, p = judging.tested_lead(means, ahead)
+    return case.above_zero(np.array([lead]), np.array([p]), means.replicates.shape[1], questions(found))
+
+
+# -- numbers of candidates ---------------------------------------------------------------------------------------------
+
+
+def ahead_at_budgets(case: Case, better: Forms, worse: Forms, first: int = 2, last: float = np.inf) -> Verdict:
+    """Whether some forms are ahead of others at every M from ``first`` to ``last``."""
+    found, scoring = case.estimates(), case.results.study.scoring
+    budgets = [(cell.dataset, M) for cell in case.cells for M in scoring[cell.recipe].budgets if first <= M <= last]
+    if not budgets:
+        raise NotAskedError(f"no budget is from M = {first} to {last:g}")
+    names, sides = ["dataset", "method", "variant", "setting"], []
+    for forms in (better, worse):
+        places = [(dataset, *form, ablation("M", M)) for dataset, M in budgets for form in forms]
+        sides.append(at(found.where(metric="PRR"), pd.DataFrame(places, columns=names)))
+    return case.rise(sides[0].minus(sides[1]), questions(found))
+
+
+def plateau(case: Case, near: int) -> Verdict:
+    """From which M on Dissimilarity over beams is, and stays, at its end's height; the value is that M.
+
+    That is the first M, behind the last that is shown to be off, with a negligible paired interval to the end. A later
+    start than claimed denies the claim only where the curve is shown to be off before. The start may be off by a
+    declared share of the claimed M. What has to be significant is the rise from the smallest M to the end.
+    """
+    every, slack = case.estimates(), case.tolerances["plateau_slack"] * near
+    parts, rises, starts = list[Part](), list[Estimates](), list[float]()
+    for cell in case.cells:
+        sizes = sorted(case.results.study.scoring[cell.recipe].budgets)
+        keys = {"dataset": cell.dataset, "metric": "PRR", "method": "Dissimilarity", "variant": BEAMSEARCH}
+        curve = at(every, pd.DataFrame([keys | {"setting": ablation("M", M)} for M in sizes]))
+        last = len(sizes) - 1
+        there, _ = case.negligible(curve.rows(range(last)).minus(curve.rows([last] * last)), "plateau")
+        behind = max((place for place, part in enumerate(there) if part == "no"), default=-1) + 1
+        earliest = sizes[behind]
+        start = next((sizes[place] for place in range(behind, last) if there[place] == "yes"), np.nan)
+        missed = earliest > near + slack or start < near - slack
+        parts.append("no" if missed else "yes" if start <= near + slack else "undecided")
+        rises.append(curve.rows([last]).minus(curve.rows([0])))
+        starts.append(start)
+        case.notes.append(f"M = {start if start == start else f'{earliest} or later'} on {cell.dataset}")
+    verdict = case.rise(joined(rises), questions(every), size=judging.together(parts), opposite="no" in parts)
+    return replace(verdict, value=float(np.mean(starts)), low=np.nan, high=np.nan)
+
+
+# -- questions one by one ----------------------------------------------------------------------------------------------
+
+
+def gain_on_short_answers(case: Case, below: int) -> Verdict:
+    """Whether Dissimilarity gains on answers of fewer tokens than ``below``, and negligibly on the others."""
+    case.require(*SCORES, *CANDIDATES)
+    inputs, forms = case.results.inputs, [("Dissimilarity", variant, "") for variant in (BEAMSEARCH, MULTINOMIAL)]
+    gains: dict[str, list[Estimates]] = {"below": [], "rest": []}
+    for cell in case.cells:
+        scored, found = inputs.scores(cell), case.of(cell).candidates()
+        short = pd.Series(found.lengths() < below, found.ids).loc[scored.ids].to_numpy()
+        for where, members in (("below", short), ("rest", ~short)):
+            judging.enough(int(members.sum()), f"of {cell.dataset}, {where} {below} tokens")
+            pair = scored.prr(members, f"by length {where}", forms, **inputs.resampling).assign(**cell.place)
+            pair = at(pair, pair.frame[["variant"]])
+            gains[where].append(pair.rows([0]).minus(pair.rows([1])))
+    shorter, rest = (joined(of) for of in gains.values())
+    size = judging.together(case.negligible(rest)[0])
+    return case.rise(shorter, questions(shorter) + questions(rest), size=size, opposite=size == "no")
+
+
+def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
+    """Whether beam forms' rejection curves lie on or above the sampled ones' over nearly all of the range."""
+    case.require(*SCORES)
+    scored, shares = case.results.inputs.scores(case.cells[0]), []
+    for method in methods:
+        forms = (scored.scores(method, variant) for variant in (BEAMSEARCH, MULTINOMIAL))
+        a, b = (prr_and_auc.rejection_curves(form, scored.quality).uncertainty[1:] for form in forms)
+        shares.append(float(np.mean(a >= b)))
+    case.notes.append(f"ahead over {min(shares):.0%} of the range at least")
+    return case.rise(case.gains(methods), len(scored.ids), sign=share_as(min(shares), case.tolerances["nearly_all"]))
+
+
+# -- ablations ---------------------------------------------------------------------------------------------------------
+
+
+def _columns(case: Case, table: str) -> list[Estimates]:
+    """Of each cell and method the estimates of every setting that a table prints, under its printed setting."""
+    printed = case.results.printed
+    rows = printed[printed["table"] == table].drop_duplicates(["method", "variant", "setting"])
+    keys, found = stored_keys(case.results.study, rows), []
+    for cell in case.cells:
+        each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
+        found += [each.where(method=method) for method in dict.fromkeys(rows["method"])]
+    return found
+
+
+def beams_ahead_of_others(case: Case, table: str, worse: Sequence[str]) -> Verdict:
+    """Whether plain beams are above nearly all settings that begin with one of ``worse``."""
+    gaps = []
+    for column in _columns(case, table):
+        others = column.rows(column.frame["setting"].str.startswith(tuple(worse)))
+        gaps.append(column.at(pd.DataFrame({"setting": ["beam"] * len(others)})).minus(others))
+    every = joined(gaps)
+    share = float(np.mean(every.frame["value"] > TIE))
+    return case.rise(every, questions(every), sign=share_as(share, case.tolerances["nearly_all"]))
+
+
+def none_dominates(case: Case, table: str) -> Verdict:
+    """Whether every setting is significantly behind another one in some column. The value is the share that is.
+
+    One that is the best of all in every column denies it; anything else leaves it open.
+    """
+    columns = _columns(case, table)
+    places = columns[0].frame[["setting"]]
+    columns = [column.at(places) for column in columns]
+    best = {int(column.frame["value"].to_numpy().argmax()) for column in columns}
+    few, behind = case.too_few_resamples(columns[0].replicates.shape[1], len(columns), 1), []
+    for place in range(len(places)):
+        p = [judging.selected_lead(column, np.arange(len(places)) != place)[1] for column in columns]
+        behind.append(bool(holm(p, len(p)).min() < case.tolerances["level"]))
+    case.notes.append(f"{len(best)} of {len(places)} are best in a column, {sum(behind)} significantly behind in one")
+    sign: Part = "no" if len(best) == 1 else "yes" if not few and all(behind) else "undecided"
+    return Verdict(questions(joined(columns)), sign, value=float(np.mean(behind)))
+
+
+def settings_robust(case: Case, table: str, strong: Sequence[str], worse: str, margin: float) -> Verdict:
+    """Whether all ``strong`` settings come within a margin of the best in nearly every column, and the last of them is
+    above the best that begins with ``worse``."""
+    columns, close, leads = _columns(case, table), [], []
+    for column in columns:
+        setting, values = column.frame["setting"], column.frame.set_index("setting")["value"]
+        close += list(values[list(strong)] >= values.max() - margin)
+        rivals = column.rows(setting.str.startswith(worse) | (setting == strong[-1]))
+        leads.append(judging.tested_lead(rivals, (rivals.frame["setting"] == strong[-1]).to_numpy()))
+    case.notes.append(f"{np.mean(close):.0%} within {margin:g} of the best")
+    size, (values, p) = share_as(float(np.mean(close)), case.tolerances["nearly_all"]), np.array(leads).T
+    return case.above_zero(values, p, columns[0].replicates.shape[1], questions(joined(columns)), size=size)
+
+
+# -- several draws of samples beside the main beams --------------------------------------------------------------------
+
+
+def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
+    """Of N questions: groups; Dissimilarity of each sample [N, S], and whether it is outside the beams; of beams [N]
+    Dissimilarity and mass."""
+    case.require("similarity")
+    found, main, file = case.candidates(), case.results.study.main, case.cells[0].file("similarity")
+    pairs = case.results.inputs.frame(file).set_index(["id", "premise", "hypothesis"])["entail"]
+
+    def of(strategy: str) -> tuple[list[Any], Floats, Floats]:
+        """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
+        rows = found.of(strategy).set_index("id").loc[found.ids]
+        keys = pd.MultiIndex.from_arrays([rows.index, found.greedy.loc[rows.index, "text"], rows["text"]])
+        s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(found.ids), -1)
+        if np.isnan(s).any():
+            raise NotAskedError(f"{file.path} lacks pairs of answers and candidates")
+        sequences = [(key, *tokens) for key, tokens in zip(rows.index, rows["token_ids"], strict=True)]
+        return sequences, np.exp(rows["logprob"].to_numpy(np.float64)).reshape(s.shape), 1.0 - s
+
+    (drawn, _, samples), (beams, p, dissimilarity) = of(main.sample), of(main.beam)
+    known, mass = set(beams), p.sum(axis=1)
+    outside = np.array([sequence not in known for sequence in drawn]).reshape(samples.shape)
+    return found.groups, samples, outside, (dissimilarity * p).sum(axis=1) / mass, np.minimum(mass, 1.0)
+
+
+def smaller_error(case: Case) -> Verdict:
+    """The squared error of Dissimilarity of one draw of M samples minus that of beams, question by question.
+
+    Beams are deterministic: that they do not vary says nothing of how far off they are. The Dissimilarity of the
+    distribution itself is estimated by the mean of all draws, whose own error is taken off.
+    """
+    (groups, samples, _, inside, _), M = _draws(case), case.results.study.main.num_candidates
+    scores = samples[:, : samples.shape[1] // M * M].reshape(len(groups), -1, M).mean(axis=2)
+    variance = scores.var(axis=1, ddof=1)
+    error = (inside - scores.mean(axis=1)) ** 2 - variance / scores.shape[1]
+    case.notes.append(f"mean squared error of one draw {variance.mean():.4f}, of beams {error.mean():.4f}")
+    return case.clear(*judging.mean_and_std(variance - error, groups), len(groups))
+
+
+def small_gap(case: Case) -> Verdict:
+    """Whether the gap |μ_B − μ_out| is so modest that beams need less mass than the printed condition asks for.
+
+    Samples that are none of the beams are draws from outside them: their mean is μ_out, and from its squared distance
+    to μ_B its own error is taken off. By the general condition (1 − m_B)|μ_B − μ_out| < σ/√M a question needs the mass
+    1 − σ/(√M |μ_B − μ_out|). Sign: that is below the printed threshold at more than half of the questions (the value).
+    Size: with the mass that the beams have, their mean squared error is below that of M samples. Either is undecided
+    where its interval lies across. A question with under two samples outside tells nothing.
+    """
+    groups, samples, outside, inside, mass = _draws(case)
+    M, known = case.results.study.main.num_candidates, outside.sum(axis=1) >= 2
+    judging.enough(int(known.sum()), f"of {case.cells[0].dataset} with two samples that are none of the beams")
+    groups, apart = groups_of(groups, known), np.where(outside, samples, np.nan)[known]
+    gap = np.nanmean(apart, axis=1) - inside[known]
+    squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[known].sum(axis=1)
+    of_samples, printed = samples[known].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
+    share, std = judging.mean_and_std((1 - printed) ** 2 * squared <= of_samples + TIE, groups)
+    gain, n = judging.mean_and_std(of_samples - (1 - mass[known]) ** 2 * squared, groups), len(groups)
+    case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
+    sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
+    return replace(case.clear(share, std, n), sign=sign, size=size)
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+def estimators(case: Case, comparisons: Sequence[tuple[str, str, float]]) -> Verdict:
+    """Estimators of Dissimilarity against others in PRR on every dataset, by one-sided bounds.
+
+    Each is a weighting and its candidates: ``unnormalised beam M=5``, ``uniform sample T=1.0 M=10`` (its mean over all
+    disjoint draws of so many that are scored). Yes: every lower bound of better − worse at the declared level is above
+    −margin; since all have to be, no correction is needed. No: some upper bound, corrected by Bonferroni over all, is
+    below it. Undecided: anything else. The bounds are of a paired bootstrap over questions; the value is the weakest.
+    """
+    case, level = case.answered(), case.tolerances["level"]
+    found = case.estimates().where(metric="PRR", method="Dissimilarity")
+    pairs = [[_estimator(case, found, cell, name) for name in pair] for *pair, _ in comparisons for cell in case.cells]
+    gaps = joined([better.minus(worse) for better, worse in pairs])
+    margin = np.repeat([margin for *_, margin in comparisons], len(case.cells))
+    undefined = np.isnan(gaps.replicates).mean(axis=1) > MOST_UNDEFINED
+    bounds = np.nanquantile(gaps.replicates, [level, 1 - level / len(gaps)], axis=1)
+    low, high = np.where(undefined, np.nan, bounds)
+    case.notes.append(f"{(low > -margin).sum()} of {len(gaps)} shown by one-sided {1 - level:.0%} bounds")
+    denied, weakest = bool((high < -margin).any()), int((low + margin).argmin())
+    sign: Part = "yes" if (low > -margin).all() else "no" if denied else "undecided"
+    ends = (gaps.frame["value"].iloc[weakest], low[weakest], high[weakest])
+    return Verdict(questions(found), sign, "-", "-", denied, *ends)
+
+
+def _estimator(case: Case, found: Estimates, cell: Cell, name: str) -> Estimates:
+    """PRR of an estimator, the mean over the disjoint draws of samples where several are measured."""
+    variant, _, setting = (scored_as(case.results.study, cell.recipe, name) or name).partition(" ")
+    of = found.where(dataset=cell.dataset, variant=variant)
+    draws = of.frame["setting"][of.frame["setting"].str.startswith(f"{setting} draw=")]
+    names = list(draws) if kind_of(setting) == "sample" and len(draws) else [setting]
+    return at(of, pd.DataFrame({"setting": names})).mean_over_draws(setting)
+
+
+def scored_as(study: Study, recipe: str, name: str) -> str | None:
+    """``name`` with the strategy whose scores it is of, where the recipe's scoring has it, else None."""
+    weighting, _, candidates = name.partition(" ")
+    kind, strategies = kind_of(candidates), study.recipes[recipe].strategies()
+    if f"{weighting} {kind}" not in study.scoring[recipe].estimators:
+        return None
+    if kind == "sample":
+        strategy, _, size = candidates.rpartition(" M=")
+        sample = study.recipes[recipe].sample
+        return name if sample and strategy in strategies and int(size) <= sample.size else None
+    found = [one for one in of_kind(strategies, kind) if candidates in (kind, one) and lacks(weighting, one) is None]
+    return f"{weighting} {found[0]}" if found else None
+
+
+def theorem(case: Case) -> Verdict:
+    """The theorem's distribution-free condition, by its stored counterexample; needs no run."""
+    outcomes, M = beam_mass_theorem.COUNTEREXAMPLE, beam_mass_theorem.COUNTEREXAMPLE_M
+    beam, sampled = beam_mass_theorem.squared_errors(outcomes, M)
+    case.notes.append(f"mass {outcomes.mass:.2f}, squared error {beam:.4f} of beams, {sampled:.4f} of samples")
+    return Verdict(0, "no" if outcomes.mass > beam_mass_theorem.printed_threshold(M) and beam > sampled else "yes")
+
+
+# -- which cells each can be asked of, and what it reads beside evaluations --------------------------------------------
+
+
+def _main(study: Study, **_: Any) -> list[Cell]:
+    return grid.recipe_cells(study, study.main.recipe)
+
+
+def _with_methods(study: Study, methods: Sequence[str] = ("Dissimilarity",), **_: Any) -> list[Cell]:
+    return grid.with_methods(study, methods)
+
+
+def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Forms = (), **_: Any) -> list[Cell]:
+    return grid.with_budgets(study, list(dict.fromkeys(form[0] for form in (*better, *worse))))
+
+
+def _table(study: Study, table: str, **_: Any) -> list[Cell]:
+    """The cells that measure what a printed table shows."""
+    places = ((model, dataset) for model in study.models for dataset in study.datasets)
+    return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
+
+
+def _estimators(study: Study, comparisons: Sequence[tuple[str, str, float]], **_: Any) -> list[Cell]:
+    """The cells in whose recipe all the estimators are scored, each in the first such recipe."""
+    names = {name for better, worse, _ in comparisons for name in (better, worse)}
+    recipes = [e.recipe for e in study.grid if all(scored_as(study, e.recipe, name) for name in names)]
+    every = [cell for recipe in dict.fromkeys(recipes) for cell in grid.recipe_cells(study, recipe)]
+    return grid.in_order(study, list({(cell.model, cell.dataset): cell for cell in reversed(every)}.values()))
+
+
+JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
+    "mean_of_questions": (per_dataset(mean_of_questions), _main, CANDIDATES),
+    "covered_mass": (per_dataset(covered_mass), _main, CANDIDATES),
+    "beams_rise": (beams_rise, _main, ()),
+    "beams_change_nothing": (beams_change_nothing, _main, ()),
+    "ranking": (ranking, _main, ()),
+    "ahead_at_budgets": (ahead_at_budgets, _budgets, ()),
+    "plateau": (plateau, _budgets, ()),
+    "gain_on_short_answers": (gain_on_short_answers, _with_methods, (*SCORES, *CANDIDATES)),
+    "curves_ahead": (per_dataset(curves_ahead), _with_methods, SCORES),
+    "beams_ahead_of_others": (beams_ahead_of_others, _table, ()),
+    "none_dominates": (none_dominates, _table, ()),
+    "settings_robust": (settings_robust, _table, ()),
+    "smaller_error": (per_dataset(smaller_error), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
+    "small_gap": (per_dataset(small_gap), lambda study: grid.with_pools(study), (*CANDIDATES, "similarity")),
+    "estimators": (estimators, _estimators, ()),
+    "theorem": (theorem, _main, ()),
+}
+
+# -- every claim -------------------------------------------------------------------------------------------------------
+
+
+def judge(results: Results) -> pd.DataFrame:
+    """One row a claim and model, ``COLUMNS``: what a study's own cells say, whatever their settings."""
+    rows = []
+    for claim in read_claims():
+        for model, (cells, why) in asked(results.study, results.rules, claim).items():
+            row: dict[str, Any] = {"id": claim.id, "where": claim.where, "claim": claim.claim, "model": model}
+            row |= {"datasets": ", ".join(cell.dataset for cell in cells), "paper_settings": ""}
+            try:
+                if why:
+                    raise NotAskedError(why)
+                row |= _judged(results, claim, model, cells)
+            except NotAskedError as error:
+                row |= {"outcome": error.outcome, "found": str(error)}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
+
+
+def _judged(results: Results, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    (judge, _, reads), case, paper = JUDGES[claim.judge], Case(results, cells), results.rules.paper.datasets
+    verdict = judge(case, **claim.settings)
+    row = {name: getattr(verdict, name) for name in OF_VERDICT} | {"found": "; ".join(case.notes)}
+    if claim.sized and model not in claim.models:
+        row["outcome"] = "another model"
+    metric = claim.settings.get("metric", "PRR")
+    kinds = {"candidates"} if reads == CANDIDATES else {"scores", "any method", metric}
+    differing = list[str]()
+    for cell in cells:  # the first setting that is not the paper's, the number of questions among them
+        n = grid.asked(results.study, cell) or 0
+        size = claim.questions or (paper[cell.dataset].questions if cell.dataset in paper else n) or 0
+        differing.append(paper_settings.first(results.differences(cell), kinds, results.rules))
+        differing.append(results.rules.too_few(n, cell.dataset, size))
+    return row | {"paper_settings": next(filter(None, differing), "yes") if cells else ""}
+
+
+def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple[list[Cell], str]]:
+    """Model → the cells that a claim is asked of, among those that have what it needs; where of none, "" → why.
+
+    They are those of the claim's models and datasets (none: all of the paper's), and of every other that is not the
+    paper's; where a study has none of these, all of its own.
+    """
+
+    def standing(own: Sequence[str], claimed: Sequence[str], printed: Collection[str]) -> list[str]:
+        return [name for name in own if name in (claimed or printed) or name not in printed] or list(own)
+
+    if study.demo or claim.missing:
+        return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}
+    if claim.judge == "theorem":
+        return {"": ([], "")}
+    try:
+        cells = JUDGES[claim.judge][1](study, **claim.settings)
+    except BeamUQError as error:
+        return {"": ([], str(error))}
+    chosen = standing(grid.datasets_of(study, cells), claim.datasets, rules.paper.datasets)
+    of_model = grid.by_model([cell for cell in cells if cell.dataset in chosen])
+    models = standing(list(of_model), claim.models, rules.paper.models)
+    return {model: (of_model[model], "") for model in models} or {"": ([], NEEDS)}
+
+
+def needed_files(study: Study) -> list[Artifact]:
+    """Every file that the comparison reads, without repetitions; only what the study's grid has.
+
+    Evaluation and replicates of the whole grid; quality and questions of the main recipe, for accuracies; and what
+    claims read beside these.
+    """
+    found, rules, metric = list[Artifact](), read_rules(), study.main_quality.metric
+    for entry in study.grid:
+        every = [Cell(m, d, entry.recipe, s) for m in entry.models for d in entry.datasets for s in entry.scorers]
+        kinds = (*EVALUATION, *(("quality", "questions") if entry.recipe == study.main.recipe else ()))
+        found += [cell.file(kind, metric) for cell in every for kind in kinds]
+    for claim in read_claims():
+        for cells, _ in asked(study, rules, claim).values():
+            found += [cell.file(kind, metric) for cell in cells for kind in JUDGES[claim.judge][2]]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,161 @@
+"""A run beside the printed numbers, as files: CSV, and one HTML page that holds everything. Same input, same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from beamuq import __version__
+from beamuq.io import file_sha256
+from beamuq_study.comparison import beam_minus_multinomial, claims, declared_files, number_statuses
+from beamuq_study.comparison.results import Results
+from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.table_formats import csv_text
+from beamuq_study.html_pages import PageSection, sections_page
+from beamuq_study.study_config import Study
+
+OUTPUTS = ("csv", "claims", "html")
+MOST_REASONS = 10
+_CLAIMS = (
+    "A claim is asked of the models and datasets that it is about where the study has them and of all that are not the "
+    "paper's, whatever the settings; the last column says whether these are the paper's."
+)
+_FAMILIES = (
+    "Means over datasets are corrected by Holm, cells by Benjamini and Hochberg, over the families declared before any "
+    "run (a demo's: its own models). A test that was not run counts as the least significant."
+)
+_ENTROPY = (
+    "Print defines the sampled form in one way, the official code in another; here each value stands by all three."
+)
+_ERRATA = "Found in the printed numbers and by stored counterexamples alone; a test regenerates every entry."
+_section = partial(PageSection, decimals=3, column_decimals={"z": 2, "p": 4, "adjusted": 4})
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that a comparison found."""
+
+    results: Results
+    numbers: pd.DataFrame
+    differences: pd.DataFrame
+    claims: pd.DataFrame
+    errata: list[declared_files.Erratum]
+    provenance: dict[str, str]
+
+
+def compare_with_print(study: Study, study_file: Path, results_folder: Path, *, partial: bool = False) -> Comparison:
+    """Every printed number, every claim, and beam minus multinomial paired.
+
+    ``study_file`` is only hashed. With ``partial``, files that are not there yet are "not run".
+
+    Raises BeamUQError if a declared file is damaged, or a file of results is missing, unreadable or of another cell.
+    """
+    versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
+    provenance = {"study": file_sha256(study_file), **declared_files.declared_hashes(), **versions}
+    wanted = claims.needed_files(study)
+    present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
+    inputs, errata = Inputs.read(results_folder, present, study), declared_files.read_errata()
+    results = Results(study, inputs, declared_files.read_printed(), declared_files.read_rules(), results_folder)
+    numbers, differences = number_statuses.compare(results, errata), beam_minus_multinomial.differences(results)
+    return Comparison(results, numbers, differences, claims.judge(results), errata, provenance)
+
+
+def contents(found: Comparison, forest: str) -> dict[str, str]:
+    """The text of each of ``OUTPUTS``. ``forest``: the paired differences drawn, an SVG document."""
+    return {"csv": csv_text(found.numbers), "claims": csv_text(found.claims), "html": html(found, forest)}
+
+
+def html(found: Comparison, forest: str) -> str:
+    """One page, nothing loaded: how many numbers agree and why others do not, which claims hold, then all the rest."""
+    rules, judged, differences = found.results.rules, found.claims, found.differences
+    numbers = found.numbers[found.numbers["formulation"] == ""].drop(columns="formulation")
+    counts = pd.crosstab(numbers["table"], numbers["status"], margins=True, margins_name="total")
+    counts = counts.reindex([*numbers["table"].unique(), "total"], columns=[*number_statuses.STATUSES, "total"])
+    named = judged.groupby("outcome")["id"].agg(times="size", claims=lambda ids: ", ".join(dict.fromkeys(ids)))
+    meanings = pd.Series(declared_files.read_outcomes(), name="meaning").rename_axis("outcome")
+    by_outcome = meanings.to_frame().join(named, how="inner").reset_index()
+    entropy = found.numbers[(found.numbers["method"] == "SemanticEntropy") & (found.numbers["variant"] != "beamsearch")]
+    entropy = entropy.replace({"formulation": number_statuses.FORMULATIONS})
+    families = [
+        {"family": of} | beam_minus_multinomial.tally(differences, of) for of in beam_minus_multinomial.FAMILIES
+    ]
+    resamples = beam_minus_multinomial.resamples_sentence(differences, rules)
+    means = _with_interval(differences[differences["family"] == beam_minus_multinomial.HEADLINE])
+    means = means.drop(columns=["family", "dataset", "std", "resamples"])
+    sections = [
+        _section("Printed numbers", counts.fillna(0).astype(int).reset_index()),
+        _section(f"Why numbers are not compared: the {MOST_REASONS} most frequent reasons", _reasons(numbers)),
+        _section("Which claims hold here", by_outcome, [_CLAIMS]),
+        _section("", _once(_with_interval(judged.drop(columns="id")), ["where", "claim"]), folded=True),
+        _section(
+            "Beam minus multinomial, paired",
+            pd.DataFrame(families),
+            [_FAMILIES, resamples],
+            svg=forest if len(differences) else "",
+        ),
+        _section("Means over datasets, beam minus multinomial", _once(means, ["model"])),
+        _section("Semantic Entropy in its three forms", _counted(entropy, ["formulation", "status"]), [_ENTROPY]),
+        _section("Print against itself", _errata(found), [_ERRATA]),
+        PageSection("Every printed number"),
+        *(_table(str(table), part) for table, part in numbers.groupby("table", sort=False)),
+        PageSection("Provenance", notes=[f"{name}: {value}" for name, value in found.provenance.items()]),
+    ]
+    agree, differ = ((numbers["status"] == status).sum() for status in ("agrees", "differs"))
+    chance = (agree + differ) * number_statuses.differing_by_chance(rules.agreement["z"])
+    opening = [
+        f"{agree + differ:,} of {len(numbers):,} printed numbers can be compared with this study: {agree:,} agree, "
+        f"{differ:,} differ, where chance alone would on average call at most {chance:.0f} different.",
+        f"A number agrees if |z| < {rules.agreement['z']:g}, z = difference / √(our s² + printed s²). A printed ± that "
+        "is absent or in the errata is replaced by ours. The two runs overlap in questions, so their difference "
+        "scatters less than z assumes: 'differs' is conservative, 'agrees' correspondingly easy.",
+    ]
+    title = captions.titled(found.results.study, f"Compared with print: {found.results.study.title}")
+    return sections_page(title, opening, sections)
+
+
+def _counted(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    return frame.groupby(names, sort=False).size().rename("rows").reset_index()
+
+
+def _reasons(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The most frequent reasons."""
+    counted = _counted(numbers[numbers["reason"] != ""], ["status", "reason"])
+    return counted.sort_values("rows", ascending=False, kind="stable")[:MOST_REASONS]
+
+
+def _errata(found: Comparison) -> pd.DataFrame:
+    """The ledger: id, erratum, how it was found, what it touches, how many printed numbers, the facts."""
+    rows = []
+    for entry in found.errata:
+        texts = {key: ", ".join(fact) if isinstance(fact, list) else f"{fact}" for key, fact in entry.facts.items()}
+        facts = "; ".join(f"{key.replace('_', ' ')}: {text}" for key, text in texts.items())
+        count = int(entry.selected(found.results.printed).sum())
+        rows.append(vars(entry) | {"rows": count, "facts": facts})
+    return pd.DataFrame(rows, columns=["id", "erratum", "found", "touches", "rows", "facts"])
+
+
+def _table(name: str, part: pd.DataFrame) -> PageSection:
+    """The printed numbers of a table, folded under their counts."""
+    told = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
+    status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
+    shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
+    return _section("", shown, folded=True, summary=f"{name}: {told}")
+
+
+def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:
+    """Both ends in one column: ``[0.100, 0.200]``, empty where there is none."""
+    limits = zip(frame["low"], frame["high"], strict=True)
+    intervals = [f"[{low:.3f}, {high:.3f}]" if pd.notna(low) else "" for low, high in limits]
+    return frame.assign(low=intervals).drop(columns="high").rename(columns={"low": "interval"})
+
+
+def _once(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Names of rows stand where they change."""
+    same = (frame[list(names)] == frame[list(names)].shift()).cummin(axis=1)
+    return frame.assign(**{name: frame[name].mask(same[name], "") for name in names})

@@ -1,0 +1,161 @@
+"""What was declared before any run, in ``workflow/paper_numbers``: printed numbers, errata, claims, rules.
+
+What the paper's study is stands in ``studies/paper.yaml`` alone; the rules say which of its settings may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beamuq.array_types import Bools
+from beamuq.config_errors import read_yaml
+from beamuq.errors import BeamUQError
+from beamuq.io import file_sha256
+from beamuq_study.study_config import ROOT, STUDIES, Study, load_study
+
+FOLDER = ROOT / "workflow" / "paper_numbers"
+PAPER_STUDY = STUDIES / "paper.yaml"
+NAMES = ("paper_values.csv", "errata.yaml", "claims.yaml", "tolerances_and_families.yaml")
+DECLARED_FILES = (*(FOLDER / name for name in NAMES), PAPER_STUDY)
+KEYS = ["table", "model", "dataset", "metric", "method", "variant", "setting"]
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """Where a printed table's measurements lie in a study.
+
+    ``part``: main, strategies, epsilon, spectrum or accuracy; ``scorer``: nli, cross_encoder or none; ``questions``:
+    per dataset, where not all.
+    """
+
+    part: str
+    scorer: str | None
+    answer_source: str
+    questions: int | None = None
+
+
+@dataclass(frozen=True)
+class ComparisonRules:
+    """``tolerances_and_families.yaml``, and the paper's study.
+
+    ``agreement``: when a number agrees with print; ``claims``: tolerances of claims; ``families``: the tests of beam
+    against multinomial; ``harmless``: a setting's path → why it need not be the paper's; ``affects``: the beginning of
+    a path → what rests on it; ``arbitrary``: a printed number's setting → why no run can be held against it;
+    ``templates``: sha256 of the prompt templates, by style and adapter.
+    """
+
+    agreement: dict[str, float]
+    claims: dict[str, float]
+    families: dict[str, Any]
+    harmless: dict[str, str]
+    affects: dict[str, list[str]]
+    arbitrary: dict[str, str]
+    tables: dict[str, PrintedTable]
+    templates: dict[str, str]
+    paper: Study
+
+    def too_few(self, count: int, dataset: str, size: int) -> str:
+        """Why ``count`` questions cannot stand for the paper's ``size`` of them, else nothing."""
+        enough = count >= self.agreement["least_share_of_questions"] * size
+        return "" if enough else f"{count} questions of {dataset}, the paper has {size}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim, in our words. ``judge``: the function that judges it, with ``settings``.
+
+    ``missing``: what would decide it, where no measurement of a study does. ``models``, ``datasets``: those it is
+    about, none for all of the paper's; ``sized``: print gives a size measured on its own models, which no other model
+    can deny; ``questions``: the paper's, where not all of a dataset's.
+    """
+
+    id: str
+    where: str
+    claim: str
+    missing: str = ""
+    judge: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    models: Sequence[str] = ()
+    datasets: Sequence[str] = ()
+    sized: bool = False
+    questions: int | None = None
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """An entry of ``errata.yaml``; a test regenerates its facts from the printed numbers and from counterexamples.
+
+    ``touches``: value, std, arrow, caption, text or theorem. ``rows``: selectors, column to value or values; empty for
+    what touches no number.
+    """
+
+    id: str
+    erratum: str
+    found: str
+    touches: str
+    facts: dict[str, Any]
+    rows: Sequence[dict[str, str | list[str]]] = ()
+
+    def selected(self, printed: pd.DataFrame) -> Bools:
+        """Which printed numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
+        found = np.zeros(len(printed), dtype=bool)
+        for selector in self.rows:
+            wanted = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
+            chosen = printed[list(wanted)].isin(wanted).all(axis=1).to_numpy()
+            if not chosen.any():
+                raise BeamUQError(f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector")
+            found |= chosen
+        return found
+
+
+def touching(errata: Sequence[Erratum], printed: pd.DataFrame, touches: str) -> pd.Series[str]:
+    """Of each printed number the ids of the errata that touch it in this way, "" for none."""
+    names = pd.Series("", printed.index)
+    for entry in errata:
+        if entry.touches == touches:
+            names += np.where(entry.selected(printed), f"{entry.id}, ", "")
+    return names.str.removesuffix(", ")
+
+
+def read_printed() -> pd.DataFrame:
+    """``paper_values.csv``, in its order: ``KEYS``, ``printed`` and ``printed_std``, NaN where there is none."""
+    texts = dict.fromkeys(KEYS, str)
+    frame = pd.read_csv(FOLDER / "paper_values.csv", dtype=texts, keep_default_na=False, na_values={"std": [""]})
+    return frame.rename(columns={"value": "printed", "std": "printed_std"})
+
+
+@cache
+def read_errata() -> list[Erratum]:
+    """The ledger of errata."""
+    return [Erratum(**entry) for entry in read_yaml(FOLDER / "errata.yaml")["errata"]]
+
+
+@cache
+def read_claims() -> list[Claim]:
+    """The claims of ``claims.yaml``."""
+    return [Claim(**entry) for entry in read_yaml(FOLDER / "claims.yaml")["claims"]]
+
+
+@cache
+def read_outcomes() -> dict[str, str]:
+    """What each outcome of a claim means."""
+    return dict(read_yaml(FOLDER / "claims.yaml")["outcomes"])
+
+
+@cache
+def read_rules() -> ComparisonRules:
+    """The declared rules and ``studies/paper.yaml`` together."""
+    rules = read_yaml(FOLDER / "tolerances_and_families.yaml")
+    tables = {name: PrintedTable(**table) for name, table in rules["tables"].items()}
+    return ComparisonRules(**rules | {"tables": tables}, paper=load_study(PAPER_STUDY))
+
+
+def declared_hashes() -> dict[str, str]:
+    """sha256 of every declared file, for provenance."""
+    return {path.name: file_sha256(path) for path in DECLARED_FILES}

@@ -1,0 +1,293 @@
+"""How a claim is judged: the cells that it is asked of, the verbs that its function is made of, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from beamuq.array_types import Bools, Floats
+from beamuq.evaluation import intervals
+from beamuq.evaluation.bootstrap import MOST_UNDEFINED
+from beamuq.evaluation.candidate_sets import CandidateSets
+from beamuq.evaluation.estimates import TIE, Estimates
+from beamuq.evaluation.holm_and_benjamini_hochberg import holm
+from beamuq_study.comparison.results import Results
+from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
+
+Part = Literal["yes", "partly", "no", "undecided", "-"]
+Judge = Callable[..., "Verdict"]
+LEAST_QUESTIONS = 50
+
+
+class NotAskedError(Exception):
+    """What a claim needs and the study lacks, in a few words."""
+
+    outcome = "not asked"
+
+
+class TooFewError(NotAskedError):
+    """So few questions that nothing is said."""
+
+    outcome = "too few"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the sign and the size are as claimed, what a test says of it, and a value with its interval.
+
+    "-": not claimed, or no test; "undecided": this study cannot tell. ``opposite``: whether the opposite of something
+    claimed is shown. ``n``: the questions it rests on.
+    """
+
+    n: int
+    sign: Part = "-"
+    size: Part = "-"
+    significance: Part = "-"
+    opposite: bool = False
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+    @property
+    def outcome(self) -> Part:
+        """Any answer has to be shown, beyond what chance alone does.
+
+        Yes: sign and size are as claimed, and significantly so where there is a test. No: the sign is not, or nothing
+        is, and the opposite is shown; partly: only a part is. Undecided: anything else.
+        """
+        parts = {part for part in (self.sign, self.size) if part != "-"}
+        if parts == {"yes"}:
+            return "yes" if self.significance in ("-", "yes") else "undecided"
+        wrong = self.sign == "no" or parts == {"no"}
+        if not wrong and (self.sign == "undecided" or parts <= {"undecided", "yes"}):
+            return "undecided"
+        shown = self.opposite or self.significance == "-"
+        return "undecided" if not shown else "no" if wrong else "partly"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
+
+    results: Results
+    cells: Sequence[Cell]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """What the declared rules say of all claims."""
+        return self.results.rules.claims
+
+    def of(self, *cells: Cell) -> Case:
+        """The same claim asked of some of the cells."""
+        return replace(self, cells=cells)
+
+    def require(self, *kinds: str) -> None:
+        """Raises NotAskedError if a file of these cells was not run."""
+        if lacking := self.results.lacking(self.cells, *kinds):
+            raise NotAskedError(f"{lacking} was not run")
+
+    def estimates(self, answer_source: str = "greedy") -> Estimates:
+        """The estimates of all questions, each of enough."""
+        self.require(*EVALUATION)
+        found = self.results.estimates(self.cells).where(answer_source=answer_source)
+        for dataset, n in found.frame.groupby("dataset")["n"].min().items():
+            enough(int(n), f"of {dataset}")
+        return found
+
+    def gains(self, methods: Sequence[str], metric: str = "PRR", answer_source: str = "greedy") -> Estimates:
+        """Beam minus multinomial of each method in each cell, paired."""
+        places = [(cell.model, cell.dataset, metric, method, "") for cell in self.cells for method in methods]
+        keys = pd.DataFrame(places, columns=["model", "dataset", "metric", "method", "setting"])
+        found = self.estimates(answer_source)
+        return at(found, keys.assign(variant=BEAMSEARCH)).minus(at(found, keys.assign(variant=MULTINOMIAL)))
+
+    def candidates(self) -> CandidateSets:
+        """The candidates of the first cell."""
+        self.require(*CANDIDATES)
+        found = self.results.inputs.candidates(self.cells[0])
+        enough(len(found.ids), f"of {self.cells[0].dataset}")
+        return found
+
+    def answered(self, answer_source: str = "greedy") -> Case:
+        """The cells whose answers are not empty too often."""
+        self.require(*EVALUATION)
+        empty = {cell: self.results.inputs.empty(cell).get(answer_source) for cell in self.cells}
+        left_out = [cell for cell, of in empty.items() if of is not None and of.too_many]
+        if len(left_out) == len(empty):
+            raise NotAskedError(f"more than a fifth of the answers of {self.cells[0].model} are empty on every dataset")
+        self.notes.extend(f"without {cell.dataset}: too many empty answers" for cell in left_out)
+        return self.of(*(cell for cell in self.cells if cell not in left_out))
+
+    def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
+        """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
+        values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
+        mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
+        low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
+        return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
+
+    def above_zero(
+        self, values: Floats, p: Floats, resamples: int, n: int, *, most: float = 1.0, **parts: Any
+    ) -> Verdict:
+        """A verdict on values [K] that are claimed to be above 0, with their p [K], NaN as 1, after Holm over all.
+
+        ``most``: the share that has to be significant. ``parts``: of the verdict; where the sign is not among them, it
+        is whether all values are above 0, or ``most`` and more than half.
+        """
+        positive = values > TIE
+        small = holm(np.nan_to_num(p, nan=1.0), len(p)) < self.tolerances["level"]
+        above, below = float(np.mean(small & positive)), float(np.mean(small & (values < -TIE)))
+        self.notes.append(f"{positive.sum()} of {len(values)} above 0")
+        significance: Part = "yes" if above >= most else "partly" if above > 0 else "no"
+        if self.too_few_resamples(resamples, len(p), 2):
+            significance, below = "undecided", 0.0
+        else:
+            self.notes.append(f"significantly {above:.0%}, below 0 {below:.0%}")
+        sign = share_as(float(positive.mean()), max(most, np.nextafter(0.5, 1)))
+        verdict = Verdict(n, sign, "-", significance, below > 0, float(values.mean()))
+        return replace(verdict, **parts | {"opposite": verdict.opposite or parts.get("opposite", False)})
+
+    def too_few_resamples(self, resamples: int, tests: int, sides: int) -> bool:
+        """Whether no p, at least ``sides`` / (resamples + 1), can be significant among so many tests."""
+        if few := sides * tests / (resamples + 1) >= self.tolerances["level"]:
+            self.notes.append(f"too few resamples ({resamples:,}) for {tests} tests")
+        return few
+
+    def clear(self, mean: float, std: float, n: int) -> Verdict:
+        """Whether a mean is above 0 by its interval ± z · std; undecided where that holds 0."""
+        half = self.results.rules.agreement["z"] * std
+        sign: Part = "undecided" if not abs(mean) > half else "yes" if mean > 0 else "no"
+        return Verdict(n, sign, value=mean, low=mean - half, high=mean + half)
+
+    def negligible(self, differences: Estimates, margin: str = "negligible") -> tuple[list[Part], pd.DataFrame]:
+        """Whether each difference is nothing, by a declared margin, and its summary.
+
+        The interval lies within ± margin (yes), outside (no), or across its ends (undecided).
+        """
+        summary, most = differences.summary(self.results.study.evaluation.confidence), self.tolerances[margin]
+        low, high = summary["low"], summary["high"]
+        inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
+        return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
+
+    def as_printed(
+        self, values: Floats | Bools, groups: Sequence[str], printed: Sequence[float], asked: int
+    ) -> Verdict:
+        """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
+
+        No: it is farther off, print's spread taken as ours. Yes: it is not, and of this dataset about as many questions
+        are ``asked`` as in print; of fewer the interval has to lie inside the range. Undecided: anything else.
+        """
+        confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
+        ends: tuple[float, float] | None
+        if values.dtype == bool:
+            ends = intervals.proportion_interval(values.astype(bool), groups, confidence)
+        elif np.ptp(values) == 0:
+            ends = intervals.interval_of_equal_values(mean, groups, confidence)
+        else:
+            ends = intervals.mean_interval(values.astype(np.float64), groups, confidence)
+        low, high = ends or (np.nan, np.nan)
+        paper = rules.paper.datasets.get(self.cells[0].dataset)
+        many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
+        std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
+        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
+        size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
+        return Verdict(len(values), size=size, value=mean, low=low, high=high)
+
+
+def per_dataset(judge: Judge) -> Judge:
+    """Judges a claim about one cell on each of several: those with too few questions are left out."""
+
+    @wraps(judge)
+    def judged(case: Case, **settings: Any) -> Verdict:
+        verdicts, few = list[Verdict](), TooFewError("no dataset")
+        for cell in case.cells:
+            try:
+                verdicts.append(judge(case.of(cell), **settings))
+            except TooFewError as error:
+                few = error
+                case.notes.append(f"without {cell.dataset}: {error}")
+        if len(verdicts) <= 1:
+            if not verdicts:
+                raise few
+            return verdicts[0]
+        of = {name: [getattr(each, name) for each in verdicts] for name in vars(verdicts[0])}
+        mean, half = np.mean(of["value"]), np.linalg.norm(np.subtract(of["high"], of["low"])) / (2 * len(verdicts))
+        sign, size, significance = (together(of[name]) for name in ("sign", "size", "significance"))
+        ends = float(mean), float(mean - half), float(mean + half)
+        return Verdict(sum(of["n"]), sign, size, significance, any(of["opposite"]), *ends)
+
+    return judged
+
+
+def enough(count: int, where: str) -> None:
+    """Raises TooFewError below ``LEAST_QUESTIONS``."""
+    if count < LEAST_QUESTIONS:
+        raise TooFewError(f"{count} questions {where}; {LEAST_QUESTIONS} are asked for")
+
+
+def at(found: Estimates, places: pd.DataFrame) -> Estimates:
+    """The estimates at some places. Raises NotAskedError if one was not measured, or is undefined."""
+    try:
+        chosen = found.at(places)
+    except KeyError as error:
+        raise NotAskedError(f"no value for {error.args[0]}") from error
+    for row in chosen.frame[chosen.frame["value"].isna()].itertuples():
+        raise NotAskedError(f"{row.metric} of {row.method} on {row.dataset}: {row.note}")
+    return chosen
+
+
+def questions(found: Estimates) -> int:
+    """How many questions the estimates of several cells rest on."""
+    return int(found.frame.groupby(["model", "dataset"])["n"].max().sum())
+
+
+def selected_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
+    """The best of the rows ``ahead`` minus the best of the others; its one-sided p, corrected for the choice.
+
+    Max-T over the replicates, each centred on its own value. p against one of the others: how often the largest lead of
+    any of ``ahead`` over it is by chance at least the one found, as the best of many leads too far by chance. All of
+    the others have to be beaten, so theirs is the largest of these p, and choosing the best of them needs no further
+    correction. Choosing anew within each resample would not do: the largest of resampled values is itself too large.
+    More than 1 % of resamples undefined, or a lead that resampling cannot move: p is 1.
+    """
+    values, drawn = found.frame["value"].to_numpy(np.float64), found.replicates.astype(np.float64)
+    off = (drawn - values[:, None])[:, ~np.isnan(drawn).any(axis=0)]
+    leads = values[ahead].max() - values[~ahead]
+    by_chance = [(off[ahead] - other).max(axis=0) for other in off[~ahead]]
+    if off.shape[1] < (1 - MOST_UNDEFINED) * drawn.shape[1] or any(np.ptp(of) == 0 for of in by_chance):
+        return float(leads.min()), 1.0
+    p = [(1 + int((of >= lead).sum())) / (off.shape[1] + 1) for of, lead in zip(by_chance, leads, strict=True)]
+    return float(leads.min()), max(p)
+
+
+def tested_lead(found: Estimates, ahead: Bools) -> tuple[float, float]:
+    """The best of the rows ``ahead`` minus the best of the others; its two-sided p."""
+    (lead, p), (_, p_behind) = (selected_lead(found, chosen) for chosen in (ahead, ~ahead))
+    return lead, min(1.0, 2 * (p if lead > 0 else p_behind))
+
+
+def mean_and_std(values: Floats | Bools, groups: Sequence[str]) -> tuple[float, float]:
+    """The mean of values [N] and its cluster-robust standard error; groups [N] are independent of one another."""
+    variance, _ = intervals.cluster_robust_variance(values, groups)
+    return float(values.mean()), float(np.sqrt(variance))
+
+
+def together(parts: Sequence[Part]) -> Part:
+    """Parts of several cells as one: as :func:`share_as` of those that hold, undecided where the open ones matter."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    worst, best = (share_as(float(np.mean([p in yes for p in parts]))) for yes in (("yes",), ("yes", "undecided")))
+    return worst if worst == best else "undecided"
+
+
+def share_as(share: float, most: float = 1.0) -> Part:
+    """All (or at least ``most``): yes; more than half: partly; else no."""
+    return "yes" if share >= most else "partly" if share > 0.5 else "no"

@@ -1,0 +1,130 @@
+"""Every printed number beside ours: difference, z, smallest detectable difference, and a status by first match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from beamuq.array_types import Floats
+from beamuq.evaluation import intervals
+from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
+from beamuq_study.comparison.declared_files import KEYS, Erratum, touching
+from beamuq_study.comparison.paper_settings import first
+from beamuq_study.comparison.results import STORED, Results, stored_keys, table_cell
+from beamuq_study.exhibits.exhibit import EVALUATION
+
+STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
+FORMULATIONS = {"": "entropy of counts", "printed": "as printed", "likelihood-summed": "as in the official code"}
+"""Of sampled Semantic Entropy, by the setting under which it is stored (D12)."""
+OURS = ["value", "low", "high", "std", "n"]
+COLUMNS = [*KEYS, "printed", "printed_std", *OURS, "paper_n", "difference", "z", "detectable", "status", "reason"]
+COLUMNS += ["errata", "formulation"]
+OF_ACCURACY = ("quality", "questions")
+
+
+def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
+    """Every printed number, in print's order; then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
+
+    A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
+    """
+    sampled = (results.printed["method"] == "SemanticEntropy") & (results.printed["variant"] != "beamsearch")
+    others = [results.printed[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
+    frame = pd.concat([results.printed.assign(formulation=""), *others], ignore_index=True)
+    places = frame.groupby(["table", "model", "dataset"], sort=False)
+    frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
+    wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
+    z, std = results.rules.agreement["z"], frame["std"].to_numpy(np.float64)
+    other = np.where((doubted != "") | frame["printed_std"].isna(), std, frame["printed_std"])
+    difference = frame["value"] - frame["printed"]
+    frame = frame.assign(
+        errata=(wrong + ", " + doubted).str.strip(", "),
+        difference=difference,
+        z=z_score(difference, std, other),
+        detectable=smallest_detectable(std, other, z, results.rules.agreement["power"]),
+    )
+    undefined = np.where(frame["value"].isna(), "undefined", "no standard deviation of ours")
+    cases: list[tuple[Any, str, Any]] = [  # the first that matches
+        (np.full(len(frame), results.study.demo), "not comparable", "demo study"),
+        (frame["absent"] != "", "not run", frame["absent"]),
+        (wrong != "", "errata", wrong),
+        (frame["why"] != "", "not comparable", frame["why"]),
+        (frame["z"].isna(), "not comparable", frame["note"].where(frame["note"] != "", undefined)),
+        (frame["z"].abs() < z, "agrees", ""),
+    ]
+    matches, statuses, reasons = zip(*cases, strict=True)
+    frame["status"], frame["reason"] = np.select(matches, statuses, "differs"), np.select(matches, reasons, "")
+    return frame[COLUMNS].astype({"n": "Int64"})
+
+
+def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
+    """Of the printed numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
+
+    ``absent``: why there is none; ``why``: why none can be compared.
+    """
+    name, model, dataset = rows[["table", "model", "dataset"]].iloc[0]
+    study, rules, table = results.study, results.rules, results.rules.tables[name]
+    paper, accuracies = rules.paper.datasets, table.part == "accuracy"
+    sizes = {of: table.questions or paper[of].questions or 0 for of in (paper if dataset == MEAN else [dataset])}
+    frame = pd.DataFrame({"note": "", "absent": "", "why": "", "paper_n": sum(sizes.values())}, rows.index)
+    places = {of: table_cell(study, table, model, of) for of in sizes}
+    cells = [cell for cell in places.values() if cell]
+    if model not in study.models:
+        absent = f"the study has no model {model!r}"
+    elif missing := [of for of, cell in places.items() if cell is None]:
+        absent = f"the grid has no {model}/{missing[0]} for {name}"
+    elif absent := results.lacking(cells, *(OF_ACCURACY if accuracies else EVALUATION)):
+        absent += " was not run"
+    if absent:
+        return frame.assign(absent=absent, **dict.fromkeys(OURS, np.nan))
+    stored = stored_keys(study, rows)
+    stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
+    if accuracies:  # stories count as groups
+        quality, asked = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
+        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+        row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
+        measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
+    else:
+        keys = {key: set(stored[key]) for key in ("metric", "method", "setting")}
+        found = results.estimates(cells).where(answer_source=table.answer_source, **keys)
+        measured = found.frame
+        numbers = (found.mean_over_datasets() if dataset == MEAN else found).summary(study.evaluation.confidence)
+    counts = measured.groupby("dataset")["n"].min()
+    few = [rules.too_few(counts[of], of, size) for of, size in sizes.items() if of in counts]
+    differing = [each for cell in cells for each in results.differences(cell, table.scorer)]
+    for row_of, metric, method, setting in rows[["metric", "method", "setting"]].itertuples():
+        kinds = {"accuracy"} if accuracies else {"scores", metric, method, setting.partition(" ")[0]}
+        whys = (rules.arbitrary.get(setting), first(differing, kinds, rules), *few)
+        frame.loc[row_of, "why"] = next(filter(None, whys), "")
+    places_stored = pd.MultiIndex.from_frame(stored)
+    there = measured.groupby(STORED).size().reindex(places_stored, fill_value=0).to_numpy() == len(cells)
+    full = list(measured.loc[measured["empty"] > MOST_EMPTY, "dataset"].unique())
+    if dataset == MEAN and full:
+        frame["absent"] = f"more than a fifth of the answers are empty on {', '.join(full)}"
+    frame.loc[~there, "absent"] = [f"no row for {' '.join(filter(None, key))}" for key in places_stored[~there]]
+    ours = numbers.set_index(STORED)[[*OURS, "note"]].reindex(places_stored).set_index(rows.index)
+    return frame.drop(columns="note").join(ours.where(frame["absent"] == "")).fillna({"note": ""})
+
+
+def z_score(difference: npt.ArrayLike, std: npt.ArrayLike, other_std: npt.ArrayLike) -> Floats:
+    """difference / √(std² + other_std²), as of independent numbers; NaN where both spreads are 0."""
+    spread = np.hypot(std, other_std)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(spread > 0, np.asarray(difference) / spread, np.nan))
+
+
+def smallest_detectable(std: npt.ArrayLike, other_std: npt.ArrayLike, z: float, power: float) -> Floats:
+    """The true difference that |z| exceeds its limit for with probability ``power`` (the far tail left out)."""
+    return np.asarray((z + ndtri(power)) * np.hypot(std, other_std))
+
+
+def differing_by_chance(z: float) -> float:
+    """The share of cells with |z| at or above the limit when both numbers come from one truth.
+
+    An upper bound for two runs that share questions: they differ less than z assumes.
+    """
+    return float(2 * ndtr(-z))

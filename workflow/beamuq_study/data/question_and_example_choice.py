@@ -1,0 +1,63 @@
+"""Seeded choice of questions and of few-shot examples.
+
+One permutation of a split, keyed by seed, dataset and purpose, made from raw counter-based bits, whose stream NumPy
+guarantees: the same ids in every version. Its first n are the subset of size n, so subsets nest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from beamuq.errors import BeamUQError
+from beamuq_study.data.question import Question
+
+
+def permutation(count: int, seed: int, dataset: str, purpose: str) -> npt.NDArray[np.int64]:
+    """A permutation of ``0 … count − 1``: the ranks of ``count`` 64-bit draws of Philox keyed by the three names."""
+    digest = hashlib.sha256(f"{seed}/{dataset}/{purpose}".encode()).digest()
+    draws = np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)).random_raw(count)
+    return np.argsort(draws, kind="stable").astype(np.int64)
+
+
+def choose_questions(questions: Sequence[Question], count: int, *, seed: int, dataset: str) -> list[Question]:
+    """The first ``count`` of the seeded permutation of ``questions`` (given in file order).
+
+    Raises BeamUQError if the split holds fewer.
+    """
+    if count > len(questions):
+        raise BeamUQError(
+            f"datasets.{dataset}.questions: {count} is more than the {len(questions)} that the split holds; lower it"
+        )
+    return [questions[index] for index in permutation(len(questions), seed, dataset, "questions")[:count]]
+
+
+def choose_shots(
+    candidates: Sequence[Question], evaluated: Sequence[Question], count: int, *, seed: int, dataset: str
+) -> list[Question]:
+    """``count`` few-shot examples: seeded, of different questions, none of which is asked in ``evaluated``.
+
+    ``evaluated`` is the whole split, not the subset, so that the examples don't change with the subset's size. Two
+    questions are one if they agree but for case and spacing.
+
+    Raises BeamUQError if fewer are left.
+    """
+    seen = {_folded(question) for question in evaluated}
+    eligible = []
+    for question in candidates:
+        if _folded(question) not in seen:
+            seen.add(_folded(question))
+            eligible.append(question)
+    if count > len(eligible):
+        raise BeamUQError(
+            f"datasets.{dataset}.few_shot: {count} is more than the {len(eligible)} questions of the few-shot split "
+            "that are not evaluated too; lower it or name another few_shot_split"
+        )
+    return [eligible[index] for index in permutation(len(eligible), seed, dataset, "shots")[:count]]
+
+
+def _folded(question: Question) -> str:
+    return " ".join(question["question"].casefold().split())

@@ -1,0 +1,90 @@
+"""Dataset files in the hub's schema: tolerant of how a value is stored, strict about what it is.
+
+A file is Parquet, as the hub and ``datasets`` write it, or JSON Lines with one object a row; its stem is the split's
+name. Any of Arrow's string and list types will do, and a sequence of records may be a record of lists or a list of
+records. A missing column, a null, or a value of another type is refused with file, row and column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamuq.errors import BeamUQError, reading
+from beamuq.io import rows_of
+from beamuq_study.data.question import Adapter, Question, Row, questions_of
+
+_FIX = "use a file in the hub's schema of this dataset"
+SOURCE = b"beamuq_source"  # in the footer of a split that was fetched from the hub: what it is
+
+
+def read_questions(adapter: Adapter, path: Path, repeated: list[str] | None = None) -> list[Question]:
+    """Every question of a split's file, in file order; ids of rows left out as repeated go into ``repeated``.
+
+    Raises BeamUQError if the file is missing, corrupt, foreign or empty, or any row is unusable.
+    """
+    return questions_of(adapter, read_rows(path, adapter.columns), path.stem, repeated)
+
+
+def read_rows(path: Path, columns: pa.Schema) -> Iterator[tuple[str, Row]]:
+    """(place, row) of every row, with exactly ``columns``; the place names file and row (Parquet) or line (JSON)."""
+    place = ""
+    for place, row in rows_of(path, columns.names):
+        yield place, conform(row, columns, place)
+    if not place:
+        raise BeamUQError(f"{path}: holds no rows; put the whole split there")
+
+
+def conform(row: Row, columns: pa.Schema, place: str) -> Row:
+    """``row`` reduced to ``columns``, each value checked and brought to the one form that adapters read.
+
+    Raises BeamUQError for a missing column, a null or a value of another type.
+    """
+    try:
+        return {field.name: _conform(_member(row, field.name, ""), field.type, field.name) for field in columns}
+    except BeamUQError as error:
+        raise BeamUQError(f"{place}: {error}") from error
+
+
+def source_of(path: Path) -> dict[str, Any] | None:
+    """What the fetch step wrote of a split: source, config, split, revision, content; None for any other file."""
+    if path.suffix != ".parquet":
+        return None
+    with reading(path, "a readable Parquet file", "fetch or copy it again"):
+        encoded = (pq.read_schema(path).metadata or {}).get(SOURCE)
+        return None if encoded is None else dict(json.loads(encoded))
+
+
+def _conform(value: Any, kind: pa.DataType, where: str) -> Any:
+    if value is None:
+        raise BeamUQError(f"{where} is null; fill it in, or choose a split with answers")
+    if pa.types.is_struct(kind):
+        if isinstance(value, list):
+            value = {field.name: [_member(item, field.name, where) for item in value] for field in kind}
+        return {
+            field.name: _conform(_member(value, field.name, where), field.type, f"{where}.{field.name}")
+            for field in kind
+        }
+    if pa.types.is_list(kind):
+        if not isinstance(value, list):
+            raise BeamUQError(f"{where} must be a list, not {value!r:.60}; {_FIX}")
+        if pa.types.is_string(kind.value_type) and all(type(item) is str for item in value):
+            return value
+        return [_conform(item, kind.value_type, f"{where}[{index}]") for index, item in enumerate(value)]
+    if not isinstance(value, str):
+        raise BeamUQError(f"{where} must be text, not {value!r:.60}; {_FIX}")
+    return value
+
+
+def _member(record: Any, name: str, where: str) -> Any:
+    full = f"{where}.{name}" if where else name
+    if not isinstance(record, dict):
+        raise BeamUQError(f"{where} must be a record with '{name}', not {record!r:.60}; {_FIX}")
+    if name not in record:
+        raise BeamUQError(f"{full} is missing; {_FIX}")
+    return record[name]

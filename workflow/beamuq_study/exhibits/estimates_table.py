@@ -1,0 +1,327 @@
+"""Tables of estimates: what stands in rows and columns, and how; one maker prints them all.
+
+A specification names its cells, rows and columns. :func:`prr_table` is a metric of methods × cells, or differences of
+it; any other table hands estimates, rows and columns to :func:`table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.estimates import KEYS, MEAN, TIE, Estimates, joined
+from beamuq.methods import registry
+from beamuq.strategy_names import from_print
+from beamuq_study.exhibits import captions, cells, table_formats
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
+from beamuq_study.exhibits.inputs import MARK, Inputs
+from beamuq_study.judged_answer import AnswerSource
+from beamuq_study.parquet_tables import ALL
+from beamuq_study.study_config import Study
+
+PLACE = ("model", "dataset", "metric", "method", "variant", "setting")
+GAIN = f"{captions.BEAMSEARCH} - {captions.MULTINOMIAL}"
+LEVEL = 0.05
+"""Of tests after Holm."""
+ABSENT = TableCell("–")
+Keys = Mapping[str, str]
+Style = Literal["ranked", "signed", "plain"]
+Value = Mapping[str, Any]
+"""A summarised estimate: its keys, ``value``, ``low``, ``high``, ``std``, ``n``, ``note``, ``p_holm``, ``mark``."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its keys, and its titles from the upper header level to the last.
+
+    Attributes
+    ----------
+    style
+        "ranked": the best and the second best of a column are marked. "signed": a difference, with its sign.
+    beside
+        What stands beside a value in small type: its standard deviation, its interval, or nothing.
+    digits
+        Behind the point.
+    show
+        Prints a value in another way.
+    """
+
+    keys: Keys
+    titles: tuple[str, ...]
+    style: Style = "plain"
+    beside: Literal["", "std", "interval"] = ""
+    digits: int = 3
+    show: Callable[[Value], TableCell] | None = None
+
+
+def table(
+    study: Study,
+    estimates: Estimates,
+    stub: tuple[str, ...],
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    *,
+    family: tuple[str, ...] = (),
+    arrows: bool = False,
+    further: Sequence[Estimates] = (),
+    **facts: Any,
+) -> Table:
+    """Estimates under their printed keys, as rows and columns show them.
+
+    A row's and a column's keys together name an estimate; where there is none the cell has a dash.
+
+    Parameters
+    ----------
+    stub
+        Titles of the columns of row titles.
+    family
+        Differences of equal keys are corrected together, by Holm, and bold where p is below .05 then. Without a family
+        all of the table are, and bold where the interval excludes 0.
+    arrows
+        Whether an arrow marks a beam form above its multinomial one.
+    further
+        Estimates that the CSV has beside those shown.
+    facts
+        Fill the caption, beside ``bold`` differences of how many, ``arrows``, and those of :func:`question_facts`.
+    """
+    confidence = study.evaluation.confidence
+    signed_columns = [replace(column, style="signed", beside="interval", show=None) for column in columns]
+    pairs = [(row, column) for row in rows for column in (signed_columns if row.signed else columns)]
+    places = frame_of([_place(column.keys, row.keys) for row, column in pairs])
+    there = pd.MultiIndex.from_frame(places).isin(pd.MultiIndex.from_frame(estimates.frame[list(PLACE)]))
+    shown = [column for (_, column), is_there in zip(pairs, there, strict=True) if is_there]
+    values = _marked(
+        estimates.at(places[there]), confidence, [column.style for column in shown], tuple(columns[0].keys), family
+    )
+    if arrows:
+        values["better"] = _better(values)
+    printed = iter(map(_printed, records(values), shown))
+    cells = iter([next(printed) if is_there else ABSENT for is_there in there])
+    body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
+    signed = values[values["style"] == "signed"]
+    told = question_facts(study, estimates) | {
+        "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
+        "arrows": captions.ARROWS * bool(values["better"].any()),
+    }
+    published = pd.concat([values, *(of.summary(confidence) for of in further)], ignore_index=True)
+    lacking = values["value"].isna() | (values["low"].isna() & np.array([column.beside != "" for column in shown]))
+    reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
+    header = list(zip(*(column.titles for column in columns), strict=True))
+    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, told | facts, list(reasons))
+
+
+def _marked(
+    shown: Estimates, confidence: float, styles: Sequence[Style], within: tuple[str, ...], family: tuple[str, ...]
+) -> pd.DataFrame:
+    """The values shown with intervals, ``style``, ``mark``, ``better`` and ``p_holm``; ranks are ``within`` keys."""
+    values = shown.summary(confidence).assign(style=styles, mark="", better=False, p_holm=np.nan)
+    ranked, signed = ((values["style"] == style).to_numpy() for style in ("ranked", "signed"))
+    if ranked.any():
+        values.loc[ranked, ["mark", "p_holm"]] = shown.rows(ranked).best(within).to_numpy()
+    if signed.any():
+        values.loc[signed, "p_holm"] = shown.rows(signed).holm(family)
+        clear = values["p_holm"] < LEVEL if family else (values["low"] > 0) | (values["high"] < 0)
+        values.loc[signed & clear, "mark"] = "best"
+    return values
+
+
+def _better(values: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each value is of a beam form and above its multinomial one."""
+    samples = values[values["variant"] == captions.MULTINOMIAL].assign(variant=captions.BEAMSEARCH)
+    paired = values[list(PLACE)].merge(samples[[*PLACE, "value"]], on=list(PLACE), how="left")["value"].to_numpy()
+    return (values["variant"] == captions.BEAMSEARCH) & (values["value"] > paired + TIE)
+
+
+def _place(column: Keys, row: Keys) -> Keys:
+    """The keys of a column and a row; a setting that both name is the column's, then the row's."""
+    both = {"setting": f"{column['setting']} {row['setting']}"} if {"setting"} <= set(column) & set(row) else {}
+    return {**column, **row, **both}
+
+
+def _printed(row: Value, column: Column) -> TableCell:
+    """A value as its column shows it."""
+    if column.show:
+        return column.show(row)
+    if np.isnan(row["value"]):
+        return TableCell("n/a", pointer=row["note"])
+    text = (table_formats.signed if column.style == "signed" else table_formats.decimal)(row["value"], column.digits)
+    around = table_formats.interval(row["low"], row["high"], column.digits)
+    std = "" if np.isnan(row["std"]) else f"± {table_formats.decimal(row['std'])}"
+    beside = {"": "", "std": std, "interval": around}[column.beside]
+    return TableCell(text, beside, row["mark"], row["better"], f"{around} n = {row['n']}".strip())
+
+
+def frame_of(places: Sequence[Keys]) -> pd.DataFrame:
+    """A frame of :data:`PLACE`."""
+    return pd.DataFrame([dict.fromkeys(PLACE, "") | dict(place) for place in places], columns=list(PLACE))
+
+
+def records(values: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame."""
+    return [{str(name): value for name, value in row.items()} for row in values.to_dict("records")]
+
+
+# -- a metric of methods, as the paper prints it -----------------------------------------------------------------------
+
+
+def prr_table(
+    label: str,
+    shown: Callable[[Study], Sequence[Cell]],
+    rows: Callable[[Study, str], Sequence[Row]],
+    *,
+    stub: tuple[str, ...] = ("Method",),
+    columns: Literal["models", "datasets", "cells"] = "datasets",
+    methods: tuple[str, ...] = ("",),
+    metric: str = "PRR",
+    minus: Keys | None = None,
+    beside: Literal["", "std"] = "std",
+    subset: str = ALL,
+    answer_source: AnswerSource = "greedy",
+    **more: Any,
+) -> Exhibit:
+    """A metric, or its difference to a baseline, of rows × columns of cells.
+
+    Parameters
+    ----------
+    shown
+        The cells, all of one recipe and scorer.
+    rows
+        Of the study and the recipe: the rows; without any the study cannot supply the table.
+    columns
+        "models": a column a model, its mean over datasets. "datasets": a column a dataset and their mean, of one model
+        or of each. "cells": a column a cell.
+    methods
+        Columns within each of these; a single "" where the rows name the method.
+    minus
+        Keys in which what is subtracted, paired, differs from a row; None: nothing is.
+    subset
+        "all" questions, or those "answered" alone, whose produced answer is not empty.
+    more
+        Further fields of the exhibit.
+    """
+
+    def supplied(study: Study) -> Sequence[Cell]:
+        found = shown(study)
+        return found if found and rows(study, found[0].recipe) else []
+
+    def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
+        listed = rows(study, chosen[0].recipe)
+        keys = [{"method": of, **row.keys} for row in listed for of in methods]
+        answers = {"metric": metric, "answer_source": answer_source, "subset": subset}
+        each = measured(study, inputs, chosen, keys, **answers)
+        if minus is not None:
+            each = each.minus(measured(study, inputs, chosen, [{**of, **minus} for of in keys], **answers))
+            listed = [replace(row, keys=_difference(row.keys, minus)) for row in listed]
+        shown_columns = [
+            Column({**place, "metric": metric} | of, (*titles, *name), "ranked" if minus is None else "signed", beside)
+            for place, titles in _columns(study, chosen, each, columns, by_model=methods != ("",))
+            for of, name in [({"method": m}, (captions.method_short(m),)) if m else ({}, ()) for m in methods]
+        ]
+        return table(
+            study,
+            each if columns == "cells" else joined([each, means(study, each)]),
+            stub,
+            listed,
+            shown_columns,
+            arrows=beside == "std" and minus is None,
+            metric=metric,
+            further_rejection=metric.partition("@")[2],
+            datasets="–".join(map(str, sorted({len(of_model) for of_model in cells.by_model(chosen).values()}))),
+            scorer=study.scorers[chosen[0].scorer].title,
+        )
+
+    fields: dict[str, Any] = {"metric": metric, "answer_source": answer_source} | more
+    return Exhibit(label, "table", supplied, EVALUATION, build, **fields)
+
+
+def _difference(keys: Keys, minus: Keys) -> Keys:
+    """The keys of a difference."""
+    return {name: f"{of} - {minus[name]}" if minus.get(name, of) != of else of for name, of in keys.items()}
+
+
+def _columns(
+    study: Study, chosen: Sequence[Cell], each: Estimates, columns: str, *, by_model: bool
+) -> Iterator[tuple[Keys, tuple[str, ...]]]:
+    """Model and dataset of each column, and its titles."""
+    for model, of_model in cells.by_model(chosen).items():
+        title, mean = study.models[model].title, {"model": model, "dataset": MEAN}
+        if columns == "models":
+            yield mean, (title + left_out(each.where(model=model)),)
+            continue
+        for cell in of_model:
+            of, mark = study.datasets[cell.dataset], left_out(each.where(**cell.place)) * (columns == "datasets")
+            yield cell.place, (title if by_model else of.category, of.title + mark)
+        if columns == "datasets":
+            yield mean, (title if by_model else "", "Mean")
+
+
+def beam_gains(estimates: Estimates) -> Estimates:
+    """Beam − multinomial, paired, of what has both forms."""
+    beams, samples = (estimates.where(variant=form) for form in (captions.BEAMSEARCH, captions.MULTINOMIAL))
+    return beams.minus(samples, on=set(KEYS) - {"variant"})
+
+
+def left_out(estimates: Estimates) -> str:
+    """† where a cell of too many empty answers is left out of means."""
+    return MARK * bool(estimates.too_empty.any())
+
+
+def means(study: Study, each: Estimates) -> Estimates:
+    """Means over datasets, whose notes call them by their titles."""
+    return each.mean_over_datasets({name: of.title for name, of in study.datasets.items()})
+
+
+def with_mean(study: Study, each: Estimates) -> tuple[Estimates, str, str]:
+    """Estimates, and their means where they are of several datasets; the dataset to print, and what titles call it."""
+    datasets = list(each.frame["dataset"].unique())
+    if len(datasets) == 1:
+        return each, datasets[0], study.datasets[datasets[0]].title
+    return joined([each, means(study, each)]), MEAN, f"mean over {len(datasets)} datasets"
+
+
+def measured(
+    study: Study,
+    inputs: Inputs,
+    chosen: Sequence[Cell],
+    keys: Sequence[Keys],
+    *,
+    metric: str = "PRR",
+    answer_source: str = "greedy",
+    subset: str = ALL,
+    quality: str = "",
+) -> Estimates:
+    """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
+    found = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
+    return at_printed(study, found, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
+
+
+def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:
+    """The estimate at each printed place, under its printed keys.
+
+    Some methods are printed without the variant that they are stored under, and the main line as a strategy.
+
+    Raises BeamUQError, naming the place, if there is none.
+    """
+    frame = frame_of(places)
+    stored = frame.assign(
+        variant=[registry.stored_variant(*pair) for pair in zip(frame["method"], frame["variant"], strict=True)],
+        setting=["" if name in ("beam", study.main.sample) else name for name in map(from_print, frame["setting"])],
+    )
+    try:
+        values = found.at(stored)
+    except KeyError as error:
+        raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
+    return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())
+
+
+def question_facts(study: Study, estimates: Estimates) -> dict[str, Any]:
+    """What captions say of cells: ``sizes``, and how they are ``resampled``."""
+    of_cells = estimates.frame[estimates.frame["dataset"].isin(study.datasets)]
+    sizes = {str(dataset): list(n) for dataset, n in of_cells.groupby("dataset", sort=False)["n"].unique().items()}
+    return captions.question_facts(study, sizes)

@@ -1,0 +1,249 @@
+"""The result files that exhibits and the comparison read, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from beamuq.config_errors import parse_json, validated
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import draws_name, resample_counts
+from beamuq.evaluation.candidate_sets import CandidateSets
+from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
+from beamuq.evaluation.question_scores import QuestionScores
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.judged_answer import strategy_of
+from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
+from beamuq_study.provenance import check_one_run, check_settings
+from beamuq_study.study_config import Study, load_study
+
+OF_CANDIDATES = ["id", "strategy", "rank", "text", "token_ids", "logprob", "terminated"]  # the others are large
+OF_CANDIDATES += ["search_rows", "search_passes", "proven"]
+ROW = ["answer_source", "quality", "subset", "metric", "method", "variant", "setting"]
+MARK = " †"
+MARK_SENTENCE = "†: more than a fifth of the answers are empty, and the cell is left out of means."
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How many of a cell's ``n`` produced answers are empty.
+
+    A model that has nothing to say is certain of it, so whatever follows probability ranks such answers as the surest.
+    """
+
+    empty: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """The share of answers that are empty."""
+        return self.empty / self.n
+
+    @property
+    def too_many(self) -> bool:
+        """Whether a mean may not have the cell: what is measured there is how empty answers rank."""
+        return self.share > MOST_EMPTY
+
+
+def empty_answers(evaluation: pa.Table) -> dict[str, Empty]:
+    """By answer source: the questions that are not among the answered ones."""
+    counted = evaluation.select(["answer_source", "subset", "n"]).group_by(["answer_source", "subset"])
+    n = {(row["answer_source"], row["subset"]): row["n_max"] for row in counted.aggregate([("n", "max")]).to_pylist()}
+    return {of: Empty(n[of, ALL] - answered, n[of, ALL]) for (of, subset), answered in n.items() if subset == ANSWERED}
+
+
+class Inputs:
+    """The files that were asked for, by :class:`~beamuq_study.parquet_tables.Artifact`, and readings of a cell's."""
+
+    def __init__(self, loaded: dict[Artifact, Loaded], study: Study) -> None:
+        self.study = study
+        self._loaded = loaded
+        self._frames: dict[Artifact, pd.DataFrame] = {}
+        self._estimates: dict[tuple[Cell, str], Estimates] = {}
+
+    @classmethod
+    def read(cls, results_folder: Path, wanted: Iterable[Artifact], study: Study) -> Inputs:
+        """Read each artifact of ``wanted`` from its own path under ``results_folder``, such as ``results/demo``.
+
+        Raises BeamUQError if a file is missing, unreadable, of another kind, its footer names another cell than its
+        path or other settings than ``study``, or the files are not of one run.
+        """
+        loaded = {artifact: read(results_folder / artifact.path, artifact.kind) for artifact in wanted}
+        for artifact, table in loaded.items():
+            if table.cell != artifact.cell:
+                raise BeamUQError(
+                    f"{table.path}: holds {table.cell}, expected {artifact.cell}; delete it and run again"
+                )
+            check_settings(table, settings_of(study, table))
+        check_one_run(loaded.values())
+        return cls(loaded, study)
+
+    def __getitem__(self, need: Artifact) -> Loaded:
+        return self._loaded[need]
+
+    def __contains__(self, need: Artifact) -> bool:
+        return need in self._loaded
+
+    def frame(self, need: Artifact) -> pd.DataFrame:
+        """The table of ``need`` as a frame. Shared between calls: do not write into it."""
+        if need not in self._frames:
+            self._frames[need] = self._loaded[need].table.to_pandas()
+        return self._frames[need]
+
+    def of(self, cell: Cell, kind: str) -> pd.DataFrame:
+        """The table of a cell's file of a kind; a quality is the study's main one."""
+        return self.frame(cell.file(kind, self.study.main_quality.metric))
+
+    def estimates(self, cells: Sequence[Cell], quality: str = "") -> Estimates:
+        """Every row of the cells' evaluations with its replicates, under one quality ("": the study's main one).
+
+        Where no answer of a cell is empty, its answered questions are all, and share their replicates. A row without
+        replicates is left out.
+        """
+        quality = quality or self.study.main_quality.metric
+        return joined([self._of_cell(cell, quality) for cell in cells])
+
+    def _of_cell(self, cell: Cell, quality: str) -> Estimates:
+        if (cell, quality) not in self._estimates:
+            rows, drawn = self.frame(cell.file("evaluation")), self[cell.file("replicates")].table
+            rows = rows[rows["quality"] == quality].reset_index(drop=True)
+            values = drawn.column("values").combine_chunks()
+            matrix = values.values.to_numpy().reshape(len(drawn), -1 if len(drawn) else 1)
+            place = pd.Series(np.arange(len(drawn)), pd.MultiIndex.from_frame(drawn.select(ROW).to_pandas()))
+            of_all = rows[ROW].assign(subset=ALL)
+            own, shared = (place.reindex(pd.MultiIndex.from_frame(frame)).to_numpy() for frame in (rows[ROW], of_all))
+            shares = {source: of.share for source, of in self.empty(cell).items()}
+            empty = rows["answer_source"].map(shares).astype(float).where(rows["subset"] == ALL, 0.0)
+            frame = rows.drop(columns=["low", "high", "std"]).assign(**vars(cell), empty=empty)
+            frame["note"] = frame["note"].where(frame["value"].isna(), "")
+            row = np.where(np.isnan(own), shared, own)
+            paired = ~np.isnan(row)
+            frame = frame.loc[paired, [*KEYS, "value", "n", "empty", "note"]].astype({"value": float})
+            self._estimates[cell, quality] = Estimates(frame, matrix[row[paired].astype(int)])
+        return self._estimates[cell, quality]
+
+    def empty(self, cell: Cell) -> dict[str, Empty]:
+        """How many answers of a cell are empty, by answer source, as its evaluation tells."""
+        return empty_answers(self[cell.file("evaluation")].table)
+
+    def empty_sentence(self, files: Iterable[Artifact], answer_source: str = "greedy") -> str:
+        """How many produced answers are empty, by cell of an exhibit's files; nothing for an exhibit without cells."""
+        study, found = self.study, dict[str, Empty | None]()
+        for file in files:
+            if file.model and file.recipe:
+                recipe = f", recipe {file.recipe}" * (file.recipe != study.main.recipe)
+                place = f"{study.models[file.model].title} on {study.datasets[file.dataset].title}{recipe}"
+                found[place] = self._empty(file, answer_source) or found.get(place)
+        some = {place: of for place, of in found.items() if of is None or of.empty}
+        counts = {at: f"{of.empty} of {of.n}{MARK * of.too_many}" if of else "not recorded" for at, of in some.items()}
+        told = ", ".join(f"{at} {count}" for at, count in counts.items()) or "none"
+        mark = f" {MARK_SENTENCE}" if any(of and of.too_many for of in some.values()) else ""
+        return f"Empty {answer_source.replace('_', '-')} answers: {told}.{mark}" if found else ""
+
+    def _empty(self, file: Artifact, answer_source: str) -> Empty | None:
+        """Counted in an evaluation or candidates, or as the footer says; None where a file does not tell."""
+        if file.kind == "evaluation":
+            return empty_answers(self[file].table).get(answer_source)
+        if file.kind == "candidates":
+            table = self[file].table.select(["strategy", "rank", "text"]).to_pandas()
+            answers = (table["strategy"] == strategy_of(answer_source, self.study.main.beam)) & (table["rank"] == 0)
+            texts = table.loc[answers, "text"]
+            return Empty(int((texts == "").sum()), len(texts)) if len(texts) else None
+        told = self[file].provenance.get("empty", {}).get(answer_source)
+        return Empty(*told) if told else None
+
+    def decisions(self, cell: Cell) -> Estimates:
+        """A cell's decisions with their replicates.
+
+        ``setting`` is ``risk=0.1``, or "" of probabilities. A row without replicates stands as a number that is known;
+        an interval that is not of replicates stays.
+        """
+        loaded = self[cell.file("decisions")]
+        empty = self._empty(cell.file("decisions"), "greedy")
+        rows, replicates = [], []
+        for row in loaded.table.to_pylist():
+            keys = {name: row[name] for name in ("method", "variant", "metric", "n", "note")} | cell.place
+            keys |= {"setting": "" if row["risk"] is None else f"risk={row['risk']:g}"}
+            value = np.nan if row["value"] is None else row["value"]
+            own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
+            rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
+            replicates.append(row["values"] or value)
+        return Estimates.made(rows, replicates)
+
+    def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+        """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
+        groups = list(self.of(cell, "questions").set_index("id")["group"].loc[list(ids)])
+        name = draws_name(cell.dataset, zip(ids, groups, strict=True))
+        return resample_counts(groups, self.study.evaluation.resamples, self.study.seed, name)
+
+    def means(self, cell: Cell, ids: Sequence[str], values: Mapping[str, npt.ArrayLike], **keys: Any) -> Estimates:
+        """By metric the mean of ``values`` [N] over the questions ``ids`` [N], on the resamples of its evaluation."""
+        counts = self.resample_counts(cell, ids)
+        place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
+        columns = {metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()}
+        rows = [place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()]
+        return Estimates.made(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
+
+    def candidates(self, cell: Cell) -> CandidateSets:
+        """The cell's candidates, in the order of its questions."""
+        file = cell.file("candidates")
+        frame: pd.DataFrame = self[file].table.select(OF_CANDIDATES).to_pandas()
+        return CandidateSets(frame, self.of(cell, "questions"), file.path)
+
+    def scores(self, cell: Cell) -> QuestionScores:
+        """The cell's scores of greedy answers with their main quality, in the order of its questions."""
+        scores, quality, questions = (self.of(cell, kind) for kind in ("scores", "quality", "questions"))
+        return QuestionScores(scores, quality, questions, cell.file("scores").path)
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """What :meth:`~beamuq.evaluation.question_scores.QuestionScores.prr` takes of a study."""
+        of = self.study.evaluation
+        return {"max_rejection": of.max_rejection[0], "resamples": of.resamples, "seed": self.study.seed}
+
+
+def settings_of(study: Study, table: Footer) -> dict[str, Any]:
+    """What the footer of a study's table may name of it, by the names there."""
+    main, quality = study.main, study.main_quality
+    said: dict[str, Any] = study.evaluation.model_dump(mode="json") | {
+        "seed": study.seed,
+        "quality": quality.metric,
+        "threshold": quality.threshold,
+        "risks": study.decisions.risks,
+        "guarantee": study.decisions.confidence,
+        "further_qualities": {of.metric: of.threshold for of in study.qualities(table.cell["dataset"])[1:]},
+        "alpha": main.alpha,
+        "epsilon": main.epsilon,
+        "num_candidates": main.num_candidates,
+    }
+    if table.kind == "similarity":
+        said["kind"] = study.scorers[table.cell["scorer"]].kind
+    if table.kind == "candidates":
+        recipe = study.recipes[table.cell["recipe"]]
+        said |= {
+            "recipe": recipe.searched(),
+            "max_new_tokens": study.datasets[table.cell["dataset"]].max_new_tokens,
+            "newline_stops": study.newline_stops,
+            "merge_stop_tokens": recipe.merge_stop_tokens,
+        }
+    return said
+
+
+def read_study(path: Path) -> Study:
+    """The study of a step's ``--study``: a study file, or the JSON that the workflow writes of one.
+
+    JSON is read as JSON: YAML would take its ``1e-05`` for a string.
+
+    Raises BeamUQError if it is not a valid study.
+    """
+    if path.suffix != ".json":
+        return load_study(path)
+    again = "delete the file, and a run writes it anew"
+    return validated(Study, parse_json(path.read_bytes(), path, again), path)

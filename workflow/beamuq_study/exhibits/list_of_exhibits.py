@@ -1,0 +1,49 @@
+"""Every table and figure of the paper and beyond it, by its label.
+
+To add one, write its specification into one of the modules here, or into one of your own that you add.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from beamuq.errors import BeamUQError, hint
+from beamuq_study.exhibits import (
+    figures_of_candidates,
+    figures_of_estimators,
+    figures_of_scores,
+    tables_of_answers,
+    tables_of_estimators,
+    tables_of_prr,
+    tables_of_settings,
+)
+from beamuq_study.exhibits.exhibit import Exhibit
+from beamuq_study.study_config import Study
+
+MODULES = (
+    tables_of_settings,
+    tables_of_answers,
+    tables_of_prr,
+    tables_of_estimators,
+    figures_of_candidates,
+    figures_of_scores,
+    figures_of_estimators,
+)
+
+
+def labels(study: Study) -> list[str]:
+    """Every label that exists for this study, whether or not its grid can supply it; tables first."""
+    return [item.label for item in sorted(_by_label(study).values(), key=lambda of: (of.kind != "table", of.label))]
+
+
+def exhibit(label: str, study: Study) -> Exhibit:
+    """The exhibit of this label. Raises BeamUQError if there is none; the message suggests the nearest."""
+    found = _by_label(study)
+    if label not in found:
+        raise BeamUQError(f"{label!r}: no such exhibit; {hint(label, labels(study))}")
+    return found[label]
+
+
+def _by_label(study: Study) -> dict[str, Exhibit]:
+    found = (replace(item, module=module.__name__) for module in MODULES for item in module.exhibits(study))
+    return {item.label: item for item in found}

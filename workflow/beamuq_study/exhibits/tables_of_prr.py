@@ -1,0 +1,175 @@
+"""The tables of estimates: of every method, of one setting varied, and of differences. Each is a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from beamuq.evaluation.prr_and_auc import prr_to
+from beamuq.methods import registry
+from beamuq.strategy_names import ablation, number, of_kind, parse, printed
+from beamuq_study.exhibits import captions, cells
+from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
+from beamuq_study.exhibits.cells import Cell
+from beamuq_study.exhibits.estimates_table import prr_table
+from beamuq_study.exhibits.exhibit import Exhibit, Row
+from beamuq_study.parquet_tables import ANSWERED
+from beamuq_study.study_config import Study
+
+GEMMA = "gemma-3-4b-base"
+EMBEDDED = ("Eccentricity", "EigVecDissimilarity")
+SAMPLES = {"variant": MULTINOMIAL}
+Rows = Callable[[Study, str], Sequence[Row]]
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+
+def cross_encoder(study: Study) -> Sequence[Cell]:
+    """The main cells, of one model, that have a cross-encoder or a proxy for one."""
+    for scorer, of in study.scorers.items():
+        stands = of.kind == "cross_encoder" or "cross-encoder" in (of.proxy_for or "").lower()
+        found = cells.recipe_cells(study, study.main.recipe, scorer)
+        if scorer != study.main.scorer and stands and found:
+            return cells.by_model(found)[cells.nearest(study, found, GEMMA)[0].model]
+    return []
+
+
+def scored_with(lists: Sequence[str], methods: Sequence[str], study: Study) -> Sequence[Cell]:
+    """The cells of the first recipe with the main beams whose ``scoring`` has all these lists and methods."""
+    return cells.select(study, lists=lists, methods=methods, has=lambda recipe: recipe.decoded(study.main.beam))
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def main_methods(study: Study, recipe: str) -> Sequence[Row]:
+    """The recipe's methods in its order: baselines, then each consistency-based method in both forms."""
+    found = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    pairs = [m.name for m in found if len(m.variants) == 2 and m.name not in (*captions.BASELINES, "DegreeMatrix")]
+    baselines = [m.name for m in found if len(m.variants) == 1 or m.name in captions.BASELINES]
+    single = [_of_method("Baseline UQ methods", method=name) for name in baselines]
+    return [*single, *_pairs(pairs, "Consistency-based UQ: multinomial vs. beamsearch versions")]
+
+
+def both_forms(methods: Sequence[str], study: Study, recipe: str) -> Sequence[Row]:
+    """These methods in both forms; none where one is not scored."""
+    return _pairs(methods) if set(methods) <= set(study.scoring[recipe].methods) else []
+
+
+def beam_forms(study: Study, recipe: str) -> Sequence[Row]:
+    """The beam form of each method that has both."""
+    methods = [registry.resolve(name) for name in study.scoring[recipe].methods]
+    both = [method.name for method in methods if len(method.variants) == 2]
+    return [replace(_of_method(method=name), keys={"method": name, "variant": BEAMSEARCH}) for name in both]
+
+
+def _pairs(methods: Sequence[str], group: str = "") -> Sequence[Row]:
+    return [_of_method(group, method=name, variant=form) for name in methods for form in (MULTINOMIAL, BEAMSEARCH)]
+
+
+def _of_method(group: str = "", **keys: str) -> Row:
+    return Row((captions.method_title(**keys),), keys, group)
+
+
+def budgets(study: Study, recipe: str) -> Sequence[Row]:
+    """A row a number of candidates."""
+    return [replace(_of_beams("M", "M", M), titles=(str(M),)) for M in sorted(study.scoring[recipe].budgets)]
+
+
+def floors(study: Study, recipe: str) -> Sequence[Row]:
+    """A row a floor ε of the beams' masses, from uniform weights down to none."""
+    return [_of_beams("ε", "epsilon", floor) for floor in sorted(study.scoring[recipe].epsilon, reverse=True)]
+
+
+def embeddings(study: Study, recipe: str) -> Sequence[Row]:
+    """Eigenvalue thresholds α first, then fixed dimensions K."""
+    scoring = study.scoring[recipe]
+    thresholds = [_of_beams("α", "alpha", alpha) for alpha in sorted(scoring.alpha)]
+    return [*thresholds, *(_of_beams("K", "K", k) for k in sorted(scoring.fixed_k))]
+
+
+def _of_beams(symbol: str, name: str, value: float) -> Row:
+    return Row((f"{symbol}={number(value)}",), {"variant": BEAMSEARCH, "setting": ablation(name, value)})
+
+
+def strategies(study: Study, recipe: str) -> Sequence[Row]:
+    """A row a strategy: the main beam, temperatures in both weightings, diverse beams, hybrids."""
+    names = study.recipes[recipe].strategies()
+    sampled = of_kind(names, "sample")
+    warm = [name for name in sampled if parse(name)[1]["T"] != 1]
+    rows = [Row(("Beam search", ""), {"variant": BEAMSEARCH, "setting": "beam"})]
+    for title, variant, of, suffix in (
+        ("Multinomial sampling", MULTINOMIAL, sampled, ""),
+        ("Multinomial, exact weights", MULTINOMIAL, warm, " exact"),
+        ("Diverse beam search", BEAMSEARCH, of_kind(names, "diverse"), ""),
+        ("Hybrid multinomial-beam", BEAMSEARCH, of_kind(names, "hybrid"), ""),
+    ):
+        for name in of:
+            settings = ", ".join(name.split()[1:]).replace("lambda", "λ")
+            rows.append(Row((title, settings), {"variant": variant, "setting": printed(name) + suffix}))
+    return rows
+
+
+def other_candidates(study: Study, recipe: str) -> Sequence[Row]:
+    """Every strategy but the main beams, then the floors but theirs."""
+    main = ablation("epsilon", study.main.epsilon)
+    others = [row for row in floors(study, recipe) if row.keys["setting"] != main]
+    floored = [Row(("Beams with a floor", *row.titles), row.keys) for row in others]
+    return [*strategies(study, recipe)[1:], *floored]
+
+
+# -- specifications ----------------------------------------------------------------------------------------------------
+
+OTHERS = ("SemanticEntropy", "DegreeMatrix", "SAR", *captions.CONSISTENCY)
+one_model = partial(cells.main_cells, like=GEMMA)
+"""The main cells of the paper's model of the ablations or, where the study lacks it, of the one that stands for it."""
+main_table = partial(prr_table, rows=main_methods)
+"""Every method of the main recipe."""
+means_table = partial(main_table, shown=cells.main_cells, columns="models")
+difference_table = partial(prr_table, methods=captions.GRAPH, beyond_paper=True)
+
+
+def varied(label: str, rows: Rows, *lists: str, stub: tuple[str, ...], **methods: Any) -> Exhibit:
+    """PRR of a few methods for every value of a setting, in each cell of the recipe that scores them."""
+    of: dict[str, Any] = {"methods": captions.GRAPH} | methods
+    shown = partial(scored_with, lists, of["methods"])
+    return prr_table(label, shown, rows, stub=stub, columns="cells", beside="", **of)
+
+
+def exhibits(study: Study) -> list[Exhibit]:
+    """The list, and of each model its methods and what beams gain, and the means of PRR to each further rejection."""
+    ways, every = dict[str, Any](stub=("Candidates", "Setting")), "every_strategy"
+    with_budgets = partial(cells.with_budgets, methods=captions.GRAPH, each=False)
+    found = [
+        means_table("qa_mean_prr"),
+        means_table("topbeam_scoring", answer_source="top_beam"),
+        means_table("answered", subset=ANSWERED, beyond_paper=True),
+        main_table("abl_rocauc", one_model, metric="ROC-AUC", template="abl_auc"),
+        main_table("abl_prauc", one_model, metric="PR-AUC", template="abl_auc"),
+        prr_table("abl_other_methods", one_model, partial(both_forms, OTHERS)),
+        prr_table("abl_crossencoder", cross_encoder, partial(both_forms, captions.CONSISTENCY)),
+        varied("abl_sampling", strategies, every, **ways),
+        varied("abl_normalization", floors, "epsilon", stub=("Floor",)),
+        varied("abl_ecc_params", embeddings, "alpha", "fixed_k", stub=("Embedding",), methods=EMBEDDED),
+        difference_table("gains_by_candidates", with_budgets, budgets, stub=("M",), minus=SAMPLES),
+        difference_table(
+            "gains_by_strategy",
+            partial(scored_with, (every,), captions.GRAPH),
+            other_candidates,
+            minus={"variant": BEAMSEARCH, "setting": "beam"},
+            **ways,
+        ),
+    ]
+    for name, model in study.models.items():
+        shown = partial(cells.main_cells, model=name)
+        found.append(main_table(f"qa_{model.label}", shown, template="qa"))
+        if name in cells.models(study, study.main.recipe):
+            gains = partial(difference_table, minus=SAMPLES, methods=("",), template="gains")
+            found.append(gains(f"gains_{model.label}", shown, beam_forms))
+    for metric in map(prr_to, study.evaluation.max_rejection[1:]):
+        label = f"qa_mean_prr_{metric[4:]}"
+        found.append(means_table(label, metric=metric, template="qa_mean_prr_to", beyond_paper=True))
+    return found

@@ -1,0 +1,163 @@
+"""What the explorer shows of a study's results: its cells read from their tables, as far as these are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beamuq.errors import BeamUQError
+from beamuq.explorer.explorer_page import MOST_QUESTIONS, Cell, Question, Row, page
+from beamuq_study.exhibits import captions
+from beamuq_study.exhibits.inputs import Inputs, read_study
+from beamuq_study.judged_answer import strategy_of
+from beamuq_study.parquet_tables import SCHEMAS, Artifact, Loaded, read_footer
+from beamuq_study.plan.cells_of_a_study import Grid, GridCell
+from beamuq_study.study_config import Study
+
+CANDIDATE = ["id", "strategy", "rank", "text", "token_ids", "token_texts", "token_logprobs", "logprob", "terminated"]
+
+
+def study_page(source: Path, most: int) -> str:
+    """The page of a study's folder of results, or of a cell of it by one of its files.
+
+    Raises BeamUQError if it is no study's folder, a table of no cell, or as :func:`read_cells`.
+    """
+    results, cell = source, None
+    if source.is_file():
+        footer = read_footer(source)
+        if not {"model", "dataset", "recipe"} <= footer.cell.keys():
+            raise BeamUQError(f"{source}: a table of '{footer.kind}', which is of no cell; give candidates or scores")
+        depth = len(Path(Artifact(footer.kind, **footer.cell).path).parts)
+        results, cell = source.absolute().parents[depth - 1], footer.cell
+    if not (results / "study.json").is_file():
+        raise BeamUQError(f"{results}: holds no study.json; give a study's folder, such as results/demo")
+    study = read_study(results / "study.json")
+    chosen = Grid(study).explored
+    if cell:
+        found = Grid(study).cell(cell["model"], cell["dataset"], cell["recipe"])
+        main = study.main.scorer if study.main.scorer in found.scorers else found.scorers[0]
+        chosen = [(found, cell.get("scorer", main))]
+    cells, notes = read_cells(study, results, chosen, most)
+    return page(captions.titled(study, study.title), notes, cells)
+
+
+def read_cells(
+    study: Study, results: Path, chosen: Sequence[tuple[GridCell, str]], most: int = MOST_QUESTIONS
+) -> tuple[list[Cell], list[str]]:
+    """Cells under a scorer, of each the first questions, ``most`` in all, and sentences on what is left out.
+
+    A cell without candidates is left out; without quality, similarity or scores it is shown without them.
+
+    Raises BeamUQError if a file is unreadable, or files are not of one run and this study; or if no cell has
+    candidates.
+    """
+    grid = Grid(study)
+    there = {cell: [t for t in grid.tables_explored(*cell) if (results / t.path).exists()] for cell in chosen}
+    shown = [(cell, scorer) for cell, scorer in chosen if _holds(there[cell, scorer])]
+    if not shown:
+        raise BeamUQError(f"{results}: none of the chosen cells has candidates yet; run the study")
+    notes = [captions.DEMO_WARNING] if study.demo else []
+    if missing := [_name(study, cell) for cell, scorer in chosen if (cell, scorer) not in shown]:
+        notes.append(f"Without candidates yet, so not here: {'; '.join(missing)}.")
+    each = max(1, most // len(shown))
+    cells = []
+    for cell, scorer in shown:
+        tables = there[cell, scorer]
+        inputs = Inputs.read(results, dict.fromkeys(tables), study)
+        cells.append(_cell(study, cell, scorer, {table.kind: inputs[table] for table in tables}, each))
+    return cells, notes
+
+
+def _holds(tables: Sequence[Artifact]) -> bool:
+    return {"questions", "prompts", "candidates"} <= {table.kind for table in tables}
+
+
+def _name(study: Study, cell: GridCell) -> str:
+    title = f"{study.models[cell.model].title}, {study.datasets[cell.dataset].title}"
+    return title if cell.recipe == study.main.recipe else f"{title}, {cell.recipe}"
+
+
+def _cell(study: Study, cell: GridCell, scorer: str, tables: dict[str, Loaded], most: int) -> Cell:
+    recipe, main = study.recipes[cell.recipe], study.main
+    source = Grid(study).produced_answers(cell.recipe)[0]
+    drawn = recipe.decoded(main.sample) or next(iter(recipe.samples()), "")
+    found = recipe.decoded(main.beam) or next(iter(recipe.searches()), "")
+    sources = {"answer": strategy_of(source, found or None), "samples": drawn, "beams": found}
+    frames = {
+        kind: table.table.to_pandas() for kind, table in tables.items() if kind not in ("candidates", "similarity")
+    }
+    candidates = tables["candidates"].table.select(CANDIDATE).to_pandas()
+    decoded = set(candidates["id"])
+    asked = frames["questions"][frames["questions"]["id"].isin(decoded)].set_index("id")
+    ids = list(asked.index[:most])
+    notes = [f"Similarity: {study.scorers[scorer].title}; quality: {study.main_quality.title}."]
+    if len(ids) < len(asked):
+        path = f"results/{tables['candidates'].path.parents[3].name}/{cell.table('candidates').path}"
+        told = f"The first {len(ids)} of {len(asked)} questions, among which places and curves are"
+        notes.append(f"{told}; all of them: beamuq explore {path} --questions {len(asked)}.")
+    notes += [f"No {kind} yet." for kind in ("quality", "similarity", "scores") if kind not in tables]
+    candidates = candidates[candidates["id"].isin(set(ids)) & (candidates["rank"] < main.num_candidates)]
+    rows = {name: _by_question(candidates, strategy, name) for name, strategy in sources.items()}
+    prompts = frames["prompts"].set_index("id")["prompt"]
+    rated = _of_answer(frames, "quality", source).set_index("id")["value"]
+    pairs = _pairs(tables, set(ids), study.scorers[scorer].equivalence_threshold)
+    questions = [
+        Question(
+            key,
+            asked.loc[key, "question"],
+            rows["answer"][key][0],
+            rows["samples"].get(key, []),
+            rows["beams"].get(key, []),
+            list(asked.loc[key, "references"]),
+            prompts.get(key, ""),
+            pairs.get(key, {}),
+            rated.get(key),
+        )
+        for key in ids
+    ]
+    scores = _of_answer(frames, "scores", source)
+    return Cell(
+        f"{cell.model}/{cell.dataset}/{cell.recipe}",
+        _name(study, cell),
+        questions,
+        scores[scores["setting"] == ""] if (scores["setting"] == "").any() else scores,
+        sources,
+        study.scorers[scorer].title,
+        study.main_quality.title,
+        study.main_quality.threshold,
+        study.evaluation.max_rejection[0],
+        notes,
+    )
+
+
+def _by_question(candidates: pd.DataFrame, strategy: str, name: str) -> dict[str, list[Row]]:
+    """The candidates of a strategy by question: as drawn; of a search by descending p, as methods see them."""
+    rows = candidates[candidates["strategy"] == strategy].sort_values("rank")
+    if name == "beams":
+        rows = rows.sort_values("logprob", ascending=False, kind="stable")
+    found: dict[str, list[Row]] = {}
+    for row in rows.to_dict("records"):
+        found.setdefault(row["id"], []).append({str(key): value for key, value in row.items()})
+    return found
+
+
+def _of_answer(frames: dict[str, pd.DataFrame], kind: str, source: str) -> pd.DataFrame:
+    """The rows of one produced answer; none where the table is not there yet."""
+    if kind not in frames:
+        return pd.DataFrame(columns=SCHEMAS[kind].names)
+    return frames[kind][frames[kind]["answer_source"] == source]
+
+
+def _pairs(tables: dict[str, Loaded], ids: set[str], threshold: float | None) -> dict[str, Any]:
+    """By question: of each ordered pair of texts its similarity, and whether they mean the same (D18, no classes)."""
+    found: dict[str, dict[tuple[str, str], tuple[float, bool]]] = {}
+    if "similarity" not in tables:
+        return found
+    for key, *pair, s, neutral, contradict in zip(*tables["similarity"].table.to_pydict().values(), strict=True):
+        if key in ids:
+            same = s > max(neutral, contradict) if threshold is None else s >= threshold
+            found.setdefault(key, {})[pair[0], pair[1]] = s, same
+    return found

@@ -1,0 +1,214 @@
+"""The cells of a study, and what each of them needs: which scorers, statistics, judges and produced answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from beamuq.errors import BeamUQError, hint
+from beamuq.methods.dissimilarity_estimators import check_kind, lacks
+from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
+from beamuq_study.judged_answer import strategy_of
+from beamuq_study.parquet_tables import Artifact
+from beamuq_study.stages.score_all_methods import compare_candidates
+from beamuq_study.study_config import Study
+
+CCP, P_TRUE, SAR = STATISTICS
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One generation: a model on so many questions of a dataset with a recipe; ``scorers``: it is evaluated under."""
+
+    model: str
+    dataset: str
+    recipe: str
+    questions: int
+    scorers: tuple[str, ...]
+
+    def table(self, kind: str, **further: str) -> Artifact:
+        """The cell's table of this kind; ``further`` names its scorer or metric."""
+        return Artifact(kind, model=self.model, dataset=self.dataset, recipe=self.recipe, **further)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Everything that a study's own text says of its jobs, without a file being looked at."""
+
+    study: Study
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str, str], GridCell]:
+        """By model, dataset and recipe, in the study's order."""
+        return {
+            (model, dataset, entry.recipe): GridCell(
+                model,
+                dataset,
+                entry.recipe,
+                entry.questions or self.study.datasets[dataset].questions,
+                tuple(entry.scorers),
+            )
+            for entry in self.study.grid
+            for model in entry.models
+            for dataset in entry.datasets
+        }
+
+    def cell(self, model: str, dataset: str, recipe: str) -> GridCell:
+        """One cell. Raises BeamUQError if the grid has none such."""
+        try:
+            return self.cells[model, dataset, recipe]
+        except KeyError:
+            raise BeamUQError(f"grid: holds no {model}/{dataset}/{recipe}; add it there") from None
+
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets that any cell asks, in the order of the grid."""
+        return list({cell.dataset: None for cell in self.cells.values()})
+
+    # -- what a recipe's methods need ----------------------------------------------------------------------------
+
+    def statistics_of(self, recipe: str) -> set[str]:
+        """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
+        return {
+            need
+            for name in self.study.scoring[recipe].methods
+            for need in resolve(name).all_needs
+            if need in STATISTICS
+        }
+
+    def judges_of(self, recipe: str) -> dict[str, str]:
+        """The scorers that CCP ("nli") and SAR ("relevance") ask of a recipe's answers."""
+        asked, main = self.statistics_of(recipe), self.study.main
+        judges = {"nli": main.scorer} if CCP in asked else {}
+        return judges | ({"relevance": main.relevance} if SAR in asked and main.relevance else {})
+
+    def scorers_of(self, cell: GridCell) -> list[str]:
+        """The scorers whose similarities a cell needs, sorted: its own, and the judge of SAR's."""
+        relevance = self.judges_of(cell.recipe).get("relevance")
+        return sorted({*cell.scorers, *([relevance] if relevance else [])})
+
+    def estimators_of(self, recipe: str, names: Sequence[str]) -> list[str]:
+        """Estimators such as ``unnormalised beam``, each over every strategy of the recipe that it stands for.
+
+        Raises BeamUQError if one is unknown, or the recipe decodes nothing that it can be had from.
+        """
+        found: list[str] = []
+        for name in names:
+            weighting, _, kind = name.partition(" ")
+            check_kind(weighting, kind)
+            strategies = self.study.recipes[recipe].strategies()
+            decoded = of_kind(strategies, kind)
+            chosen = [strategy for strategy in decoded if lacks(weighting, strategy) is None]
+            if not chosen:
+                why = lacks(weighting, decoded[0]) if decoded else repr(kind)
+                fix = f"add it there, or {hint(kind, dict.fromkeys(map(kind_of, strategies)))}"
+                raise BeamUQError(f"{name!r}: needs {why}, which recipes.{recipe} does not decode; {fix}")
+            found += [f"{weighting} {strategy}" for strategy in chosen]
+        return found
+
+    def only_with_answer(self, recipe: str) -> tuple[str, ...]:
+        """Strategies of a recipe whose candidates are compared with the produced answer alone.
+
+        All of them, where no method compares candidates with each other; else those that only estimators read.
+        """
+        names = self.study.recipes[recipe].strategies()
+        if compare_candidates(self.study.scoring[recipe].methods):
+            return self.only_for_estimators(recipe)
+        return tuple(names)
+
+    def only_for_estimators(self, recipe: str) -> tuple[str, ...]:
+        """Strategies of a recipe that no method reads."""
+        if self.study.scoring[recipe].every_strategy:
+            return ()
+        return tuple(name for name in self.study.recipes[recipe].strategies() if kind_of(name) in FOR_ESTIMATORS)
+
+    def qualities_of(self, cell: GridCell) -> list[Artifact]:
+        """The quality of a cell's answers by each metric that is measured on its dataset, the main one first."""
+        return [cell.table("quality", metric=quality.metric) for quality in self.study.qualities(cell.dataset)]
+
+    def decoded(self, strategy: str, recipe: str) -> str | None:
+        """What this recipe decodes for ``strategy``, if it does."""
+        return self.study.recipes[recipe].decoded(strategy)
+
+    def produced_answers(self, recipe: str) -> tuple[str, ...]:
+        """The study's produced answers that this recipe decodes."""
+        beam = self.study.main.beam
+        return tuple(name for name in self.study.answer_source if self.decoded(strategy_of(name, beam), recipe))
+
+    # -- tables of the study -------------------------------------------------------------------------------------
+
+    @cached_property
+    def generations(self) -> list[Artifact]:
+        """The candidates of every cell."""
+        return [cell.table("candidates") for cell in self.cells.values()]
+
+    @cached_property
+    def evaluations(self) -> list[Artifact]:
+        """The evaluation of every cell under every scorer of it."""
+        return [cell.table("evaluation", scorer=scorer) for cell in self.cells.values() for scorer in cell.scorers]
+
+    @cached_property
+    def decisions(self) -> list[Artifact]:
+        """The decisions of every main cell; those of another are made where they are asked for."""
+        recipe, scorer = self.study.main.recipe, self.study.main.scorer
+        cells = (cell for cell in self.cells.values() if cell.recipe == recipe and scorer in cell.scorers)
+        return [cell.table("decisions", scorer=scorer) for cell in cells]
+
+    @cached_property
+    def questions(self) -> list[Artifact]:
+        """The questions of every dataset asked."""
+        return [Artifact("questions", dataset=dataset) for dataset in self.datasets]
+
+    @cached_property
+    def prompts(self) -> list[Artifact]:
+        """The prompts of every style and dataset, sorted."""
+        used = {(self.study.models[cell.model].style, cell.dataset) for cell in self.cells.values()}
+        return [Artifact("prompts", style=style, dataset=dataset) for style, dataset in sorted(used)]
+
+    @cached_property
+    def measured(self) -> list[Artifact]:
+        """The table of every job whose time and memory is measured."""
+        found: list[Artifact] = []
+        for cell in self.cells.values():
+            found += [cell.table("candidates"), *self.qualities_of(cell)]
+            found += [cell.table("statistics")] if self.statistics_of(cell.recipe) else []
+            found += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
+            found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
+        return found
+
+    @cached_property
+    def explored(self) -> list[tuple[GridCell, str]]:
+        """What the explorer shows: the main recipe's cells, under the main tables' scorer where they have that one."""
+        main = self.study.main
+        cells = [cell for cell in self.cells.values() if cell.recipe == main.recipe]
+        return [(cell, main.scorer if main.scorer in cell.scorers else cell.scorers[0]) for cell in cells]
+
+    def tables_explored(self, cell: GridCell, scorer: str) -> list[Artifact]:
+        """What the explorer reads of a cell: questions, prompts, candidates; main quality, similarity and scores."""
+        return [
+            Artifact("questions", dataset=cell.dataset),
+            Artifact("prompts", style=self.study.models[cell.model].style, dataset=cell.dataset),
+            cell.table("candidates"),
+            cell.table("quality", metric=self.study.main_quality.metric),
+            cell.table("similarity", scorer=scorer),
+            cell.table("scores", scorer=scorer),
+        ]
+
+    # -- models of the study -------------------------------------------------------------------------------------
+
+    @cached_property
+    def model_uses(self) -> dict[str, str]:
+        """Every source of a model that the study loads, and what for; a scorer that nothing asks is none of them."""
+        study, cells = self.study, self.cells.values()
+        asked = {key for cell in cells for key in (*self.scorers_of(cell), *self.judges_of(cell.recipe).values())}
+        loaded = [(study.models[name].source, f"model {name}") for name in {cell.model: None for cell in cells}]
+        loaded += [(s.source, f"scorer {key}") for key, s in study.scorers.items() if key in asked and s.source]
+        loaded += [
+            (source, f"quality {q.metric}") for q in study.quality for source in (q.source, q.backbone) if source
+        ]
+        uses: dict[str, list[str]] = {}
+        for source, use in loaded:
+            uses.setdefault(source, []).append(use)
+        return {source: ", ".join(dict.fromkeys(of_source)) for source, of_source in uses.items()}

@@ -1,0 +1,145 @@
+"""Checks of a study against the world: what is registered, what can be imported, which files are there.
+
+Every one raises BeamUQError with one line: the study's file (or config.yaml), the key, the value and the fix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from beamuq import plugins
+from beamuq.errors import BeamUQError
+from beamuq.methods.registry import resolve
+from beamuq.models.model_folder import check_content, read_manifest
+from beamuq.models.model_source import parse_source
+from beamuq.models.packaged_weights import PACKAGED
+from beamuq.models.revision_lock import Kind, read_commit
+from beamuq.scorers.named_options import GOLD_LABEL
+from beamuq_study.data.dataset_adapters import adapter_names, load_adapter
+from beamuq_study.data.read_dataset_file import source_of
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.plan.cells_of_a_study import SAR, Grid
+from beamuq_study.plan.paths import Paths
+from beamuq_study.study_config import STUDIES, known
+
+
+def check_name(study_file: Path) -> None:
+    """Refuse a study beside ``studies/`` that is called like one in it: both would write the same results."""
+    ours = STUDIES / f"{study_file.stem}.yaml"
+    if ours.is_file() and not ours.samefile(study_file):
+        raise BeamUQError(
+            f"config.yaml: study: {json.dumps(str(study_file))}: {os.path.relpath(ours)} writes "
+            f"results/{study_file.stem} too; rename your file"
+        )
+
+
+def check_study(grid: Grid, paths: Paths) -> None:
+    """Every check of a study that has been loaded; raises the first problem."""
+    file = paths.study_file
+    for check in (_check_adapters, _check_plugins, _check_methods, _check_exhibits):
+        try:
+            check(grid)
+        except (BeamUQError, ValueError) as error:
+            raise BeamUQError(f"{file}: {error}") from error
+    _check_files(grid, paths)
+    _check_revisions(grid, paths)
+
+
+def _check_adapters(grid: Grid) -> None:
+    for key, dataset in grid.study.datasets.items():
+        known(f"datasets.{key}.adapter", [dataset.adapter], adapter_names())
+    for key in grid.datasets:
+        of_key = [quality.metric for quality in grid.study.qualities(key)]
+        if GOLD_LABEL in of_key and not load_adapter(grid.study.datasets[key].adapter).options:
+            position = [quality.metric for quality in grid.study.quality].index(GOLD_LABEL)
+            raise BeamUQError(
+                f'quality[{position}].metric: "{GOLD_LABEL}": the questions of {key} have no options; list the '
+                f"multiple-choice sets under quality[{position}].datasets"
+            )
+
+
+def _check_plugins(grid: Grid) -> None:
+    study = grid.study
+    named = {f"scorers.{key}.kind": scorer.kind for key, scorer in study.scorers.items()}
+    named |= {f"quality[{n}].metric": quality.metric for n, quality in enumerate(study.quality)}
+    for key, recipe in study.recipes.items():
+        named |= {f"recipes.{key}.custom[{n}].policy": search.policy for n, search in enumerate(recipe.custom or ())}
+    for key, name in named.items():
+        try:
+            plugins.source_files([name])
+        except BeamUQError as error:
+            raise BeamUQError(f"{key}: {error}") from error
+
+
+def _check_methods(grid: Grid) -> None:
+    for recipe, scoring in grid.study.scoring.items():
+        for position, name in enumerate(scoring.methods):
+            try:
+                resolve(name)
+                plugins.source_files([name])
+            except BeamUQError as error:
+                raise BeamUQError(f"scoring.{recipe}.methods[{position}]: {error}") from error
+        for position, name in enumerate(scoring.estimators):
+            try:
+                grid.estimators_of(recipe, [name])
+            except BeamUQError as error:
+                raise BeamUQError(f"scoring.{recipe}.estimators[{position}]: {error}") from error
+        if scoring.estimators and "Dissimilarity" not in scoring.methods:
+            raise BeamUQError(f"scoring.{recipe}.estimators: are of Dissimilarity; add it to scoring.{recipe}.methods")
+        if SAR in grid.statistics_of(recipe) and not grid.study.main.relevance:
+            raise BeamUQError("main.relevance: SAR needs it; name the scorer that judges tokens")
+
+
+def _check_exhibits(grid: Grid) -> None:
+    for position, name in enumerate(grid.study.exhibits):
+        try:
+            list_of_exhibits.exhibit(name, grid.study).artifacts(grid.study)
+        except BeamUQError as error:
+            raise BeamUQError(f"exhibits[{position}]: {json.dumps(name)}: {error}") from error
+
+
+def _check_files(grid: Grid, paths: Paths) -> None:
+    """What nobody fetches is there: splits, models' folders, packaged models of that name."""
+    for key in sorted(grid.datasets):
+        dataset = grid.study.datasets[key]
+        if paths.is_fetched(dataset):
+            continue
+        for file in paths.splits(grid.study, key).values():
+            if not file.is_file():
+                local = dataset.source.startswith("hub:")
+                where = "config.yaml: data_root" if local else f"{paths.study_file}: datasets.{key}"
+                raise BeamUQError(f"{where}: {file} does not exist; put the split there or name another")
+    for source in grid.model_uses:
+        if source.startswith("packaged:"):
+            try:
+                known("source", [source], [f"packaged:{name}" for name in PACKAGED])
+            except ValueError as error:
+                raise BeamUQError(f"{paths.study_file}: {error}") from error
+        if source.startswith("folder:") and not paths.model_manifest(source).is_file():
+            raise BeamUQError(f"{paths.study_file}: source: {source}: holds no config.json; give a model's folder")
+        if source.startswith("folder:"):  # told here in one line, which Snakemake would not while it plans
+            check_content(paths.model_manifest(source).parent)
+
+
+def _check_revisions(grid: Grid, paths: Paths) -> None:
+    """Refuse what another study fetched into the same folder at another commit than this one's lock names."""
+    held: dict[Path, tuple[Kind, str, str | None]] = {
+        file: ("models", parse_source(source).name, (read_manifest(file.parent) or {}).get("revision"))
+        for source in grid.model_uses
+        if source.startswith("hub:") and (file := paths.model_manifest(source)).is_file()
+    }
+    for key in grid.datasets:
+        dataset = grid.study.datasets[key]
+        if paths.is_fetched(dataset):
+            for file in paths.splits(grid.study, key).values():
+                if file.is_file() and (fetched := source_of(file)):
+                    held[file] = ("datasets", dataset.source.removeprefix("hub:"), fetched.get("revision"))
+    for file, (kind, repository, revision) in held.items():
+        locked = read_commit(paths.lock, kind, repository)
+        if locked and revision and locked != revision:
+            raise BeamUQError(
+                f"{file}: is of commit {revision}, {paths.lock} names {locked} for {repository}; delete this file and "
+                "it is fetched anew, or give the study folders of its own (models_root, datasets_root)"
+            )

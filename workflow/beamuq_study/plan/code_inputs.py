@@ -1,0 +1,83 @@
+"""Which package files the program of a rule imports, and their hash: when it changes, the rule runs again."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import beamuq
+
+STUDY = Path(__file__).resolve().parents[1]
+LIBRARY = Path(beamuq.__file__).resolve().parent
+SCRIPTS = STUDY.parent / "scripts"
+READ_BY = {  # what is no Python, by the module that reads it
+    STUDY / "html_pages.py": sorted((STUDY / "templates").iterdir()),
+    LIBRARY / "explorer" / "explorer_page.py": sorted((LIBRARY / "explorer").glob("explorer.*")),
+    STUDY / "exhibits" / "captions.py": [STUDY / "exhibits" / "captions.txt"],
+    STUDY / "exhibits" / "figure_style.py": [STUDY / "exhibits" / "figures.mplstyle"],
+}
+LIST_OF_EXHIBITS = STUDY / "exhibits" / "list_of_exhibits.py"
+
+
+@cache
+def code_hash(script: str, *modules: str) -> str:
+    """A hash of the names and contents of :func:`script_sources`: 16 hexadecimal digits.
+
+    As a parameter of a job it reruns exactly the rules whose code changed, and nothing after a touch or in a fresh
+    checkout. (As input files of every cheap job they cost Snakemake more time than some of the jobs themselves.)
+    """
+    digest = hashlib.sha256()
+    for path in script_sources(script, *modules):
+        digest.update(f"{path.parent.name}/{path.name}\n{_content_hash(path)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def script_sources(script: str, *modules: str) -> list[Path]:
+    """The program ``workflow/scripts/<script>.py`` and every package file that it or ``modules`` import, sorted.
+
+    Imports inside functions count, and with a module come the files that it reads (templates, scripts).
+    """
+    found: set[Path] = set()
+    pending = [SCRIPTS / f"{script}.py", *map(_file, modules)]
+    while pending:
+        path = pending.pop()
+        if path is not None and path not in found:
+            found.add(path)
+            if path != LIST_OF_EXHIBITS:  # an exhibit names the module that builds it; others' change nothing in it
+                pending += _imported(path)
+    for module in found.intersection(READ_BY):
+        found.update(READ_BY[module])
+    return sorted(found)
+
+
+@cache
+def _content_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    """The package files that one file imports when it runs; importing beamuq.a.b runs beamuq/a/__init__.py too."""
+    names: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    unused = {id(node) for block in for_types for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in unused:
+            continue
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    parents = {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
+    files = (_file(name) for name in parents if name.split(".")[0] in ("beamuq", "beamuq_study"))
+    return tuple(file for file in files if file is not None)
+
+
+@cache
+def _file(module: str) -> Path | None:
+    package, *parts = module.split(".")
+    base = {"beamuq": LIBRARY, "beamuq_study": STUDY}[package].joinpath(*parts)
+    return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)

@@ -1,0 +1,186 @@
+"""One study on one machine: loaded and checked once, then asked by the rules for files, settings and resources."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from beamuq import plugins
+from beamuq.models import offline
+from beamuq_study.exhibits import list_of_exhibits
+from beamuq_study.machine_config import Machine, load_machine
+from beamuq_study.parquet_tables import file_name
+from beamuq_study.plan import check_study
+from beamuq_study.plan.cells_of_a_study import P_TRUE, Grid
+from beamuq_study.plan.paths import Paths
+from beamuq_study.plan.stage_files import StageFiles
+from beamuq_study.plan.stage_settings import StageSettings, Wildcards
+from beamuq_study.study_config import Study, load_study, study_path
+
+BEYOND_PAPER = "3 Beyond the paper"
+"""The report's section of exhibits that print does not have."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One study on one machine. ``name``: of its folders of results; ``path``: the study's file."""
+
+    study: Study
+    machine: Machine
+    name: str
+    path: Path
+
+    @classmethod
+    def load(cls, config: dict[str, Any]) -> Plan:
+        """Check the machine's configuration and its study, whole, before anything runs.
+
+        Raises BeamUQError in one line: file, key, value, fix.
+        """
+        machine = load_machine(config)
+        path = study_path(machine.study)
+        check_study.check_name(path)
+        plugins.make_importable(path)
+        plan = cls(load_study(path), machine, path.stem, path)
+        check_study.check_study(plan.grid, plan.paths)
+        return plan
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The study's cells and what they need."""
+        return Grid(self.study)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Where the study's files lie."""
+        return Paths(self.name, self.path, self.machine)
+
+    @cached_property
+    def settings(self) -> StageSettings:
+        """The settings of every rule's jobs."""
+        return StageSettings(self.machine, self.grid)
+
+    @cached_property
+    def files(self) -> StageFiles:
+        """The inputs of rules that depend on the study."""
+        return StageFiles(self.settings, self.paths)
+
+    # -- targets -------------------------------------------------------------------------------------------------
+
+    def exhibits(self, kind: str) -> list[str]:
+        """The study's exhibits that are a "table" or a "figure"."""
+        return [name for name in self.study.exhibits if list_of_exhibits.exhibit(name, self.study).kind == kind]
+
+    @property
+    def tables(self) -> list[Path]:
+        """One file of each table of the study."""
+        return [self.paths.results / "tables" / f"{name}.csv" for name in self.exhibits("table")]
+
+    @property
+    def figures(self) -> list[Path]:
+        """One file of each figure of the study."""
+        return [self.paths.figures / f"{name}.pdf" for name in self.exhibits("figure")]
+
+    @property
+    def pages(self) -> list[Path]:
+        """The pages on the study as a whole."""
+        return [self.paths.results / f"{name}.html" for name in ("overview", "explorer", "ledger", "comparison")]
+
+    @property
+    def evaluations(self) -> list[Path]:
+        """Every evaluation of the grid."""
+        return [self.paths.table(artifact) for artifact in self.grid.evaluations]
+
+    @property
+    def decisions(self) -> list[Path]:
+        """The decisions of every main cell."""
+        return [self.paths.table(artifact) for artifact in self.grid.decisions]
+
+    @property
+    def generations(self) -> list[Path]:
+        """The candidates of every cell of the grid."""
+        return [self.paths.table(artifact) for artifact in self.grid.generations]
+
+    # -- what the rules ask for ----------------------------------------------------------------------------------
+
+    def report_section(self, section: str) -> Callable[[Wildcards], str]:
+        """Of an exhibit's rule: the report's section of what is in the paper; what is not has one of its own."""
+
+        def of_wildcards(wildcards: Wildcards) -> str:
+            beyond = list_of_exhibits.exhibit(wildcards.name, self.study).beyond_paper
+            return BEYOND_PAPER if beyond else section
+
+        return of_wildcards
+
+    @cached_property
+    def wildcard_patterns(self) -> dict[str, str]:
+        """Regular expressions for the wildcards: the study's own names and no others."""
+        study = self.study
+        return {
+            "study": re.escape(self.name),
+            "model": _either(study.models),
+            "dataset": _either(study.datasets),
+            "recipe": _either(study.recipes),
+            "scorer": _either(study.scorers),
+            "metric": _either(file_name(quality.metric) for quality in study.quality),
+            "style": "base|instruct",
+            "name": _either(list_of_exhibits.labels(study)),
+            "folder": r"[\w.-]+",
+            "split": r"\w+",
+            "shard": r"\d+-of-\d+",
+        }
+
+    # -- the machine ---------------------------------------------------------------------------------------------
+
+    @property
+    def gpus(self) -> int:
+        """Cards that a job asks for which loads a judge."""
+        return int(self.settings.device == "cuda")
+
+    def cards(self, wildcards: Wildcards) -> int:
+        """How many cards the cell's language model is spread over, where there are any."""
+        return self.study.models[wildcards.model].cards or 1
+
+    def shard_gpus(self, wildcards: Wildcards) -> int:
+        """Cards that decoding asks for: those of its model."""
+        return self.gpus * self.cards(wildcards)
+
+    def candidates_gpus(self, wildcards: Wildcards) -> int:
+        """None where the rule only puts shards together."""
+        return self.shard_gpus(wildcards) if self.machine.shards == 1 else 0
+
+    def statistics_gpus(self, wildcards: Wildcards) -> int:
+        """Those of the language model where it is asked, for P(True)."""
+        return self.shard_gpus(wildcards) if P_TRUE in self.grid.statistics_of(wildcards.recipe) else self.gpus
+
+    def quality_gpus(self, wildcards: Wildcards) -> int:
+        """None for a metric that loads no model."""
+        return self.gpus if self.settings.quality_called(wildcards.metric).source else 0
+
+    def memory_mb(self, wildcards: Wildcards, attempt: int) -> int:  # noqa: ARG002  (Snakemake calls it so)
+        """What a decoding or scoring job asks for; a job that is tried again, perhaps for want of it, asks for more."""
+        return int(self.machine.memory_gb * 1000) * attempt
+
+    def environment(self, *packages: Path) -> dict[str, str]:
+        """The environment of every job: the hub forbidden but to the programs that fetch, the packages to be found.
+
+        It is no setting of a job: going offline after fetching reruns nothing. Folders are named from where jobs start.
+        """
+        importable = [*packages, plugins.folder(self.path).resolve()]
+        folders = [os.path.relpath(folder) for folder in importable if folder.is_dir()]
+        before = os.environ.get("PYTHONPATH", "").split(":")
+        search_path = ":".join(dict.fromkeys([*folders, *filter(None, before)]))
+        return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path}
+
+
+def not_compared(value: Callable[..., object]) -> Callable[..., object]:
+    """A parameter function that Snakemake does not compare, since it asks for the output: how a machine runs a job."""
+    return lambda wildcards, output: value(wildcards)  # noqa: ARG005
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in names)

@@ -1,0 +1,119 @@
+"""What a table says of how it was made, and whether tables that are read together are of one run.
+
+A footer holds settings, hashes of what was read, and versions; never a time, host or path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beamuq import __version__
+from beamuq.errors import BeamUQError
+from beamuq.io import file_sha256
+from beamuq_study.parquet_tables import NAMED_BY, Footer, Loaded, file_name, read
+
+if TYPE_CHECKING:
+    import torch
+
+
+def provenance(
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, Path | None],
+    *,
+    models: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> dict[str, Any]:
+    """The provenance in a table's footer.
+
+    ``settings``: the job's own parameters; ``inputs``: files read, by the job's name for them, whose sha256 is kept
+    (None: not read); ``models``: the identity of each model loaded, None for a step that never loads any; ``dtype``
+    and ``device``: what they ran in and on.
+    """
+    packages = ("numpy", "torch", "transformers", "tokenizers") if models else ("numpy",)
+    facts: dict[str, Any] = {
+        "settings": dict(settings),
+        "inputs": {name: file_sha256(path) for name, path in inputs.items() if path is not None},
+        "versions": {"beamuq": __version__} | {package: version(package) for package in packages},
+    }
+    if models is not None:
+        facts["models"] = dict(models)
+    if models:
+        facts |= {"dtype": str(dtype).removeprefix("torch."), "device": device.type if device else None}
+    return facts
+
+
+def read_cell(
+    files: Mapping[str, tuple[str, Path | None]], expected: Mapping[str, Mapping[str, Any]], **asked: Any
+) -> dict[str, Loaded]:
+    """Tables of one cell and one run, by name, from (kind, path); None: not read.
+
+    ``expected``: the settings that each must have, by name; ``asked``: those that all must have which name them.
+
+    Raises BeamUQError as ``parquet_tables.read``, :func:`check_settings` and :func:`check_one_run`; or if a file is of
+    another model, dataset or recipe than another.
+    """
+    tables = {name: read(path, kind) for name, (kind, path) in files.items() if path is not None}
+    for name, table in tables.items():
+        check_settings(table, asked | dict(expected.get(name, {})))
+    check_one_run(tables.values(), one_cell=True)
+    return tables
+
+
+def check_settings(table: Footer, asked: Mapping[str, Any]) -> None:
+    """Refuse a table that was made with other settings than ``asked``, of those that its footer names.
+
+    Raises BeamUQError naming the file, the setting and both values.
+    """
+    for name, found in table.provenance.get("settings", {}).items():
+        if name in asked and found != asked[name]:
+            raise BeamUQError(
+                f"{table.path}: was made with {name} {found!r}, {asked[name]!r} is asked for; delete it and run again"
+            )
+
+
+def check_one_run(tables: Iterable[Footer], *, one_cell: bool = False) -> None:
+    """Refuse tables that were not made from one another, or from different files of the same name, or seeds.
+
+    A table is compared in what its footer records; published questions and quality have no texts and few records.
+
+    Raises BeamUQError naming two files that disagree, and in what; or one that lies where another cell's belongs.
+    """
+    tables = list(tables)
+    known = {_key(table.kind, table): (file_sha256(table.path), table.path) for table in tables}
+    for table in tables:
+        place = (table.kind, *(file_name(table.cell.get(name, "")) for name in NAMED_BY[table.kind]))
+        lies = table.path.with_suffix("").parts[-len(place) :]
+        if all(place) and lies[0] == table.kind and lies != place:
+            raise BeamUQError(f"{table.path}: holds {table.cell}, another cell than its path says; delete it")
+        of_cell = {(name,): table.cell[name] for name in NAMED_BY["candidates"] if one_cell and name in table.cell}
+        for key, value in (of_cell | dict(_records(table))).items():
+            first, path = known.setdefault(key, (value, table.path))
+            if value != first:
+                raise BeamUQError(
+                    f"{table.path}: was made with another {key[0]} than {path}; one of the two is of another run or "
+                    "cell: delete it and run again"
+                )
+
+
+def _records(table: Footer) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """(key, value) of what a table was made with, where tables of a study with one key must have one value."""
+    made = table.provenance
+    if "seed" in made.get("settings", {}):
+        yield ("seed",), made["settings"]["seed"]
+    for name, digest in made.get("inputs", {}).items():
+        kind, _, metric = name.partition(" ")  # "quality exact_match": a further one
+        if kind in NAMED_BY or kind == "cross_similarity":
+            yield _key(kind, table, metric), digest
+    for name, file in made.get("files", {}).items():
+        yield (name, table.cell.get("dataset")), file["sha256"]
+
+
+def _key(kind: str, table: Footer, metric: str = "") -> tuple[Any, ...]:
+    """What identifies a file of ``kind`` among a study's: the table itself, or one that it was made from."""
+    settings = table.provenance.get("settings", {})
+    known = {"metric": metric or settings.get("quality"), "style": settings.get("style")} | table.cell
+    return (kind, *(known.get(name) for name in NAMED_BY.get(kind, NAMED_BY["candidates"])))

@@ -1,0 +1,185 @@
+"""What each score of a cell would decide: shares shown under a guarantee, and how well probabilities hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from beamuq import __version__
+from beamuq.array_types import Bools, Floats
+from beamuq.errors import BeamUQError
+from beamuq.evaluation.bootstrap import draws_name, interval, one_half, resample_counts
+from beamuq.evaluation.candidate_sets import groups_of
+from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
+from beamuq.evaluation.intervals import proportion_interval
+from beamuq.evaluation.probability_of_being_right import (
+    BIN_NAMES,
+    cross_fitted,
+    in_bins,
+    merged,
+    reliability_measures,
+)
+from beamuq_study.stages.metrics_of_scores import Row, by_answer, groups_by_id, quality_of
+
+MEASURES = ("ece", "brier", "reliability", "resolution", "uncertainty", "within")
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class DecisionSettings(BaseModel):
+    """What is decided. ``quality``: the metric's name; correct is strictly above ``threshold``.
+
+    ``risks``, ``guarantee``: α of each threshold, and the confidence of all of a cell together; ``confidence``: of
+    bootstrap intervals. ``similarity``, ``model``: by the names that ``beamuq score`` and ``ask`` would have for them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    quality: str
+    risks: Annotated[tuple[Share, ...], Field(min_length=1)]
+    guarantee: Share = 0.95
+    resamples: Annotated[int, Field(ge=2)] = 2000
+    confidence: Share = 0.95
+    threshold: float = 0.5
+    seed: int = 0
+    similarity: str = ""
+    model: str = ""
+
+
+def decisions(
+    scores: pa.Table, quality: pa.Table, questions: pa.Table, settings: DecisionSettings, dataset: str
+) -> tuple[list[Row], list[Row]]:
+    """Rows of ``decisions``, and of the file that ``beamuq calibrate`` reads, both in the order of the scores.
+
+    Of the greedy answer, or the first produced one where that is not scored, and of the setting "" alone. Half of the
+    groups calibrate every threshold, the other half tests it: there a group counts as much as another, as the guarantee
+    is of a question of a group. The probabilities are cross-fitted over all questions. ``seed``, ``dataset`` and the
+    questions choose halves and resamples, so that all scores share them.
+
+    Raises
+    ------
+    BeamUQError
+        If a score is not finite, or scores, quality and questions are not of the same answers; the message names one.
+    """
+    answers = {answer_source: (ids, parts) for answer_source, ids, parts in by_answer(scores)}
+    if not answers:
+        return [], []
+    answer_source = "greedy" if "greedy" in answers else next(iter(answers))
+    ids, parts = answers[answer_source]
+    parts = [(key, values) for key, values in parts if not key["setting"]]
+    order = np.argsort(ids)  # as calibrate draws, by id
+    ids = [ids[place] for place in order]
+    cell = _Cell(groups_by_id(ids, questions), quality_of(ids, answer_source, quality), settings, dataset, ids)
+    found: list[Row] = []
+    scored: list[Row] = []
+    for key, unordered in parts:
+        values = unordered[order]
+        if not np.isfinite(values).all():
+            where = ids[int(np.argmin(np.isfinite(values)))]
+            raise BeamUQError(f"scores: {key['method']} has no finite value of question {where!r}; score again")
+        place = {name: key[name] for name in ("method", "variant")}
+        tried = len(parts) * len(settings.risks)
+        found += [EMPTY | place | row for row in (*cell.shown(values, tried), *cell.probabilities(values))]
+        scored += [{"id": of, **place, "value": value} for of, value in zip(ids, values.tolist(), strict=True)]
+    of_question = dict(zip(ids, cell.told(ids), strict=True))
+    return found, [row | of_question[row["id"]] for row in scored]
+
+
+EMPTY: Row = {"risk": None, "low": None, "high": None, "std": None, "note": "", "values": []}
+
+
+class _Cell:
+    """What all scores of a cell share: labels, halves and resamples."""
+
+    def __init__(
+        self, groups: list[str], quality: Floats, settings: DecisionSettings, dataset: str, ids: list[str]
+    ) -> None:
+        self.settings, self.groups, self.quality = settings, groups, quality
+        self.right = quality > settings.threshold
+        name = draws_name(dataset, zip(ids, groups, strict=True))
+        self.calibrates = one_half(groups, settings.seed, name)
+        _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        self.weights = (1.0 / sizes[unit])[~self.calibrates]
+        self.counts = self._counts(groups, name)
+        self.tested = groups_of(groups, ~self.calibrates)
+        self.test_counts = self._counts(self.tested, f"{name}/test")
+
+    def _counts(self, groups: list[str], name: str) -> Floats:
+        drawn = resample_counts(groups, self.settings.resamples, self.settings.seed, name)
+        return np.column_stack((np.ones(len(groups)), drawn))
+
+    def shown(self, values: Floats, tried: int) -> Iterator[Row]:
+        """Of each α the threshold, and what it shows of the other half."""
+        first, settings = self.calibrates, self.settings
+        for risk in settings.risks:
+            found = guaranteed_threshold(
+                values[first],
+                ~self.right[first],
+                groups_of(self.groups, first),
+                risk=risk,
+                confidence=settings.guarantee,
+                tried=tried,
+                seed=settings.seed,
+            )
+            yield {"metric": "threshold", "risk": risk, "value": found.value, "n": found.units, "note": found.note}
+            yield {"metric": "least", "risk": risk, "value": float(found.least), "n": found.tested}
+            if found.value is not None:
+                yield {"metric": "bound", "risk": risk, "value": found.upper, "n": found.shown}
+            below = values[~first] <= (-np.inf if found.value is None else found.value)
+            yield from ({"risk": risk} | row for row in self._tested(below))
+
+    def _tested(self, below: Bools) -> Iterator[Row]:
+        """Shares of the test half where some answers [N] of it are shown: shown, wrong, and wrong of shown."""
+        if not len(below):
+            return
+        confidence, wrong = self.settings.confidence, below & ~self.right[~self.calibrates]
+        everything, shown, failed = (
+            (self.weights * members) @ self.test_counts for members in (np.ones(len(below)), below, wrong)
+        )
+        yield {"metric": "shown", "n": len(below)} | _with_interval(shown / everything, confidence)
+        yield {"metric": "wrong", "n": int(below.sum())} | _with_interval(failed / everything, confidence)
+        if below.any():
+            with np.errstate(invalid="ignore"):
+                row = _with_interval(failed / shown, confidence)
+            if wrong.sum() in (0, below.sum()):  # no resample differs
+                low, high = proportion_interval(wrong[below], groups_of(self.tested, below), confidence)
+                row |= {"low": low, "high": high, "std": None, "note": ""}
+            yield {"metric": "wrong of shown", "n": int(below.sum())} | row
+
+    def probabilities(self, values: Floats) -> Iterator[Row]:
+        """The measures of reliability, and the bins that hold any answer: what is said, and what is right of it."""
+        N, confidence = len(values), self.settings.confidence
+        if len(set(self.groups)) < 2:
+            note = "undefined: a single group, which nothing is left to calibrate"
+            yield from ({"metric": metric, "value": None, "n": N, "note": note} for metric in MEASURES)
+            return
+        right = self.right.astype(np.float64)
+        p = merged(*cross_fitted("venn_abers", values, right, self.groups, seed=self.settings.seed))
+        for metric, found in reliability_measures(p, right, self.counts).items():
+            yield {"metric": metric, "n": N} | _with_interval(found, confidence)
+        for name, members in zip(BIN_NAMES, in_bins(p), strict=True):
+            if members.any():
+                low, high = proportion_interval(self.right[members], groups_of(self.groups, members), confidence)
+                n, share = int(members.sum()), float(right[members].mean())
+                yield {"metric": f"p in {name}", "n": n, "value": float(p[members].mean())}
+                yield {"metric": f"right in {name}", "n": n, "value": share, "low": low, "high": high}
+
+    def told(self, ids: list[str]) -> Iterator[dict[str, Any]]:
+        """What the file for ``beamuq calibrate`` says of each question; of groups only where there are any."""
+        settings = self.settings
+        made = {"similarity": settings.similarity, "model": settings.model, "version": __version__}
+        grouped = self.groups != ids
+        for place, group in enumerate(self.groups):
+            of = {"correct": int(self.right[place]), "quality": float(self.quality[place])}
+            half = {"half": "calibration" if self.calibrates[place] else "test"}
+            yield of | ({"group": group} if grouped else {}) | half | made
+
+
+def _with_interval(found: Floats, confidence: float) -> Row:
+    return (
+        {"value": float(found[0])} | asdict(interval(found[1:], confidence)) | {"values": found[1:].astype(np.float32)}
+    )

@@ -1,0 +1,94 @@
+"""A recipe of a study as policies of the engine, and what they find as rows of the table of candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beamuq import plugins
+from beamuq.errors import BeamUQError
+from beamuq.strategy_names import GREEDY, parse
+from beamuq_study.study_config import CustomStrategy, Recipe
+
+
+def policies_of(recipe: Recipe, shipped: Any) -> list[Any]:
+    """A recipe's policies, in the order of ``Recipe.strategies``; ``shipped`` is the model's generation config."""
+    custom = {each.strategy: each for each in recipe.custom or ()}
+    return [_custom(custom[name]) if name in custom else _policy(name, recipe, shipped) for name in recipe.strategies()]
+
+
+def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
+    from beamuq.decoding import (
+        Above,
+        Beam,
+        DiverseBeam,
+        Exact,
+        Greedy,
+        Hybrid,
+        NeverWorse,
+        Sample,
+        Shipped,
+        Stochastic,
+        Systematic,
+    )
+
+    kind, of = parse(name)
+    if kind == "sample" and recipe.sample:
+        return Sample(recipe.sample.size, of["T"])
+    if kind == "beam" and recipe.beam:
+        return Beam(int(of["M"]), recipe.beam.length_penalty, recipe.beam.early_stopping)
+    if kind == "diverse" and recipe.diverse:
+        return DiverseBeam(recipe.diverse.size, int(of["G"]), of["lambda"])
+    if kind == "hybrid" and recipe.hybrid:
+        return Hybrid(recipe.hybrid.size, int(of["B"]))
+    if kind == "exact" and recipe.exact:
+        return Exact(int(of["M"]), recipe.exact.rows)
+    if kind == "above" and recipe.above:
+        return Above(recipe.above.p, recipe.above.draws, recipe.above.lattices, recipe.above.rows)
+    if kind == "systematic":
+        return Systematic(int(of["M"]))
+    if kind == "stochastic":
+        return Stochastic(int(of["M"]))
+    if kind == "neverworse" and recipe.never_worse:
+        return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
+    if kind == "adaptive" and recipe.adaptive:
+        return NeverWorse(int(of["M"]), True, recipe.adaptive.rows)
+    return Greedy() if kind == GREEDY else Shipped.of(shipped)
+
+
+def _custom(custom: CustomStrategy) -> Any:
+    from beamuq.decoding.custom_search import check_custom
+
+    what = f"policy {custom.policy!r} with options {custom.options}"
+    make = plugins.load("policy", custom.policy)
+    policy = plugins.call(what, lambda: make(**custom.options))
+    plugins.call(what, check_custom, custom.policy, policy)
+    if policy.strategy != custom.strategy:
+        raise BeamUQError(f"policy {custom.policy!r}: calls itself {policy.strategy!r}, the study {custom.strategy!r}")
+    return policy
+
+
+def candidate_row(candidate: Any, text: str, tokenizer: Any) -> dict[str, Any]:
+    """A decoded candidate as a row of the table of candidates; ``text``: what it says, cleaned."""
+    from beamuq.decoding import token_texts
+
+    tops, effort = candidate.top_ids, candidate.effort
+    return {
+        "id": candidate.prompt_id,
+        "strategy": candidate.strategy,
+        "rank": candidate.rank,
+        "text": text,
+        "token_ids": list(candidate.token_ids),
+        "token_texts": token_texts(tokenizer, candidate.token_ids),
+        "token_logprobs": candidate.token_logprobs.tolist(),
+        "logprob": candidate.logprob,
+        "policy_logprob": candidate.policy_logprob,
+        "terminated": candidate.terminated,
+        "entropies": None if candidate.entropies is None else candidate.entropies.tolist(),
+        "top_ids": None if tops is None else [list(step) for step in tops],
+        "top_texts": None if tops is None else [token_texts(tokenizer, step) for step in tops],
+        "top_logprobs": None if tops is None else [list(step) for step in candidate.top_logprobs],
+        "search_rows": None if effort is None else effort.rows,
+        "search_passes": None if effort is None else effort.passes,
+        "proven": None if effort is None else effort.proven,
+        "missed_logprob": None if effort is None else effort.missed_logprob,
+    }

@@ -1,0 +1,410 @@
+"""Evidence out of the tables of a cell: one model, dataset and recipe under one scorer.
+
+Here alone the methods meet Arrow: rows are found by question, texts by code, pairs by question and texts.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamuq import plugins
+from beamuq.errors import BeamUQError
+from beamuq.methods import answer_probability, candidate_weights, semantic_entropy_sar
+from beamuq.methods.dissimilarity_estimators import Found
+from beamuq.methods.log_space_sums import Array, Index, Mask
+from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
+from beamuq.methods.rouge import rouge_matrix
+from beamuq.strategy_names import draws, kind_of, parse, searches
+from beamuq_study.judged_answer import strategy_of
+from beamuq_study.parquet_tables import SCHEMAS
+
+SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
+
+
+class CellTables:
+    """The tables of a cell, indexed so that evidence is a few array look-ups.
+
+    Parameters
+    ----------
+    questions, candidates, similarity, statistics, cross
+        Tables of ``beamuq_study.parquet_tables``; statistics and cross (the cross-encoder, for SAR) may be absent.
+        Questions without candidates are left out: a recipe may ask a prefix of the dataset.
+    main_beam
+        The search whose first beam is the produced answer ``top_beam``.
+    equivalence_threshold
+        Threshold on s for a scorer without classes (D18, no classes); None for one with classes.
+    sar_similarity
+        Where SAR's sentence similarity comes from: the cross-encoder's file, the scorer's own, ROUGE-L; None: nowhere.
+
+    Raises
+    ------
+    BeamUQError
+        If the tables do not belong together.
+    """
+
+    def __init__(
+        self,
+        questions: pa.Table,
+        candidates: pa.Table,
+        similarity: pa.Table,
+        statistics: pa.Table | None = None,
+        cross: pa.Table | None = None,
+        *,
+        main_beam: str | None = None,
+        equivalence_threshold: float | None = None,
+        sar_similarity: SentenceSimilarity | None = None,
+    ) -> None:
+        asked = set(candidates.column("id").to_pylist())
+        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in asked]
+        if unknown := asked.difference(self.ids):
+            raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
+        if (sar_similarity == "file") != (cross is not None):
+            raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
+        ids, texts = pa.array(self.ids, pa.string()), pc.unique(candidates.column("text"))
+        self.strategies: list[str] = pc.unique(candidates.column("strategy")).to_pylist()
+        self._candidates = candidates.combine_chunks()
+        self._question = _positions(candidates.column("id"), ids)
+        self._text = _positions(candidates.column("text"), texts)
+        self._texts = np.append(texts.to_numpy(zero_copy_only=False), "")  # position −1 is padding's
+        self._rank = candidates.column("rank").to_numpy()
+        self._logprob = candidates.column("logprob").to_numpy()
+        self._policy_logprob = candidates.column("policy_logprob").to_numpy()
+        self._judgements = _JudgementColumns(statistics, self.ids)
+        self._similarity = _PairTable("similarity", similarity, ids, texts)
+        self._cross = None if cross is None else _PairTable("cross-similarity", cross, ids, texts)
+        self._main_beam = main_beam
+        self._equivalence_threshold = equivalence_threshold
+        self._sar_similarity = sar_similarity
+        self._answers: dict[str, Answer] = {}
+        if equivalence_threshold is not None and self._similarity.classes:
+            raise BeamUQError(
+                "equivalence_threshold is for a scorer without classes, and this one has them; set it to null"
+            )
+
+    def evidence(
+        self,
+        strategy: str,
+        answer_source: str,
+        *,
+        budget: int | None = None,
+        epsilon: float = 0.0,
+        exact: bool = False,
+        alpha: float = 0.9,
+        among: bool = True,
+    ) -> Evidence:
+        """The evidence of one strategy's candidates about one produced answer, for every question.
+
+        Parameters
+        ----------
+        strategy
+            As in the candidates table. Samples weigh p^(1 − 1/T), which is 1/M each at T = 1, or ``exact``-ly p / p_T
+            (D14, exact weights); beams and diverse beams their restricted mass with floor ``epsilon``; a set with draws
+            outside it (hybrids) both; stochastic beams p over their probability of being included, normalised.
+        answer_source
+            The produced answer: ``greedy``; ``top_beam``, the first of the main search; or ``shipped``.
+        budget
+            The first so many samples only; None: all. (A smaller beam search is another strategy.)
+        among
+            Whether candidates are compared with each other too, and not with the produced answer alone.
+
+        Raises
+        ------
+        BeamUQError
+            If a question lacks the produced answer, a candidate, a pair or a statistic; the message names it.
+        """
+        rows = self._rows(strategy, budget)
+        mask = rows >= 0
+        answers = self._answer_rows(answer_source)
+        codes = np.concatenate([self._text[answers][:, None], np.where(mask, self._text[rows], -1)], axis=1)
+        pairs = self._pairs(codes, among)
+        return Evidence(
+            answer=self.answer(answer_source),
+            logprob=np.where(mask, self._logprob[rows], -np.inf),
+            mask=mask,
+            weights=self._weights(strategy, rows, epsilon, exact),
+            pairs=pairs,
+            texts=self._texts[codes],
+            token_sar=self._judgements.token_sar(strategy, self._candidates, rows),
+            sentence_similarity=self._sentence_similarity(codes, pairs) if among else UNKNOWN,
+            alpha=alpha,
+        )
+
+    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> Found:
+        """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity: pairs with y* alone.
+
+        A question may have none of them. Raises BeamUQError as :meth:`evidence`.
+        """
+        rows = self._rows(strategy, None if budget is None else first + budget, least=budget or 0)[:, first:]
+        mask, answers = rows >= 0, self._answer_rows(answer_source)
+        codes, answer = np.where(mask, self._text[rows], -1), self._text[answers][:, None]
+        policy_logprob = self._policy_logprob[rows]
+        return Found(
+            logprob=np.where(mask, self._logprob[rows], -np.inf),
+            dissimilarity=np.where(mask, 1.0 - self._similarity.entail_of(answer, codes)[:, 0], 0.0),
+            mask=mask,
+            drawn=mask & ~np.isnan(policy_logprob),
+            repeated=self._repeated(rows) if kind_of(strategy) == "sample" else UNKNOWN,
+            differs=mask & (codes != answer),
+            log_inclusion=policy_logprob if kind_of(strategy) == "stochastic" else None,
+        )
+
+    def size_of(self, strategy: str) -> int:
+        """How many candidates of a strategy every question has, at least."""
+        return int((self._rows(strategy) >= 0).sum(axis=1).min())
+
+    def answer(self, answer_source: str) -> Answer:
+        """What is known of the produced answers. Raises BeamUQError if a question lacks one."""
+        if answer_source not in self._answers:
+            rows = self._answer_rows(answer_source)
+            entropies = _padded_lists(self._candidates.column("entropies"), rows)
+            self._answers[answer_source] = Answer(
+                logprob=self._logprob[rows],
+                length=pc.list_value_length(self._candidates.column("token_ids")).to_numpy()[rows].astype(np.int64),
+                mean_entropy=UNKNOWN if entropies is None else answer_probability.mean_token_entropy(*entropies),
+                p_true_logprob=self._judgements.p_true_logprob(answer_source),
+                ccp=self._judgements.ccp(answer_source, self._candidates, rows),
+            )
+        return self._answers[answer_source]
+
+    def _repeated(self, rows: Index) -> Mask:
+        """Which rows hold a token sequence that stands before in the same question, [N, M]."""
+        sequences = self._candidates.column("token_ids").take(pa.array(rows[rows >= 0])).to_pylist()
+        question = np.nonzero(rows >= 0)[0].tolist()
+        named = pd.Series(list(zip(question, map(tuple, sequences), strict=True)), dtype=object)
+        repeated = np.zeros(rows.shape, dtype=bool)
+        repeated[rows >= 0] = named.duplicated().to_numpy()
+        return repeated
+
+    def _rows(self, strategy: str, budget: int | None = None, least: int | None = None) -> Index:
+        """Rows of the candidates table, [N, M], −1 on padding; at least one a question, or so many.
+
+        Draws stand as drawn, a search's candidates by descending p (D12, Semantic Entropy depends on the order).
+        """
+        rows = _rows_where(self._candidates, strategy=strategy)
+        order = self._rank[rows]
+        if searches([strategy]):
+            order = np.lexsort((order, -self._logprob[rows])).argsort()
+        rows = rows[np.lexsort((order, self._question[rows]))]
+        matrix = _rows_by_question(rows, self._question[rows], len(self.ids))
+        needed = (budget or 1) if least is None else least
+        short = (matrix >= 0).sum(axis=1) < needed
+        if short.any():
+            raise BeamUQError(
+                f"candidates: question {self.ids[int(short.argmax())]!r} has fewer than {needed} of {strategy!r}; "
+                "decode them, or ask for fewer"
+            )
+        return matrix[:, :budget]
+
+    def _answer_rows(self, answer_source: str) -> Index:
+        strategy = strategy_of(answer_source, self._main_beam)
+        rows = np.intersect1d(_rows_where(self._candidates, strategy=strategy), np.flatnonzero(self._rank == 0))
+        rows = rows[np.argsort(self._question[rows], kind="stable")]
+        if not np.array_equal(self._question[rows], np.arange(len(self.ids))):
+            missing = np.setdiff1d(np.arange(len(self.ids)), self._question[rows])
+            which = self.ids[int(missing[0])] if len(missing) else "more than one"
+            raise BeamUQError(f"candidates: question {which!r} has no first {strategy!r}; decode it again")
+        return rows
+
+    def _weights(self, strategy: str, rows: Index, epsilon: float, exact: bool) -> Array:
+        kind, parameters = parse(strategy)
+        mask, logprob, policy_logprob = rows >= 0, self._logprob[rows], self._policy_logprob[rows]
+        if kind == "stochastic" or (kind == "sample" and exact):
+            return candidate_weights.importance(logprob, policy_logprob, mask)
+        if kind == "sample":
+            return candidate_weights.temperature(logprob, mask, parameters["T"])
+        if draws(strategy):
+            return candidate_weights.hybrid(logprob, ~np.isnan(policy_logprob), mask)
+        return candidate_weights.restricted_mass(logprob, mask, epsilon)
+
+    def _pairs(self, codes: Index, among: bool) -> Pairs:
+        if not among:
+            return Pairs(similarity=self._similarity.entail_of(codes[:, :1], codes), mask=codes >= 0)
+        rows = self._similarity.rows(codes, codes)
+        similarity = np.where(rows >= 0, self._similarity.entail[rows], 0.0)
+        same: Mask = UNKNOWN
+        if self._similarity.classes:
+            neutral, contradiction = (values[rows] for values in self._similarity.classes)
+            same = (similarity > neutral) & (similarity > contradiction)
+        else:
+            contradiction = 1.0 - similarity
+            if self._equivalence_threshold is not None:
+                same = similarity >= self._equivalence_threshold
+        return Pairs(
+            similarity=similarity,
+            mask=codes >= 0,
+            contradiction=contradiction,
+            same=UNKNOWN if same is UNKNOWN else same & same.transpose(0, 2, 1),
+            identical=codes[:, :, None] == codes[:, None, :],
+        )
+
+    def _sentence_similarity(self, codes: Index, pairs: Pairs) -> Array:
+        if self._sar_similarity == "scorer":
+            return pairs.similarity[:, 1:, 1:]
+        if self._sar_similarity == "rouge-l":
+            return rouge_matrix(self._texts[codes[:, 1:]], pairs.mask[:, 1:])
+        return UNKNOWN if self._cross is None else self._cross.entail_of(codes[:, 1:], codes[:, 1:])
+
+
+class _PairTable:
+    """A similarity table as a sorted array of (question, premise, hypothesis) codes.
+
+    ``entail``, and ``classes`` where there are any: neutral and contradict; all in the order of the codes.
+    """
+
+    def __init__(self, name: str, table: pa.Table, ids: pa.Array, texts: pa.Array) -> None:
+        self._name, self._ids, self._texts = name, ids, texts
+        question, premise, hypothesis = (
+            _positions(table.column(column), values)
+            for column, values in (("id", ids), ("premise", texts), ("hypothesis", texts))
+        )
+        keys = (question * len(texts) + premise) * len(texts) + hypothesis
+        keys[(question < 0) | (premise < 0) | (hypothesis < 0)] = -1
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        lacking = table.column("neutral").null_count + table.column("contradict").null_count
+        if 0 < lacking < 2 * len(table):
+            raise BeamUQError(f"{name}: some pairs have classes and some have none; make the file again")
+        self.entail, *self.classes = (
+            plugins.numbers(f"{name}: {column}", table.column(column).to_numpy(), (len(table),), 0.0, 1.0)[order]
+            for column in (("entail",) if lacking else ("entail", "neutral", "contradict"))
+        )
+
+    def rows(self, premises: Index, hypotheses: Index) -> Index:
+        """Where the pairs of the texts [N, n] with the texts [N, m] stand, [N, n, m]; −1 on padding (codes −1)."""
+        first, second = premises[:, :, None], hypotheses[:, None, :]
+        real = (first >= 0) & (second >= 0)
+        keys = (np.arange(len(premises))[:, None, None] * len(self._texts) + first) * len(self._texts) + second
+        rows = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
+        missing = real & (self._keys[rows] != keys) if len(self._keys) else real
+        if missing.any():
+            question, premise, hypothesis = (int(axis[0]) for axis in np.nonzero(missing))
+            texts = int(premises[question, premise]), int(hypotheses[question, hypothesis])
+            pair, key = tuple(self._texts[code].as_py() for code in texts), self._ids[question].as_py()
+            raise BeamUQError(f"{self._name}: question {key!r} lacks the pair {pair}; make the file again")
+        return np.where(real, rows, -1)
+
+    def entail_of(self, premises: Index, hypotheses: Index) -> Array:
+        """How much the texts [N, n] entail the texts [N, m], [N, n, m]; 0 on padding."""
+        rows = self.rows(premises, hypotheses)
+        return np.where(rows >= 0, self.entail[rows], 0.0)
+
+
+class _JudgementColumns:
+    """A table of ``statistics``, or None where there is no such file, for the questions ``ids``.
+
+    Each of its methods gives UNKNOWN where the file holds nothing of the kind, and raises BeamUQError, naming the
+    question, where it holds something for some questions only.
+    """
+
+    def __init__(self, table: pa.Table | None, ids: list[str]) -> None:
+        table = SCHEMAS["statistics"].empty_table() if table is None else table
+        self._table = table.combine_chunks()
+        self._ids = ids
+        self._question = _positions(table.column("id"), pa.array(ids, pa.string()))
+        self._rank = table.column("candidate_rank").to_numpy()
+
+    def p_true_logprob(self, answer_source: str) -> Array:
+        """log p("True") of the produced answers, [N]."""
+        values = self._of_answers("p_true_logprob", answer_source)
+        return UNKNOWN if values is None else np.asarray(values.to_numpy())
+
+    def ccp(self, answer_source: str, candidates: pa.Table, answers: Index) -> Array:
+        """CCP of the answers in rows ``answers`` [N] of the candidates; the chosen token always counts (D16, CCP)."""
+        labels = self._of_answers("ccp_labels", answer_source)
+        if labels is None:
+            return UNKNOWN
+        taken = candidates.select(["token_ids", "top_ids", "top_logprobs"]).take(pa.array(answers))
+        chosen, alternatives, logprobs = (column.to_pylist() for column in taken.columns)
+        shape = (len(answers), max(map(len, chosen)), max(len(step) for row in alternatives for step in row))
+        values, codes = np.full(shape, -np.inf), np.full(shape, answer_probability.NEUTRAL, dtype=np.int8)
+        for n, answer_labels in enumerate(labels.to_pylist()):
+            if [len(step) for step in answer_labels] != [len(step) for step in alternatives[n]]:
+                raise BeamUQError(
+                    f"statistics: ccp_labels of {self._ids[n]!r} are not of its alternatives; make the file again"
+                )
+            for step, of_step in enumerate(answer_labels):
+                width = len(of_step)
+                values[n, step, :width] = logprobs[n][step]
+                codes[n, step, :width] = [answer_probability.LABELS.index(label) for label in of_step]
+                codes[n, step, alternatives[n][step].index(chosen[n][step])] = answer_probability.ENTAIL
+        return answer_probability.claim_conditioned_probability(values, codes, np.isfinite(values))
+
+    def token_sar(self, strategy: str, candidates: pa.Table, rows: Index) -> Array:
+        """TokenSAR of a strategy's candidates, rows [N, M] of their table (−1: padding); 0 on padding."""
+        mask = rows >= 0
+        rank = np.where(mask, candidates.column("rank").to_numpy()[rows], -1)
+        about = self._rows(int(rank.max()) + 1, candidate_strategy=strategy)
+        asked = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
+        if (asked < 0).all():
+            return UNKNOWN
+        if (asked < 0).any():
+            first = self._ids[int(np.nonzero(mask)[0][asked < 0][0])]
+            raise BeamUQError(f"statistics: relevances of {strategy!r} lack question {first!r}; make the file again")
+        relevances = _padded_lists(self._table.column("token_relevances"), asked)
+        logprobs = _padded_lists(candidates.column("token_logprobs"), rows[mask])
+        if relevances is None or logprobs is None:
+            return UNKNOWN
+        if not np.array_equal(relevances[1], logprobs[1]):
+            raise BeamUQError(
+                f"statistics: token_relevances of {strategy!r} are not of its tokens; make the file again"
+            )
+        scores = np.zeros(mask.shape)
+        scores[mask] = semantic_entropy_sar.token_sar(relevances[0], logprobs[0], logprobs[1])
+        return scores
+
+    def _of_answers(self, column: str, answer_source: str) -> pa.Array | None:
+        rows = self._rows(1, answer_source=answer_source, candidate_strategy="")[:, 0]
+        values = self._table.column(column).combine_chunks().take(pa.array(rows, mask=rows < 0))
+        if values.null_count == len(values):
+            return None
+        if values.null_count:
+            first = self._ids[values.is_null().to_pylist().index(True)]
+            raise BeamUQError(f"statistics: {column} of question {first!r} is missing; make the file again")
+        return values
+
+    def _rows(self, width: int, **equal: str) -> Index:
+        """The rows about each question's candidates of rank 0 … width − 1, [N, width]; −1 where there is none."""
+        rows = _rows_where(self._table, **equal)
+        rows = rows[(self._question[rows] >= 0) & (self._rank[rows] < width)]
+        matrix = np.full((len(self._ids), width), -1)
+        matrix[self._question[rows], self._rank[rows]] = rows
+        return matrix
+
+
+def _positions(column: pa.ChunkedArray, values: pa.Array) -> Index:
+    """The position of each entry among distinct ``values``; −1 where it is not one of them."""
+    positions: Index = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy().astype(np.int64)
+    return positions
+
+
+def _rows_where(table: pa.Table, **equal: str) -> Index:
+    """Rows whose columns equal the given strings, in file order."""
+    chosen = np.ones(len(table), dtype=bool)
+    for column, value in equal.items():
+        chosen &= pc.equal(table.column(column), value).to_numpy()
+    return np.flatnonzero(chosen)
+
+
+def _rows_by_question(rows: Index, question: Index, N: int) -> Index:
+    """Rows, sorted by question, as a matrix [N, M] padded with −1."""
+    counts = np.bincount(question, minlength=N)
+    matrix = np.full((N, max(int(counts.max(initial=0)), 1)), -1)
+    matrix[np.arange(matrix.shape[1]) < counts[:, None]] = rows
+    return matrix
+
+
+def _padded_lists(column: pa.ChunkedArray, rows: Index) -> tuple[Array, Mask] | None:
+    """List entries of some rows, padded to [R, L], with their mask; None where any row has none."""
+    lists = column.combine_chunks().take(pa.array(rows))
+    if lists.null_count:
+        return None
+    lengths = pc.list_value_length(lists).to_numpy()
+    mask: Mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    values = np.zeros(mask.shape)
+    values[mask] = lists.flatten().to_numpy()
+    return values, mask

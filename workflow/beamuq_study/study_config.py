@@ -1,0 +1,546 @@
+"""``studies/*.yaml``: the science of a run, as a typed object.
+
+A study is checked whole before anything runs: an unknown key, an unknown model in the grid, an exhibit that the grid
+cannot supply, an impossible number, each is one line with file, key, value and fix (``beamuq.config_errors``). The JSON
+schemas in ``workflow/schemas`` are written from these classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from beamuq import strategy_names
+from beamuq.config_errors import StrictModel, read_mapping, validated
+from beamuq.errors import BeamUQError, hint
+from beamuq.plugins import FORM
+from beamuq_study.judged_answer import AnswerSource, strategy_of
+from beamuq_study.yaml_field_types import (
+    FROM_HOME,
+    Distinct,
+    Name,
+    Positive,
+    each_once,
+    from_home,
+    one_of,
+    one_or_more,
+    shaped,
+)
+
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout; an installed package has none
+STUDIES = ROOT / "studies"
+DEMO_DATA = ROOT / "workflow" / "demo"
+
+HUB, PACKAGED, FOLDER = r"hub:\w[\w.-]*/\w[\w.-]*", r"packaged:[a-z0-9][a-z0-9.-]*", r"folder:.+"
+ROWS = "most prefixes run for a question before its search is stopped"
+Text = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+KINDS = ("nli", "cross_encoder", "embedding", "lexical")
+METRICS = ("alignscore", "answer_f1", "exact_match", "gold_label")
+
+
+class Model(StrictModel):
+    """A language model, under the key that its rows carry in every table."""
+
+    label: Name = Field(description="short form for file names: tables/qa_<label>")
+    title: Text = Field(description="as the exhibits print it")
+    source: Annotated[str, FROM_HOME] = Field(
+        pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$", description="hub:ORG/NAME, packaged:NAME or folder:PATH"
+    )
+    style: Literal["base", "instruct"] = Field(description="which prompt template; instruct goes through chat")
+    enable_thinking: bool | None = Field(
+        default=None, description="must be said for a chat template that can think first (Qwen 3)"
+    )
+    cards: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="graphics cards of one machine that its layers are spread over; null: one",
+    )
+
+
+class Dataset(StrictModel):
+    """A dataset, how many of its questions are asked, and how."""
+
+    title: Text
+    category: Text = Field(description="the column group in tables: Closed-Book QA, …")
+    adapter: str = Field(pattern=r"^[a-z]\w*$", description="which reader; also the folder's name under data_root")
+    source: Annotated[str, FROM_HOME] = Field(
+        pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER}|demo)$",
+        description="hub:ORG/NAME, demo, or folder:PATH of its splits",
+    )
+    config: str | None = Field(default=None, description="the hub's configuration, such as rc.nocontext")
+    licence: Text = Field(description="of the questions, as the report prints it")
+    split: str = Field(pattern=r"^\w+$", description="where the questions come from")
+    few_shot_split: str = Field(default="train", pattern=r"^\w+$")
+    few_shot: int = Field(default=0, ge=0, le=50)
+    questions: Positive
+    max_new_tokens: int = Field(default=20, ge=1, le=512)
+
+    @model_validator(mode="after")
+    def _shots_fit_the_template(self) -> Dataset:
+        if self.adapter in ("coqa", "hotpot_qa") and self.few_shot:
+            raise ValueError(
+                f"few_shot is {self.few_shot}, but the {self.adapter} prompt has no few-shot block; write few_shot: 0"
+            )
+        return self
+
+
+class SampleStrategy(StrictModel):
+    """``size`` multinomial samples at each temperature."""
+
+    size: Positive
+    temperatures: Distinct[Annotated[float, Field(ge=strategy_names.LEAST_TEMPERATURE, le=10)]] = Field(
+        default=[1.0], min_length=1
+    )
+
+
+class BeamStrategy(StrictModel):
+    """One beam search a width, ranked by log p and stopped exactly unless options say otherwise (D3, beam search)."""
+
+    widths: Distinct[Positive] = Field(min_length=1)
+    length_penalty: float = 0.0
+    early_stopping: strategy_names.EarlyStopping = "never"
+
+
+class DiverseStrategy(StrictModel):
+    """Diverse beam search: every group count with every penalty."""
+
+    size: Positive
+    groups: Distinct[Positive] = Field(min_length=1)
+    penalties: Distinct[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _groups_divide_size(self) -> DiverseStrategy:
+        for groups in self.groups:
+            if self.size % groups:
+                raise ValueError(f"groups {groups} does not divide size {self.size}; choose a divisor")
+        return self
+
+
+class HybridStrategy(StrictModel):
+    """B beams, then size − B samples from the distribution that excludes them."""
+
+    size: Positive
+    beams: Distinct[Positive] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _beams_leave_room(self) -> HybridStrategy:
+        for beams in self.beams:
+            if beams >= self.size:
+                raise ValueError(f"beams {beams} leaves no sample in size {self.size}; choose at most {self.size - 1}")
+        return self
+
+
+class Sizes(StrictModel):
+    """One strategy for each number M of candidates."""
+
+    sizes: Distinct[Positive] = Field(min_length=1)
+
+
+class SizesWithinRows(Sizes):
+    """One search for each number M of outcomes, the most probable ones."""
+
+    rows: Positive = Field(default=2000, description=ROWS)
+
+
+class AboveStrategy(StrictModel):
+    """Every outcome of probability ``p`` or more, then draws from outside: independent ones, or equal lattices."""
+
+    p: float = Field(gt=0, lt=1)
+    draws: int = Field(default=0, ge=0, le=1_000_000)
+    lattices: int = Field(default=0, ge=0, description="0: the draws are independent")
+    rows: Positive = Field(default=2000, description=ROWS)
+
+    @model_validator(mode="after")
+    def _lattices_divide_draws(self) -> AboveStrategy:
+        if self.lattices and (not self.draws or self.draws % self.lattices):
+            raise ValueError(f"lattices {self.lattices} does not divide draws {self.draws}; choose a divisor")
+        return self
+
+
+class CustomStrategy(StrictModel):
+    """A search of one's own: a policy from outside the package, in which each outcome stands once."""
+
+    strategy: Annotated[
+        str, shaped(strategy_names.CUSTOM_NAME, "a word and key=number pairs, such as 'wide M=4 W=8'")
+    ] = Field(
+        pattern=f"^{strategy_names.CUSTOM_NAME}$",
+        description="its name in every table, as the policy's own `strategy` says it",
+    )
+    policy: Annotated[str, shaped(FORM, "module:attribute of a policy in plugins/, such as my_strategy:Wide")] = Field(
+        pattern=f"^{FORM}$", description="module:attribute"
+    )
+    options: dict[str, int | float | str | bool] = Field(default={}, description="the policy's keyword arguments")
+
+    @field_validator("strategy")
+    @classmethod
+    def _not_ours(cls, strategy: str) -> str:
+        if strategy_names.kind_of(strategy) in strategy_names.KINDS:
+            raise ValueError("begins like a strategy of the package; choose another first word")
+        return strategy
+
+
+class Recipe(StrictModel):
+    """Strategies decoded together over one prefill. Greedy, the produced answer, is always among them."""
+
+    sample: SampleStrategy | None = None
+    beam: BeamStrategy | None = None
+    diverse: DiverseStrategy | None = None
+    hybrid: HybridStrategy | None = None
+    exact: SizesWithinRows | None = Field(default=None, description="the M most probable outcomes, proven")
+    above: AboveStrategy | None = Field(default=None, description="every outcome so probable, and draws from outside")
+    systematic: Sizes | None = Field(default=None, description="M points of one lattice")
+    stochastic: Sizes | None = Field(default=None, description="M distinct outcomes by the Gumbel top-k trick")
+    never_worse: SizesWithinRows | None = Field(
+        default=None,
+        description="of M candidates the best number of most probable outcomes, the others drawn from outside",
+    )
+    adaptive: SizesWithinRows | None = Field(default=None, description="the same, drawn as the points of one lattice")
+    custom: list[CustomStrategy] | None = Field(default=None, description="searches from outside the package")
+    shipped: bool = Field(
+        default=False, description="one draw under the model's shipped generation config (D5, greedy)"
+    )
+    batch_questions: int | None = Field(
+        default=None, ge=1, le=4096, description="as the study's key, for this recipe; part of the results' identity"
+    )
+    merge_stop_tokens: bool = Field(
+        default=False,
+        description="all bare stop tokens count as one ending, with their summed p (D21, merged endings)",
+    )
+
+    @model_validator(mode="after")
+    def _something_to_decode(self) -> Recipe:
+        strategies = self.strategies()
+        if set(strategies) <= {strategy_names.GREEDY, strategy_names.SHIPPED}:
+            others = ("shipped", "batch_questions", "merge_stop_tokens")
+            keys = ", ".join(key for key in type(self).model_fields if key not in others)
+            raise ValueError(f"names no strategy; give at least one of {keys}")
+        each_once(strategies)
+        return self
+
+    def searched(self) -> dict[str, Any]:
+        """The recipe as job texts and footers have it: without null keys and those that stand beside it there."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"merge_stop_tokens", "batch_questions"})
+
+    def strategies(self) -> list[str]:
+        """Strategy names in the grammar of every table: ``greedy``, ``sample T=1.0``, ``beam M=10``, …"""
+        of = strategy_names
+        names = [of.GREEDY, *self.samples()]
+        if beam := self.beam:
+            names += [of.beam(width, beam.length_penalty, beam.early_stopping) for width in beam.widths]
+        if diverse := self.diverse:
+            names += [of.diverse(groups, penalty) for groups in diverse.groups for penalty in diverse.penalties]
+        names += [of.hybrid(beams) for beams in self.hybrid.beams] if self.hybrid else []
+        names += [of.of_size("exact", size) for size in self.exact.sizes] if self.exact else []
+        names += [of.above(self.above.p, self.above.draws, self.above.lattices)] if self.above else []
+        for name in ("systematic", "stochastic", "never_worse", "adaptive"):
+            if sized := getattr(self, name):
+                names += [of.of_size(name.replace("_", ""), size) for size in sized.sizes]
+        names += [custom.strategy for custom in self.custom or ()]
+        return [*names, of.SHIPPED] if self.shipped else names
+
+    def decoded(self, strategy: str) -> str | None:
+        """What this recipe decodes for ``strategy``: itself, else the beam search of its width whatever its options.
+
+        So a recipe that departs from the exact search (D3, beam search) is scored as the main one is.
+        """
+        kind, options = strategy_names.parse(strategy)
+        name = strategy_names.beam_of_width(self.strategies(), int(options["M"])) if kind == "beam" else strategy
+        return name if name in self.strategies() else None
+
+    def samples(self) -> list[str]:
+        """The strategies that draw from the model's own distribution, tempered or not: those of ``sample``."""
+        return [strategy_names.sample(temperature) for temperature in self.sample.temperatures] if self.sample else []
+
+    def searches(self) -> list[str]:
+        """The strategies whose candidates weigh their probability: no draws and not greedy."""
+        return strategy_names.searches(self.strategies())
+
+
+class GridEntry(StrictModel):
+    """A recipe on models × datasets, scored with the named similarity scorers."""
+
+    recipe: str
+    models: list[str] = Field(min_length=1)
+    datasets: list[str] = Field(min_length=1)
+    questions: Positive | None = Field(default=None, description="a prefix of the dataset's; default all")
+    scorers: Distinct[str] = Field(min_length=1)
+
+
+class Scorer(StrictModel):
+    """A similarity s(·, ·) in [0, 1]."""
+
+    kind: Annotated[str, one_of(KINDS)] = Field(
+        pattern=f"^({'|'.join(KINDS)}|{FORM})$", description=f"{', '.join(KINDS)}, or module:attribute of one's own"
+    )
+    title: Text = Field(description="as captions name it")
+    source: Annotated[str | None, FROM_HOME] = Field(default=None, pattern=f"^({HUB}|{PACKAGED}|{FOLDER})$")
+    equivalence_threshold: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="threshold of s for 'same meaning' where there are no classes (D18, no classes)",
+    )
+    proxy_for: str | None = Field(default=None, description="the paper's scorer that this one replaces")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Scorer:
+        if ":" in self.kind:
+            return self
+        if (self.kind == "lexical") == (self.source is not None):
+            fix = "remove source" if self.kind == "lexical" else "add source: hub:ORG/NAME"
+            raise ValueError(f"a scorer of kind {self.kind} {'loads no model' if self.source else 'needs one'}; {fix}")
+        if (self.kind == "nli") == (self.equivalence_threshold is not None):
+            fix = "remove equivalence_threshold" if self.kind == "nli" else "add equivalence_threshold: 0.8"
+            raise ValueError(f"equivalence_threshold is for scorers without classes; {fix}")
+        return self
+
+
+class Quality(StrictModel):
+    """How right a produced answer is, in [0, 1]; correct is strictly above ``threshold``."""
+
+    metric: Annotated[str, one_of(METRICS)] = Field(
+        pattern=f"^({'|'.join(METRICS)}|{FORM})$", description=f"{', '.join(METRICS)}, or module:attribute of one's own"
+    )
+    title: Text
+    source: Annotated[str | None, FROM_HOME] = Field(
+        default=None, pattern=rf"^({HUB}/\w[\w.-]*|{FOLDER})$", description="hub:ORG/NAME/FILE"
+    )
+    backbone: Annotated[str | None, FROM_HOME] = Field(
+        default=None, pattern=rf"^(hub:\w[\w.-]*(/\w[\w.-]*)?|{FOLDER})$"
+    )
+    threshold: float = Field(default=0.5, ge=0, lt=1)
+    proxy_for: str | None = None
+    datasets: Distinct[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="where it is measured, such as gold_label where there are options; default all",
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Quality:
+        learned = self.metric == "alignscore"
+        if learned != (self.source is not None) or learned != (self.backbone is not None):
+            fix = "give source and backbone" if learned else "remove source and backbone"
+            raise ValueError(f"metric {self.metric}: {fix}")
+        return self
+
+
+class Main(StrictModel):
+    """What the main tables are made of."""
+
+    recipe: str = "main"
+    scorer: str = Field(description="the similarity s of the main tables, and CCP's judge")
+    relevance: str | None = Field(default=None, description="the cross-encoder of SAR, one of the scorers")
+    sample: str = strategy_names.sample(1.0)
+    beam: str = strategy_names.beam(10)
+    num_candidates: Positive = 10
+    alpha: float = Field(default=0.9, gt=0, le=2)
+    epsilon: float = Field(default=0.0, ge=0, le=1)
+
+
+class Scoring(StrictModel):
+    """What is scored from a recipe's candidates: methods, and settings that are rows of a table, not jobs."""
+
+    methods: Distinct[str] = Field(min_length=1, description="in the order of the tables' rows")
+    every_strategy: bool = Field(default=False, description="score each strategy of the recipe, not only the main two")
+    epsilon: Distinct[Annotated[float, Field(ge=0, le=1)]] = []
+    alpha: Distinct[Annotated[float, Field(gt=0, le=2)]] = []
+    fixed_k: Distinct[Positive] = []
+    budgets: Distinct[Positive] = []
+    estimators: Distinct[str] = Field(
+        default=[],
+        description="of Dissimilarity from this recipe's candidates: a weighting and a kind of strategy, such as "
+        "'unnormalised beam'",
+    )
+
+
+class Evaluation(StrictModel):
+    """Metrics and their intervals (D13, metrics)."""
+
+    metrics: Distinct[Literal["PRR", "ROC-AUC", "PR-AUC"]] = Field(default=["PRR"], min_length=1)
+    max_rejection: Annotated[Distinct[Share], one_or_more(Share), Field(min_length=1)] = Field(
+        default=[0.5],
+        description="PRR is to this share of rejected answers: a number or a list, of which each further one, such "
+        "as 1, is measured as PRR@1, with a table qa_mean_prr_1",
+    )
+    resamples: int = Field(default=2000, ge=100, le=100_000)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+class Decisions(StrictModel):
+    """When an answer is shown (D27, decisions)."""
+
+    risks: Distinct[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default=[0.05, 0.10, 0.20],
+        min_length=1,
+        description="largest shares of wrong answers among the shown ones, a threshold each",
+    )
+    confidence: float = Field(
+        default=0.95, ge=0.5, lt=1, description="with which all thresholds of a cell hold together"
+    )
+
+
+class Study(StrictModel):
+    """A complete study; never merged with another."""
+
+    title: Text
+    demo: bool = Field(description="true: every exhibit carries the word demo")
+    seed: int = Field(ge=0, lt=2**63)
+    newline_stops: bool = Field(
+        default=True, description="a token whose text holds a newline ends an answer (D1, ending)"
+    )
+    batch_questions: int = Field(ge=1, le=4096, description="questions decoded together; part of the results' identity")
+    models: dict[Name, Model] = Field(min_length=1)
+    datasets: dict[Name, Dataset] = Field(min_length=1)
+    recipes: dict[Name, Recipe] = Field(min_length=1)
+    grid: list[GridEntry] = Field(min_length=1)
+    scorers: dict[Name, Scorer] = Field(min_length=1)
+    quality: Annotated[list[Quality], one_or_more(Quality), Field(min_length=1)] = Field(
+        description="one, or a list: the first is that of every exhibit, each further one is evaluated beside it",
+    )
+    main: Main
+    scoring: dict[Name, Scoring] = Field(min_length=1, description="by recipe")
+    answer_source: Distinct[AnswerSource] = Field(default=["greedy"], min_length=1)
+    evaluation: Evaluation = Evaluation()
+    decisions: Decisions = Decisions()
+    exhibits: list[str] = Field(description="labels; tables qa_<label> come by model")
+
+    @field_validator("quality")
+    @classmethod
+    def _the_first_quality_is_measured_everywhere(cls, qualities: list[Quality]) -> list[Quality]:
+        each_once([quality.metric for quality in qualities])
+        if qualities[0].datasets:
+            raise ValueError(
+                "the first is that of every exhibit, and its key datasets leaves some out; remove the key, or put a "
+                "quality of all datasets first"
+            )
+        return qualities
+
+    @field_validator("models")
+    @classmethod
+    def _labels_are_unique(cls, models: dict[str, Model]) -> dict[str, Model]:
+        seen: dict[str, str] = {}
+        for key, model in models.items():
+            if model.label in seen:
+                raise ValueError(f"{key}.label: {model.label!r} is also the label of {seen[model.label]!r}; change one")
+            seen[model.label] = key
+        return models
+
+    @model_validator(mode="after")
+    def _grid_names_what_there_is_and_each_cell_once(self) -> Study:
+        seen: dict[tuple[str, str, str], int] = {}
+        for position, entry in enumerate(self.grid):
+            where = f"grid[{position}]"
+            known(f"{where}.recipe", [entry.recipe], self.recipes)
+            for key in ("models", "datasets", "scorers"):
+                known(f"{where}.{key}", getattr(entry, key), getattr(self, key))
+            for dataset in entry.datasets:
+                if entry.questions and entry.questions > self.datasets[dataset].questions:
+                    raise ValueError(
+                        f"{where}.questions: {entry.questions} is more than datasets.{dataset}.questions "
+                        f"({self.datasets[dataset].questions}); lower it or raise that one"
+                    )
+            for cell in itertools.product(entry.models, entry.datasets, [entry.recipe]):
+                first = seen.setdefault(cell, position)
+                if first != position:
+                    raise ValueError(f"{where}: {'/'.join(cell)} is already in grid[{first}]; drop one")
+        return self
+
+    @property
+    def main_quality(self) -> Quality:
+        """The first: that of exhibits and of the comparison with print."""
+        return self.quality[0]
+
+    def qualities(self, dataset: str) -> list[Quality]:
+        """Those that are measured on a dataset, the main one first."""
+        return [quality for quality in self.quality if quality.datasets is None or dataset in quality.datasets]
+
+    @model_validator(mode="after")
+    def _main_names_exist(self) -> Study:
+        for position, quality in enumerate(self.quality):
+            known(f"quality[{position}].datasets", quality.datasets or (), self.datasets)
+        main = self.main
+        known("main.recipe", [main.recipe], self.recipes)
+        known("main.scorer", [main.scorer], self.scorers)
+        known("main.relevance", [main.relevance] if main.relevance else [], self.scorers)
+        decoded = self.recipes[main.recipe]
+        for key, what, chosen, choices in (
+            ("sample", "sample strategy", main.sample, decoded.samples()),
+            ("beam", "search", main.beam, decoded.searches()),
+        ):
+            if chosen not in choices:
+                fix = hint(chosen, choices) if choices else f"add recipes.{main.recipe}.{key}"
+                raise ValueError(f"main.{key}: {chosen!r} is no {what} of recipes.{main.recipe}; {fix}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_decoded_recipe_is_scored(self) -> Study:
+        known("scoring", self.scoring, self.recipes)
+        for recipe in dict.fromkeys([*(entry.recipe for entry in self.grid), self.main.recipe]):
+            self._is_scored(recipe)
+        for name, scoring in self.scoring.items():
+            decoded = self.recipes[name]
+            drawn = decoded.sample.size if decoded.sample else 0
+            widths = decoded.beam.widths if decoded.beam else []
+            for budget in scoring.budgets:
+                if budget > drawn or budget not in widths:
+                    raise ValueError(
+                        f"scoring.{name}.budgets: {budget} needs a beam of that width and as many samples; "
+                        f"recipes.{name} has beam.widths {widths} and sample.size {drawn}"
+                    )
+        return self
+
+    def _is_scored(self, recipe: str) -> None:
+        """Refuse what scoring a recipe of the grid would find missing after all its decoding."""
+        if recipe not in self.scoring:
+            raise ValueError(f"scoring: recipe {recipe!r} of the grid is not scored; add scoring.{recipe}.methods")
+        decoded = self.recipes[recipe]
+        looked_at = self.main.sample in decoded.samples() or self.scoring[recipe].every_strategy
+        if decoded.sample and looked_at and self.main.num_candidates > decoded.sample.size:
+            raise ValueError(
+                f"main.num_candidates: {self.main.num_candidates} is more than recipes.{recipe}.sample.size "
+                f"({decoded.sample.size}); lower it or raise that one"
+            )
+        if not any(decoded.decoded(strategy_of(name, self.main.beam)) for name in self.answer_source):
+            raise ValueError(
+                f"answer_source: recipes.{recipe} decodes none of {', '.join(self.answer_source)}; add greedy"
+            )
+
+
+def known(key: str, names: Iterable[str], choices: Iterable[str]) -> None:
+    """Refuse, with a suggestion, the first of ``names`` that is not among ``choices``."""
+    choices = list(choices)
+    for name in names:
+        if name not in choices:
+            raise ValueError(f"{key}: unknown name {name!r}; {hint(name, choices)}")
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file. Raises BeamUQError in one line: the file, the key, the value and the fix."""
+    return validated(Study, read_mapping(path), path)
+
+
+def study_path(name: str) -> Path:
+    """``demo`` → ``studies/demo.yaml``; anything with a slash or a .yaml ending is taken as a path.
+
+    Raises BeamUQError if there is no such file, or its name would not do as a folder's in the commands of the rules.
+    """
+    own = "/" in name or name.endswith((".yaml", ".yml"))
+    path = Path(from_home(name) if own else os.path.relpath(STUDIES / f"{name}.yaml"))
+    if not path.is_file():
+        there = sorted(p.stem for p in STUDIES.glob("*.yaml"))
+        fix = hint(name, there, ", or a path to your own file")
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: no such study ({path}); {fix}")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", path.stem):
+        fix = "rename the file: letters, digits, '_', '-' and '.' only"
+        raise BeamUQError(f"config.yaml: study: {json.dumps(name)}: names folders of results; {fix}")
+    return path
