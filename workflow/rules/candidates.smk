@@ -20,10 +20,11 @@ rule candidates:
         settings=settings.candidates,
         loading=settings.loading("candidates"),
         cards=not_compared(plan.cards),
+        program=not_compared(f"{SCRIPTS}/candidates.py"),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}"
     shell:
-        "python {SCRIPTS}/candidates.py --prompts {input.prompts:q} --model {input.model:q} --shards {input.shards:q}"
+        "python {params.program:q} --prompts {input.prompts:q} --model {input.model:q} --shards {input.shards:q}"
         " --settings {params.settings:q} --loading {params.loading:q} --cards {params.cards} --threads {threads}"
         " --candidates {output.candidates:q} > {log} 2>&1"
 
@@ -51,9 +52,10 @@ rule candidates_shard:
         settings=settings.candidates,
         loading=settings.loading("candidates"),
         cards=not_compared(plan.cards),
+        program=not_compared(f"{SCRIPTS}/candidates.py"),
     message:
         "decoding {wildcards.dataset} with {wildcards.model}, recipe {wildcards.recipe}, shard {wildcards.shard}"
     shell:
-        "python {SCRIPTS}/candidates.py --prompts {input.prompts:q} --model {input.model:q} --shard {wildcards.shard}"
+        "python {params.program:q} --prompts {input.prompts:q} --model {input.model:q} --shard {wildcards.shard}"
         " --settings {params.settings:q} --loading {params.loading:q} --cards {params.cards} --threads {threads}"
         " --candidates {output.candidates:q} > {log} 2>&1"

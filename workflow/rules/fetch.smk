@@ -10,10 +10,12 @@ rule fetch_model:
         runtime=240,
     params:
         settings=settings.fetch_model,
+        program=not_compared(f"{SCRIPTS}/fetch_model.py"),
+        lock=not_compared(LOCK),
     message:
         "fetching the model {wildcards.folder}"
     shell:
-        "python {SCRIPTS}/fetch_model.py --settings {params.settings:q} --lock {LOCK:q}"
+        "python {params.program:q} --settings {params.settings:q} --lock {params.lock:q}"
         " --model {output.model:q} > {log} 2>&1"
 
 
@@ -29,8 +31,10 @@ rule fetch_dataset:
         runtime=120,
     params:
         settings=settings.fetch_dataset,
+        program=not_compared(f"{SCRIPTS}/fetch_dataset.py"),
+        lock=not_compared(LOCK),
     message:
         "fetching the dataset {wildcards.dataset}, split {wildcards.split}"
     shell:
-        "python {SCRIPTS}/fetch_dataset.py --settings {params.settings:q} --lock {LOCK:q}"
+        "python {params.program:q} --settings {params.settings:q} --lock {params.lock:q}"
         " --split {output.split:q} > {log} 2>&1"

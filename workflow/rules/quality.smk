@@ -21,8 +21,10 @@ rule quality:
         settings=settings.quality,
         made_with=settings.made_with("questions", "candidates"),
         loading=settings.loading("quality"),
+        program=not_compared(f"{SCRIPTS}/quality.py"),
+        cache=not_compared(CACHE),
     shell:
-        "python {SCRIPTS}/quality.py --questions {input.questions:q} --candidates {input.candidates:q}"
+        "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
         " --model {input.model:q} --backbone {input.backbone:q} --settings {params.settings:q}"
-        " --made-with {params.made_with:q} --loading {params.loading:q} --cache {CACHE:q} --threads {threads}"
+        " --made-with {params.made_with:q} --loading {params.loading:q} --cache {params.cache:q} --threads {threads}"
         " --quality {output.quality:q} > {log} 2>&1"

@@ -15,8 +15,9 @@ rule questions:
     params:
         settings=settings.questions,
         format=FORMATS["questions"],
+        program=not_compared(f"{SCRIPTS}/questions.py"),
     shell:
-        "python {SCRIPTS}/questions.py --split {input.split:q} --few-shot-split {input.few_shot_split:q}"
+        "python {params.program:q} --split {input.split:q} --few-shot-split {input.few_shot_split:q}"
         " --settings {params.settings:q} --questions {output.questions:q} --shots {output.shots:q} > {log} 2>&1"
 
 
@@ -37,7 +38,8 @@ rule prompts:
     params:
         made_with=settings.made_with("questions", "shots"),
         format=FORMATS["prompts"],
+        program=not_compared(f"{SCRIPTS}/prompts.py"),
     shell:
-        "python {SCRIPTS}/prompts.py --template {input.template:q} --questions {input.questions:q}"
+        "python {params.program:q} --template {input.template:q} --questions {input.questions:q}"
         " --shots {input.shots:q} --style {wildcards.style} --dataset {wildcards.dataset}"
         " --made-with {params.made_with:q} --prompts {output.prompts:q} > {log} 2>&1"

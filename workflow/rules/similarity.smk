@@ -19,9 +19,11 @@ rule similarity:
         settings=settings.similarity,
         made_with=settings.made_with("candidates"),
         loading=settings.loading("similarity"),
+        program=not_compared(f"{SCRIPTS}/similarity.py"),
+        cache=not_compared(CACHE),
     message:
         "comparing the answers of {wildcards.model} on {wildcards.dataset} by {wildcards.scorer}"
     shell:
-        "python {SCRIPTS}/similarity.py --candidates {input.candidates:q} --model {input.model:q}"
+        "python {params.program:q} --candidates {input.candidates:q} --model {input.model:q}"
         " --settings {params.settings:q} --made-with {params.made_with:q} --loading {params.loading:q}"
-        " --cache {CACHE:q} --threads {threads} --similarity {output.similarity:q} > {log} 2>&1"
+        " --cache {params.cache:q} --threads {threads} --similarity {output.similarity:q} > {log} 2>&1"

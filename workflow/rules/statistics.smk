@@ -24,11 +24,13 @@ rule statistics:
         made_with=settings.made_with("questions", "candidates"),
         loading=settings.loading("statistics"),
         cards=not_compared(plan.cards),
+        program=not_compared(f"{SCRIPTS}/judgements.py"),
+        cache=not_compared(CACHE),
     message:
         "asking of the answers of {wildcards.model} on {wildcards.dataset}, recipe {wildcards.recipe}"
     shell:
-        "python {SCRIPTS}/judgements.py --questions {input.questions:q} --candidates {input.candidates:q}"
+        "python {params.program:q} --questions {input.questions:q} --candidates {input.candidates:q}"
         " --template {input.template:q} --language-model {input.language_model:q} --nli {input.nli:q}"
         " --relevance {input.relevance:q} --settings {params.settings:q} --made-with {params.made_with:q}"
-        " --loading {params.loading:q} --cards {params.cards} --cache {CACHE:q} --threads {threads}"
+        " --loading {params.loading:q} --cards {params.cards} --cache {params.cache:q} --threads {threads}"
         " --statistics {output.statistics:q} > {log} 2>&1"

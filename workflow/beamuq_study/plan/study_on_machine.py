@@ -177,9 +177,12 @@ class Plan:
         return offline.environment(self.machine.offline) | {"PYTHONPATH": search_path}
 
 
-def not_compared(value: Callable[..., object]) -> Callable[..., object]:
-    """A parameter function that Snakemake does not compare, since it asks for the output: how a machine runs a job."""
-    return lambda wildcards, output: value(wildcards)  # noqa: ARG005
+def not_compared(value: object) -> Callable[..., object]:
+    """A parameter that Snakemake does not compare, since it asks for the output: how a machine runs a job.
+
+    ``value``: the parameter, or a function of the wildcards.
+    """
+    return lambda wildcards, output: value(wildcards) if callable(value) else value  # noqa: ARG005
 
 
 def _either(names: Iterable[str]) -> str:
