@@ -68,7 +68,7 @@ def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> I
 
     Rows of Parquet are numbered from ``first`` on.
 
-    Raises BeamUQError if it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as
+    Raises BeamUQError if it is no such file or damaged, a column occurs twice, or one of ``names`` is missing; as
     :func:`json_lines`.
     """
     if path.suffix not in SUFFIXES:

