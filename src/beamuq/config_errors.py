@@ -91,7 +91,7 @@ def _forms(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; no tags, and no key twice.
+    """Read a YAML file without tags and without repeated keys.
 
     Raises BeamUQError in one line: the file, and why it cannot be read.
     """
@@ -102,7 +102,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_mapping(path: Path) -> dict[Any, Any]:
-    """What a YAML file holds that must be a mapping; raises as :func:`read_yaml`."""
+    """Read a YAML file that must be a mapping; raises as :func:`read_yaml`."""
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise BeamUQError(f"{path}: must be a mapping of keys to values")
@@ -121,6 +121,6 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
-    """What a JSON text in UTF-8 holds. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
+    """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
     with reading(place, "valid JSON in UTF-8", fix):
         return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)

@@ -25,7 +25,7 @@ class BeamUQError(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """What an error of someone else's code says, in a line; its kind where it says nothing."""
+    """The message of a foreign error in one line; its type where the message is empty."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split()) or type(error).__name__
@@ -33,7 +33,7 @@ def reason(error: BaseException) -> str:
 
 @contextmanager
 def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
-    """Around a parser's call alone: whatever it raises becomes one line that names the place.
+    """Turn any exception of a parser's call into one line that names the place.
 
     Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
     """
@@ -50,14 +50,14 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The one of ``choices`` that ``name`` may be meant to be, upper and lower case alike; None: nothing is near."""
+    """The choice nearest to ``name``, whatever the case of letters; None: no choice is near."""
     spelled = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), spelled, n=1)
     return spelled[near[0]] if near else None
 
 
 def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
-    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them and what ``beyond`` adds."""
+    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them, followed by ``beyond``."""
     choices = list(choices)
     near = nearest(name, choices)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"

@@ -1,4 +1,4 @@
-"""Files: written atomically, hashed, and read row by row where they are Parquet or JSON Lines."""
+"""Write files atomically, hash them, and read Parquet and JSON Lines row by row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around all that writes ``path`` and makes its folders: what the file system refuses becomes one line."""
+    """Make the folders of ``path`` and turn refusals of the file system into one line."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
 """Plug-ins: methods, scorers, quality metrics and strategies from outside, named ``module:attribute`` in a study.
 
-Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH. Whatever calls code that may be someone
-else's does so by :func:`call`, and takes its numbers by :func:`numbers`: a fault is one line that names the plug-in.
+Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH. The package
+calls a plug-in's code by :func:`call` and takes its numbers by :func:`numbers`: a fault is one line that names it.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def load(what: str, name: str) -> Any:
 
 
 def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns, which may be someone else's code.
+    """The result of ``function``, which may be a plug-in's code.
 
     Raises BeamUQError if it raises anything: ``what`` it is, the exception, file and line. A BeamUQError passes as it
-    is, and so does the failure of a function of the package in no one else's code: a bug, whose traceback is needed.
+    is, and so does a failure of the package outside any plug-in: a bug, whose traceback is needed.
     """
     try:
         return function(*args, **kwargs)
@@ -84,7 +84,7 @@ def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 def numbers(
     what: str, result: object, shape: tuple[int, ...], lowest: float = -np.inf, highest: float = np.inf
 ) -> npt.NDArray[np.float64]:
-    """What someone else's code returned, as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
+    """The result of a plug-in's code as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
 
     Numbers outside by no more than rounding (1e-6) stay as they are.
 
@@ -107,13 +107,13 @@ def numbers(
 
 
 def _is_ours(function: Callable[..., Any]) -> bool:
-    """Whether it is the package's, and not one made on the spot to use what someone else's code returned."""
+    """Whether a function is the package's own, and not a local one that uses the result of a plug-in."""
     module = str(getattr(getattr(function, "__self__", function), "__module__", ""))
     return module.startswith("beamuq.") and "<locals>" not in getattr(function, "__qualname__", "")
 
 
 def _one_line(error: BaseException) -> str:
-    """An exception of someone else's code in one line, with the last line of that code on its way."""
+    """An exception of a plug-in's code in one line, with the last line of that code on its way."""
     return f"{type(error).__name__}: {reason(error)}{_line_of_theirs(error)}"
 
 

@@ -1,4 +1,4 @@
-"""Mask access tokens and passwords of addresses in whatever is printed."""
+"""Mask access tokens and passwords of addresses in everything that is printed."""
 
 from __future__ import annotations
 

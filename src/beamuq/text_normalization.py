@@ -1,4 +1,4 @@
-"""How texts are cleaned and normalised before they are compared.
+"""Clean and normalise texts before comparing them.
 
 ``clean`` makes an answer out of what a model wrote; the ``normalize_*`` functions, applied to answers and references
 alike, forget what a quality metric should not punish.

@@ -96,7 +96,7 @@ class BeamState:
         self.choose(query, np.zeros((len(self._running), 0, 2)))
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
-        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and what it loses from its score.
+        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its score.
 
         Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in group beam search:
         (questions, width), -1 where there is none.
@@ -148,7 +148,7 @@ class BeamState:
         return tokens, logprobs, parents, scores
 
     def _done(self, best: Floats) -> Bools:
-        """Questions whose pool is full and, as ``early_stopping`` sees it, not to be improved from score ``best``."""
+        """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot improve."""
         penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
         worst = self._pool_scores[:, -1]
         flattering = self._context.steps if stopping == "never" and penalty > 0 else self._length

@@ -35,7 +35,7 @@ class _Cached:
     cache: Any
 
     def rows_of(self, nodes: Ints) -> Ints:
-        """The rows after each of ``nodes``, -1 for one that is not here."""
+        """The rows after each of ``nodes``, -1 for a node without one."""
         places = {node: row for row, node in enumerate(self.nodes.tolist())}
         return np.array([places.get(node, -1) for node in nodes.tolist()])
 
@@ -110,7 +110,7 @@ class CachedRunner(BatchRunner):
                 nodes = nodes[len(states) :]
 
     def _fitting(self, question: int, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
-        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache: as many as may be.
+        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache, as many as fit.
 
         Returns their last hidden states and their cache; None, and half the rows from now on, if that did not fit.
         """
@@ -155,7 +155,7 @@ class CachedRunner(BatchRunner):
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
-    """The tensors that modules hold as plain attributes, and what may become one: some keep their state there."""
+    """The tensors that modules hold as plain attributes, and None where one may come: some keep state there."""
     return {
         (module, name): value
         for module in decoder.modules()

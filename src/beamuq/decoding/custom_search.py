@@ -18,7 +18,7 @@ _ONLY_SEARCHES = (
 
 
 def check_custom(name: str, policy: object) -> None:
-    """Refuse what a study names as its own strategy and is no search; ``name`` is how the study calls it.
+    """Refuse a strategy of a study's own that is no search; ``name`` is the study's name for it.
 
     Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
 
@@ -34,7 +34,7 @@ def check_custom(name: str, policy: object) -> None:
 
 
 class CheckedSearch:
-    """A search from outside the package under way.
+    """A running search from outside the package, checked at every step.
 
     The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
     said: a token that a list after its prefix held, with the log-probability there.

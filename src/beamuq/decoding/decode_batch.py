@@ -59,7 +59,7 @@ def decode(
     merge_stop_tokens
         Stop tokens that count as one ending: the smallest id, with the sum of their probabilities.
     work
-        What this took is added to its counts.
+        The work of this call is added to its counts.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def next_token_logprobs(
 
 
 def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Result], work: Work) -> list[Result]:
-    """What ``run`` finds for a batch, or, where that is too large for memory, for its halves one after the other."""
+    """The results of ``run`` for a batch or, if it is too large for memory, for its halves one after the other."""
     work.pieces = []
     waiting = [prompts]
     results = []
@@ -174,7 +174,7 @@ def _opened(
 def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str) -> dict[str, Any]:
     """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always among these."""
     above = trie.parent[path].tolist()
-    if any(parent not in statistics for parent in above):  # a Beam of someone else's
+    if any(parent not in statistics for parent in above):  # a plug-in's subclass of Beam
         raise BeamUQError(
             f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
             "set DistributionQuery.statistics, as Beam does"

@@ -37,7 +37,7 @@ _FIRST_CAPACITY = 128
 
 @dataclass
 class Work:
-    """What decoding cost, added up over batches of questions. Rows are forward passes of one token.
+    """The work of decoding, added up over batches of questions. Rows are forward passes of one token.
 
     ``pieces`` are the questions and the rows at once of each piece that the last batch was run in: one, of all its
     questions and all rows, unless memory ran out.
@@ -209,7 +209,7 @@ class BatchRunner(ABC):
 
 
 class TreeRunner(BatchRunner):
-    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once a batch."""
+    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once per batch."""
 
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         super().__init__(decoder, prompts, trie, work)

@@ -80,10 +80,10 @@ class SearchGoal(Protocol):
     """Which outcomes a search is after, given the ``outcomes`` found so far, most probable first."""
 
     def floor(self, outcomes: Sequence[_Outcome], /) -> float:
-        """Nothing less probable than this (log) can ever matter."""
+        """The log-probability below which no outcome can ever matter."""
 
     def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float], /) -> bool:
-        """Whether what is open at ``cost`` has to be looked at, all that is open and more probable being ``before``.
+        """Whether the search must look at the open prefix of ``cost``, after the more probable open ones ``before``.
 
         ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty, never.
         """

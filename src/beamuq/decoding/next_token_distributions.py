@@ -1,4 +1,4 @@
-"""A step's next-token distributions, reduced to the few numbers that policies query for.
+"""Reduce a step's next-token distributions to the few numbers that policies query.
 
 Logits are made a chunk of rows at a time, in float32, and never leave the device: only token lists,
 draws, masses and entropies do.
@@ -37,7 +37,7 @@ class ProbabilityEdits:
 
 @dataclass
 class DistributionQuery:
-    """What a policy wants to know at nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
+    """A policy's question about nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
 
     With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
     probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
@@ -88,7 +88,7 @@ class HostTransfers:
 
 
 class NextTokenDistributions:
-    """What turns the logits of a model's output layer into the distribution that policies see.
+    """Turns the logits of a model's output layer into the distribution that policies see.
 
     ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
     """
@@ -187,7 +187,7 @@ class NextTokenDistributions:
         probabilities: torch.Tensor,
         transfers: HostTransfers,
     ) -> None:
-        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``distribution``, that of ``nodes``."""
+        """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that of ``nodes``."""
         distinct, row = np.unique(rows, return_inverse=True)
         place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
         plain, weights = _rows(distribution, distinct), _rows(probabilities, distinct)

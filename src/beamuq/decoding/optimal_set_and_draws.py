@@ -123,7 +123,7 @@ class Systematic:
 
 
 class SetThenDrawsState:
-    """A search for a set, a look at the mass it leaves at every node on its outcomes' paths, then draws.
+    """Searches a set, reads the mass it leaves at every node on its outcomes' paths, then draws.
 
     Let R(n) be the mass that the set leaves below node n, relative to n: 0 at an outcome's own end, 1 off their paths,
     and elsewhere R(n) = Σ_v p(v | n) R(nv). A draw at n takes v with probability p(v | n) R(nv) / R(n), so an outcome
@@ -256,7 +256,7 @@ class SetThenDrawsState:
         return left
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """As that of the search for the set."""
+        """The proof of the search for the set."""
         return self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
 
     def answers(self, question: int) -> list[tuple[int, float | None]]:

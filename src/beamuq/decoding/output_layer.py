@@ -29,7 +29,7 @@ def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
 
 
 class OutputLayer:
-    """What a model makes of hidden states: its own forward pass with the decoder left out, so that no scale, bias or
+    """A model's way from hidden states to logits: its forward pass without the decoder, so that no scale, bias or
     cap of its can be missed. A plain linear layer in it is computed in float32, whatever the model's dtype.
     """
 
@@ -70,7 +70,7 @@ class OutputLayer:
 
 
 class _States(BaseModelOutputWithPast):
-    """What a decoder returns: hidden states, and nothing else that anyone may ask for."""
+    """The output of a decoder: hidden states, and None for any other attribute."""
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""What to decode: prompts, the policies that choose tokens, the searches they start, the candidates they yield.
+"""The types of decoding: prompts, policies that choose tokens, the searches they start, the candidates they yield.
 
 A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a search on a batch of
 questions; the search asks for next-token distributions and chooses tokens from them. Each policy of the package is in
@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a strategy alone would take for a question, and what its search proved.
+    """The work that a strategy alone would take for a question, and the proof of its search.
 
     ``rows`` are the prefixes beyond the prompt whose next token it asked about, ``passes`` the forward passes that it
     must make one after the other. ``proven``: whether its set of outcomes is all that it claims, or was cut short, and
@@ -81,7 +81,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What all searches of a batch share.
+    """The inputs that all searches of a batch share.
 
     Its ``prompts``, which of the vocabulary's tokens stop (``stops``, bool), the most tokens of an answer (``steps``),
     the ``seed`` and the ``trie`` of generated tokens, whose node q is the end of prompt q.
@@ -130,7 +130,7 @@ class SearchState(Protocol):
     def policy(self) -> Policy: ...
 
     def query(self) -> DistributionQuery:
-        """What the search must know to go on; about no node when it is done."""
+        """The search's next question to the model; it names no node when the search is done."""
 
     def advance(self, query: DistributionQuery) -> None:
         """Choose tokens by the answered query: make children in the trie. Only called when a node was asked about."""

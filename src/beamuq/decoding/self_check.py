@@ -220,7 +220,7 @@ def _by_path(
 ) -> tuple[list[tuple[int, ...]], Logprobs]:
     """Texts of the probe with the log-probabilities after each token from the prompt's last on: (places, vocabulary).
 
-    A node is come back to after its children were run, so that whatever a path keeps of it must still be what it was.
+    The probe returns to a node after its children were run: the state that a path keeps of it must not have changed.
     """
     trie, roots = TokenTrie(len(prompts)), np.arange(len(prompts))
     first, second, third, fourth, fifth = branches

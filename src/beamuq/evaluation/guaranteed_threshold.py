@@ -4,7 +4,7 @@ Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jo
 Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection instead. The thresholds, their order and the
 first one come from a fifth of the units, whose labels are not looked at; each is then tested on the other four fifths.
 
-A unit is what is independent: a question, or a group of them (a story, a user), of which one question drawn by seed
+Units are independent: a unit is a question, or a group of them (a story, a user), of which one question drawn by seed
 counts. The guarantee is of answers that come as the calibration's did, one of each group.
 """
 

@@ -2,8 +2,8 @@
 
 Isotonic regression is scipy's. Venn–Abers (Vovk & Petej, *Venn–Abers predictors*, UAI 2014,
 its inductive form) gives two: the answer is put among the calibration's once as wrong and once as right, and isotonic
-regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; which one
-that is nobody knows beforehand. They are two probabilities, not the ends of a confidence interval.
+regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; the true
+label is not known beforehand. They are two probabilities, not the ends of a confidence interval.
 """
 
 from __future__ import annotations

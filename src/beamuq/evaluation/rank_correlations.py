@@ -61,7 +61,7 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
 
 
 def order_agreement(first: Estimates, second: Estimates) -> Estimates:
-    """Of each model and dataset Kendall's τ-b, −1 to 1, of the orders in which two sets of estimates put their rows.
+    """Kendall's τ-b, −1 to 1, between two sets of estimates' orders of their rows, for each model and dataset.
 
     The rows of the two are of the same methods in the same order, and of the same resamples.
     """

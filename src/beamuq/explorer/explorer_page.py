@@ -93,7 +93,7 @@ _COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "al
 
 
 def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
-    """All that the page shows, as JSON has it. ``tokens``: each token's text once; cells as :func:`_cell` has them."""
+    """The page's data as JSON. ``tokens``: each token's text once; cells as :func:`_cell` packs them."""
     tokens: dict[str, int] = {}
     packed = [_cell(cell, tokens) for cell in cells if cell.questions]
     return {"title": title, "notes": list(notes), "cells": packed, "tokens": list(tokens)}
@@ -154,7 +154,7 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
 
 
 def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
-    """What a method is called, and over what it is: the answer (""), samples or beams."""
+    """A method's name on the page, and its input: the answer (""), samples or beams."""
     form = variant if variant in PRINTED_VARIANTS else ""
     further = " ".join(part for part in (variant if form != variant else "", setting) if part)
     return TITLES.get(method, method) + (f" ({further})" if further else ""), form

@@ -20,7 +20,7 @@ from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.strategy_names import KINDS, parse
 
 EXACT = 1e-3
-"""A set that leaves no more mass than this gives U itself."""
+"""A set that leaves no more mass than this gives the true dissimilarity."""
 CUSTOM = "custom"
 
 
@@ -132,7 +132,7 @@ def estimate(name: str, candidates: CandidateArrays) -> Array:
 
 
 def check_kind(name: str, kind: str) -> None:
-    """Refuse an estimator that there is not, or that is not one over candidates of this kind; raises BeamUQError."""
+    """Refuse an unknown estimator, or one that does not work on candidates of this kind; raises BeamUQError."""
     if name not in WEIGHTINGS:
         raise BeamUQError(f"{name!r}: unknown weighting; {hint(name, WEIGHTINGS)}")
     kinds = WEIGHTINGS[name].kinds
@@ -141,7 +141,7 @@ def check_kind(name: str, kind: str) -> None:
 
 
 def lacks(name: str, strategy: str) -> str | None:
-    """What an estimator needs that candidates of this strategy, of a kind that does, are not; None: nothing."""
+    """The requirement of an estimator that candidates of this strategy miss, though of a right kind; None: none."""
     kind, options = parse(strategy)
     if kind == "sample" and options["T"] != 1:
         return "samples at T = 1"
@@ -176,7 +176,7 @@ def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
 
 
 def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tuple[Array, Array]:
-    """[Σ_B p d, Σ_B p d + r], which holds U whatever the outcomes outside B are like: two arrays [N].
+    """[Σ_B p d, Σ_B p d + r], which holds U for any outcomes outside B: two arrays [N].
 
     All [N, M]. True where the members of B are distinct outcomes, each with the probability of its whole sequence, the
     ending included, under the distribution that U is about. Without a set: [0, 1].

@@ -154,7 +154,7 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
 
 
 def stored_variant(method: str, printed: str) -> str:
-    """The variant under which the tables here hold what the paper prints as ``printed``.
+    """The variant in this package's tables of the paper's variant ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
     A variant that print does not know, an estimator's, is its own, and so is any of a method that is not registered: a

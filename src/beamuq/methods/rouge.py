@@ -1,4 +1,4 @@
-"""Lexical Similarity: how many words the candidates share, by ROUGE-L."""
+"""Lexical Similarity: the share of words that candidates have in common, by ROUGE-L."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Texts = npt.NDArray[np.object_]
 
 @cache
 def _tokenizer() -> Any:
-    """ROUGE's own, with stemming; imported when needed.
+    """ROUGE's own tokenizer with stemming, imported when needed.
 
     Of nltk it needs the stemmer alone: its packages are found but not run, since they load scikit-learn.
     """
@@ -60,8 +60,8 @@ def rouge_l(text: str, other: str) -> float:
 def longest_common_subsequence(text: Sequence[str], other_text: Sequence[str]) -> int:
     """The length of the longest common subsequence.
 
-    By bits: bit i of ``row`` is 0 where the subsequence of ``one[: i + 1]`` and the words of ``other`` so far is one
-    longer than that of ``one[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
+    By bits: bit i of ``row`` is 0 where the subsequence of ``text[: i + 1]`` and the words of ``other_text`` so far is
+    one longer than that of ``text[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
     """
     places: dict[str, int] = {}
     for place, word in enumerate(text):

@@ -1,4 +1,4 @@
-"""Device and dtype as the machine's settings name them."""
+"""Resolve the device and dtype that a machine's settings name."""
 
 from __future__ import annotations
 

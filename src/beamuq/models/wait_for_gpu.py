@@ -108,5 +108,5 @@ def _is_had(lock: int) -> bool:
 
 
 def _open(path: Path) -> int:
-    """A descriptor to lock, of one's own file or another user's: a lock needs no right to write."""
+    """A descriptor to lock, of our own file or another user's: a lock needs no right to write."""
     return os.open(path, os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o444)

@@ -133,7 +133,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 class _Ignored:
-    """Stands for whatever a trainer left in its checkpoint beside tensors, and does nothing."""
+    """Replaces every object beside tensors that a trainer left in its checkpoint, and does nothing."""
 
     def __init__(self, *_: object) -> None: ...
 

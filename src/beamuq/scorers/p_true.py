@@ -64,7 +64,7 @@ def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer:
 
 @dataclass(frozen=True)
 class PTrueQuery:
-    """How a model is asked: its tokenizer, the template's parts, and whether through its chat template."""
+    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat template."""
 
     tokenizer: Any
     template: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Encoders over packed batches whose results do not depend on what else is in the batch.
+"""Run encoders over packed batches, so that a row's result does not depend on the rest of its batch.
 
 Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
 follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
@@ -62,13 +62,13 @@ class Encoding:
         self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
 
     def single_rows(self, texts: Sequence[str]) -> list[EncoderInput]:
-        """One row a text, truncated to ``max_length``."""
+        """One row per text, truncated to ``max_length``."""
         return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
 
     def pair_rows(
         self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first"
     ) -> list[EncoderInput]:
-        """One row a pair, truncated to ``max_length``.
+        """One row per pair, truncated to ``max_length``.
 
         ``only_first`` shortens the second text only if it alone is too long, and then both.
         """
@@ -274,7 +274,7 @@ def run(
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
-    """What a cached value depends on beside its row: checkpoint, arithmetic, machine kind, library versions."""
+    """The dependencies of a cached value beside its row: checkpoint, arithmetic, machine kind, library versions."""
     import torch
     import transformers
 

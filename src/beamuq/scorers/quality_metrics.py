@@ -30,7 +30,7 @@ NORMALIZERS: dict[str, Normalizer] = {
 
 @dataclass(frozen=True)
 class Learned:
-    """What a learned metric is loaded from, None throughout for the others; and what else a metric may read.
+    """The files and settings of a learned metric (None for the others), and the options of the questions.
 
     ``options``: those of each answer's question, in the order shown; empty where it is no multiple choice.
     """
@@ -123,11 +123,11 @@ def quality_values(
 ) -> Floats:
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
-    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The
+    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of your own ``Metric``. The
     ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
 
     Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are missing, or a metric of
-    one's own fails or gives anything but one number in [0, 1] an answer.
+    your own fails or gives anything but one number in [0, 1] per answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:

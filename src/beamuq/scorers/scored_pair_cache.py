@@ -46,7 +46,7 @@ class ScoredPairCache:
         self._halves, self._stored = self._halves[order], self._stored[order]
 
     def find(self, keys: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
-        """The values that are known: index into ``keys`` → array."""
+        """The cached values: index into ``keys`` → array."""
         halves = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
         place = np.searchsorted(self._halves[:, 0], halves[:, 0])
         place = np.minimum(place, max(0, len(self._halves) - 1))

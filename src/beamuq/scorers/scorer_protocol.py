@@ -30,15 +30,15 @@ class PairScores:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows were asked for, how many of them were distinct, how many had to be run."""
+    """Numbers of rows: requested, distinct among them, and run because no cache had them."""
 
-    asked: int
+    requested: int
     distinct: int
     scored: int
 
 
 class SimilarityScorer(Protocol):
-    """A similarity: pairs of (premise, hypothesis) to scores, whatever order or company they come in."""
+    """A similarity: pairs of (premise, hypothesis) to scores that do not depend on the other pairs."""
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each pair; a pair of identical texts gets the scorer's own value, not a forced 1."""
@@ -52,7 +52,7 @@ class CountingScorer(SimilarityScorer, Protocol):
 
 
 def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
-    """What a scorer, the package's or someone else's, says of each pair: checked, and within [0, 1].
+    """The scores of each pair by a scorer of the package or of a plug-in, checked and clipped to [0, 1].
 
     Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the message names its
     class.
@@ -72,7 +72,7 @@ def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
 def work_of(scorer: CountingScorer) -> str:
     """The work of a scorer's last call, in words. Raises BeamUQError if a plug-in's scorer has no counts."""
     counts = plugins.call(f"{_name(scorer)}: its counts", lambda: scorer.counts)
-    return f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
+    return f"of {counts.requested} rows {counts.distinct} are distinct, {counts.scored} were scored"
 
 
 def _name(scorer: SimilarityScorer) -> str:

@@ -53,7 +53,7 @@ def load_scorer(
     device: torch.device | None = None,
     cache: Path | None = None,
 ) -> CountingScorer:
-    """A scorer of a registered kind, or of one's own: ``module:attribute``, called as the registered ones are.
+    """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the registered ones.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def load_scorer(
     Raises
     ------
     BeamUQError
-        If the kind is unknown, a folder is missing or too many, or one's own cannot be made.
+        If the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
     """
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):
