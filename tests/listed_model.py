@@ -91,7 +91,7 @@ class ListedModel:
             state.advance(query)
         return {
             name: Decoded(
-                [Answer(trie.tokens(node), float(trie.total[node]), drawn) for node, drawn in state.found(number)],
+                [Answer(trie.tokens(node), float(trie.total[node]), drawn) for node, drawn in state.answers(number)],
                 int(efforts.rows[0, number]),
                 int(efforts.passes[0, number]),
                 state.proof(number) if isinstance(state, ProvenState) else None,

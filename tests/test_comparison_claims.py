@@ -46,7 +46,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
         cell.place | keys | {"method": method, "variant": variant, "setting": setting, "value": value, "n": n}
         for (method, variant, setting), value in values.items()
     ]
-    return Estimates.made(rows, [v + 0.05 * SHARED + spread * noise(cell, key) for key, v in values.items()])
+    return Estimates.from_rows(rows, [v + 0.05 * SHARED + spread * noise(cell, key) for key, v in values.items()])
 
 
 class FakeInputs:
@@ -409,7 +409,7 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
     off = dict(zip("abcd", ([0, 0, 0.3, 0], [0.25, 0, 0, -0.1], [0, 0, 0, 0], [-0.6, -0.6, -0.6, 0]), strict=True))
     names = [*ahead, *others]
     rows = [{"setting": name, "value": values[name], "n": N} for name in names]
-    found = Estimates.made(rows, [values[name] + np.array(off[name]) for name in names])
+    found = Estimates.from_rows(rows, [values[name] + np.array(off[name]) for name in names])
     lead = judging.selected_lead(found, np.array([name in ahead for name in names]))
     assert lead == (pytest.approx(0.2), pytest.approx(p))
 
@@ -559,7 +559,7 @@ def test_tests_of_one_claim_are_corrected_by_holm_and_a_tie_is_no_rise() -> None
     ],
 )
 def test_negligible_means_inside_a_margin(low: float, high: float, part: str) -> None:
-    difference = Estimates.made([{"value": 0.0, "n": N, "low": low, "high": high}], [0.0])
+    difference = Estimates.from_rows([{"value": 0.0, "n": N, "low": low, "high": high}], [0.0])
     assert case_of(in_memory()).negligible(difference)[0] == [part]
 
 

@@ -313,9 +313,9 @@ def test_shipped_draws_from_what_the_warpers_of_generate_leave(policy: Shipped) 
     ],
 )
 def test_shipped_settings_are_read_from_the_generation_config(config: dict[str, Any], expected: Shipped) -> None:
-    assert Shipped.of(GenerationConfig(**config)) == expected
+    assert Shipped.from_config(GenerationConfig(**config)) == expected
     with pytest.raises(BeamUQError, match=r"repetition_penalty = 1\.1 is not supported"):
-        Shipped.of(GenerationConfig(**config | {"repetition_penalty": 1.1}))
+        Shipped.from_config(GenerationConfig(**config | {"repetition_penalty": 1.1}))
 
 
 def test_shipped_with_one_token_to_choose_from_is_greedy() -> None:

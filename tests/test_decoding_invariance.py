@@ -101,8 +101,8 @@ def test_statistics_of_a_node_are_read_once_and_hold_real_alternatives_only() ->
     statistics = StepStatistics()
     statistics.add(answered([3, 5], 1.0))
     statistics.add(answered([5, 4], 2.0))
-    assert statistics.of(5) == statistics.of(3) == (1.0, (7, 8), (-1.5, -2.0))
-    assert statistics.of(4) == (2.0, (7, 8), (-2.5, -3.0))
+    assert statistics.at(5) == statistics.at(3) == (1.0, (7, 8), (-1.5, -2.0))
+    assert statistics.at(4) == (2.0, (7, 8), (-2.5, -3.0))
 
 
 def test_two_questions_with_one_prompt_share_beams_but_not_draws() -> None:

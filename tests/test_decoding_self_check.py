@@ -131,7 +131,7 @@ def test_a_window_longer_than_the_probe_is_probed_shortened(kind: str, length: d
 
 
 def test_a_wrong_window_is_found_though_it_is_longer_than_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_attention, "_reach", lambda *_: None)
+    monkeypatch.setattr(tree_attention, "_window", lambda *_: None)
     found = checked(random_model("mistral", sliding_window=4096))
     assert found.path == "cached"
 
@@ -164,8 +164,8 @@ def test_a_bfloat16_model_is_checked_in_float32_too_and_left_as_it_was(kind: str
 def test_a_path_that_disagrees_is_not_taken_be_it_by_less_than_bfloat16_rounds(
     factor: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = tree_attention.Scoring
-    monkeypatch.setattr(tree_attention, "Scoring", lambda scaling, *rest: plain(factor * scaling, *rest))
+    plain = tree_attention.AttentionRule
+    monkeypatch.setattr(tree_attention, "AttentionRule", lambda scaling, *rest: plain(factor * scaling, *rest))
     model: Any = random_model("gemma2")
     found = checked(model.to(dtype))
     assert found.path == "cached"

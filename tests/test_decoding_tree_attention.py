@@ -11,12 +11,12 @@ import torch
 
 from beamuq.decoding import Prompt, Sample, decode, forward_passes, tree_attention
 from beamuq.decoding.tree_attention import (
-    Padded,
-    Pass,
-    Reach,
-    Scoring,
-    Span,
+    AttentionRule,
+    ForwardPass,
+    PaddedRows,
+    RowSpan,
     TreeCache,
+    Window,
     node_spans,
     padded_nodes,
     padded_prompts,
@@ -58,16 +58,16 @@ def attended(pieces: Sequence[Any], cache: TreeCache, rows: int, window: int | N
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, 4, rows, 8, generator=draw)
     keys, values = (torch.randn(len(cache.lengths), cache.capacity, 2, 8, generator=draw) for _ in range(2))
-    return Pass(cache, torch.empty(0), None, pieces).attend(
-        query, keys, values, Scoring(reach=None if window is None else Reach(window))
+    return ForwardPass(cache, torch.empty(0), None, pieces).attend(
+        query, keys, values, AttentionRule(window=None if window is None else Window(window))
     )
 
 
-def spans_of(ranges: Sequence[tuple[int, int, int]]) -> list[Span]:
+def spans_of(ranges: Sequence[tuple[int, int, int]]) -> list[RowSpan]:
     """Spans of prompts from (question, start, end), one behind the other."""
     firsts = np.cumsum([0, *(end - start for _, start, end in ranges)]).tolist()
     return [
-        Span.of_prompt(question, first, start, end)
+        RowSpan.of_prompt(question, first, start, end)
         for first, (question, start, end) in zip(firsts, ranges, strict=False)
     ]
 
@@ -108,7 +108,7 @@ def test_a_row_reads_no_more_than_half_of_many_keys_and_attends_alike(window: in
     shape = own, lengths[own] + 1, lengths, visible
     spans = node_spans(*shape)
     assert [span.keys for span in spans] == [12, 16]
-    whole = [Span(s.question, s.first, s.last, 52, s.positions, s.prompts, visible[s.rows]) for s in spans]
+    whole = [RowSpan(s.question, s.first, s.last, 52, s.positions, s.prompts, visible[s.rows]) for s in spans]
     cache = TreeCache(lengths, 60, True)
     difference = attended(spans, cache, len(own), window) - attended(whole, cache, len(own), window)
     assert difference.abs().max() < 1e-5
@@ -120,7 +120,7 @@ def test_fewer_rows_at_once_pad_to_fewer_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(forward_passes, "pads", lambda _: True)
     most: list[int] = []
 
-    def noted(*arguments: Any) -> Padded:
+    def noted(*arguments: Any) -> PaddedRows:
         piece = padded_nodes(*arguments)
         most[-1] = max(most[-1], piece.size[0] * piece.size[1])
         return piece

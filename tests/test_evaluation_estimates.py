@@ -136,7 +136,7 @@ def test_the_best_is_that_of_each_column() -> None:
 def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> None:
     quality = RANDOM.random(60)
     scores = {"right": 1 - quality, "alike": np.zeros(60)}
-    found = Estimates.of(scores, quality, resamples=50, dataset="mine")
+    found = Estimates.from_scores(scores, quality, resamples=50, dataset="mine")
     assert found.frame["value"].tolist() == pytest.approx([1.0, 0.0])
     assert found.frame.loc[0, ["dataset", "metric", "method", "n"]].tolist() == ["mine", "PRR", "right", 60]
     gain = found.where(method="right").minus(found.where(method="alike"))
@@ -146,7 +146,7 @@ def test_scores_of_ones_own_are_measured_and_their_difference_is_paired() -> Non
 def test_stories_are_resampled_whole() -> None:
     quality = np.repeat([0.0, 1.0, 0.0, 1.0], 10)
     story = list(np.repeat(["a", "b", "c", "d"], 10))
-    found = Estimates.of({"score": RANDOM.random(40)}, quality, story, metrics=("ROC-AUC",), resamples=300)
+    found = Estimates.from_scores({"score": RANDOM.random(40)}, quality, story, metrics=("ROC-AUC",), resamples=300)
     assert np.isnan(found.replicates).mean() == pytest.approx(2 * 0.5**4, abs=0.06)  # all drawn of one quality
 
 
@@ -203,7 +203,7 @@ def test_pairing_distinguishes_what_separate_intervals_do_not() -> None:
 
 def test_an_interval_of_its_own_stays_with_its_row_and_no_verb_hands_it_on() -> None:
     row = {"dataset": "a", "value": 0.0, "n": 9}
-    own = Estimates.made([row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)])
+    own = Estimates.from_rows([row | {"low": 0.0, "high": 0.1}, row | {"dataset": "b"}], [np.zeros(9), np.zeros(9)])
     found: Any = own.summary()
     assert found.loc[0, ["low", "high"]].tolist() == [0.0, 0.1]
     assert found["std"].isna().all()
@@ -226,7 +226,7 @@ def test_rows_made_undefined_lose_value_and_interval() -> None:
 
 
 def test_what_has_no_error_is_joined_to_what_has() -> None:
-    count = Estimates.made([{"value": 3.0, "n": 9}], [3.0])
+    count = Estimates.from_rows([{"value": 3.0, "n": 9}], [3.0])
     found = joined([made({"value": 1.0}, resamples=50), count])
     assert found.replicates.shape == (2, 50)
     assert found.summary()["low"].notna().tolist() == [True, False]

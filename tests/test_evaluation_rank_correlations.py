@@ -23,7 +23,7 @@ def test_an_order_with_an_undefined_value_or_nothing_but_ties_is_undefined() -> 
 
 def scores(*values: float, drawn: list[list[float]], note: str = "") -> Estimates:
     rows = [{"model": "m", "dataset": "d", "method": str(k), "value": v, "n": 24} for k, v in enumerate(values)]
-    return Estimates.made([row | {"note": note} for row in rows], drawn)
+    return Estimates.from_rows([row | {"note": note} for row in rows], drawn)
 
 
 def test_orders_agree_as_they_do_by_hand_in_the_data_and_in_each_resample() -> None:

@@ -13,7 +13,7 @@ import exhibits_study
 from beamuq.evaluation import prr_and_auc
 from beamuq.evaluation.candidate_sets import equal_bins
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimators_of_u import BEAMS, spread
+from beamuq.evaluation.estimator_errors import BEAMS, spread
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.exhibits.cells import Cell
@@ -103,7 +103,7 @@ def spread_of(values: list[float], replicates: list[list[float]]) -> pd.DataFram
         {"metric": "PRR", "setting": f"draw {n}", "value": value, "n": 24, "note": note[value]}
         for n, value in enumerate(values)
     ]
-    every = Estimates.made(rows, replicates)
+    every = Estimates.from_rows(rows, replicates)
     found = spread(every.rows(range(len(values) - 1)), every.rows([len(values) - 1]))
     return found.summary(0.5).set_index("setting")
 

@@ -51,7 +51,7 @@ def made(*rows: dict[str, Any], noise: float = 0.001) -> Estimates:
     """Estimates of metric PRR with their own noise."""
     full = [{"metric": "PRR", "n": 9} | row for row in rows]
     drawn = np.random.default_rng(1).normal(scale=noise, size=(len(rows), 200))
-    return Estimates.made(full, [row["value"] + of for row, of in zip(full, drawn, strict=True)])
+    return Estimates.from_rows(full, [row["value"] + of for row, of in zip(full, drawn, strict=True)])
 
 
 def printed(estimates: Estimates, *columns: Column, **more: Any) -> Table:
@@ -84,7 +84,7 @@ def test_a_difference_is_bold_by_its_interval_or_by_p_after_holm(family: tuple[s
         of += 0.01 * np.random.default_rng(place).random(200)
         of[:below] = -0.1
     rows = [{"method": f"{name} - x", "metric": "PRR", "value": 0.2, "n": 9} for name in "abc"]
-    shown = printed(Estimates.made(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family)
+    shown = printed(Estimates.from_rows(rows, drawn), Column({"metric": "PRR"}, ("Gain",)), family=family)
     assert [cell.mark == "best" for cell in shown.cells] == marked
     assert shown.facts["bold"] == f"{sum(marked)} of 3"
     p = [row["p_holm"] for row in shown.values]
@@ -106,7 +106,7 @@ def test_an_arrow_needs_a_strict_improvement_of_two_defined_values() -> None:
 
 def test_an_interval_of_its_own_is_printed_and_one_that_cannot_move_is_not() -> None:
     rows = [{"method": name, "metric": "PRR", "value": 0.0, "n": 9} for name in "ab"]
-    own = Estimates.made([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
+    own = Estimates.from_rows([rows[0] | {"low": 0.0, "high": 0.1}, rows[1]], [np.zeros(9), np.zeros(9)])
     assert [cell.spread for cell in printed(own, Column({"metric": "PRR"}, ("x",), beside="interval")).cells] == [
         "[.000, .100]",
         "",

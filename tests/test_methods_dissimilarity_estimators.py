@@ -13,7 +13,7 @@ from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import (
     WEIGHTINGS,
-    Found,
+    CandidateArrays,
     certified_interval,
     certified_pair_interval,
     check_kind,
@@ -31,11 +31,11 @@ U = float(P @ D)
 Draws = tuple[Index, Array]  # every possible draw [K, n] of outcomes, and its probability [K]
 
 
-def found(drawn: Index, size: int = 0, p: Array = P, d: Array = D) -> Found:
+def found(drawn: Index, size: int = 0, p: Array = P, d: Array = D) -> CandidateArrays:
     """A set of the first ``size`` outcomes, and draws [K, n]: K possible findings."""
     members = np.concatenate([np.tile(np.arange(size), (len(drawn), 1)), drawn], axis=1)
     repeated = (members[:, :, None] == members[:, None, :]) & np.tri(members.shape[1], k=-1, dtype=bool)
-    return Found(
+    return CandidateArrays(
         logprob=np.log(p[members]),
         dissimilarity=d[members],
         mask=np.ones(members.shape, dtype=bool),
@@ -88,7 +88,7 @@ def test_the_paper_s_hybrid_weights_are_the_stratified_ones() -> None:
     assert estimate("stratified", one)[0] == pytest.approx(0.25 * 0.3 + 0.35 * (1.0 + 1.0 + 0.9) / 3)
 
 
-def stochastic(k: int, nodes: int = 200) -> Iterator[tuple[Found, Array]]:
+def stochastic(k: int, nodes: int = 200) -> Iterator[tuple[CandidateArrays, Array]]:
     """Every Gumbel top-k with its threshold κ on a grid: what was found, and the quadrature's weights.
 
     With x = exp(−κ), outcomes stand in the top k with density Π_S (1 − exp(−p x)) · r_S exp(−r_S x), r_S = 1 − Σ_S p;
@@ -102,7 +102,7 @@ def stochastic(k: int, nodes: int = 200) -> Iterator[tuple[Found, Array]]:
         density = q.prod(axis=1) * left * np.exp(-left * x)
         plain = found(np.tile(members, (nodes, 1)))
         yield (
-            Found(**{**vars(plain), "log_inclusion": np.log(q)}),
+            CandidateArrays(**{**vars(plain), "log_inclusion": np.log(q)}),
             density * weights / 2 * 20.0 / ((points + 1) / 2),
         )
 
@@ -219,7 +219,7 @@ def test_what_the_engine_draws_gives_unbiased_estimates(policy: Policy, name: st
     padded = [[*answers, *[None] * (M - len(answers))] for answers in decoded]
     drawn_as = [[None if answer is None else answer.policy_logprob for answer in answers] for answers in padded]
     policies = np.array(drawn_as, dtype=np.float64)
-    case = Found(
+    case = CandidateArrays(
         logprob=np.array([[-np.inf if a is None else a.logprob for a in answers] for answers in padded]),
         dissimilarity=np.array([[0.0 if a is None else d[a.tokens] for a in answers] for answers in padded]),
         mask=np.array([[a is not None for a in answers] for answers in padded]),

@@ -140,7 +140,7 @@ class Search:
         tokens, logprobs = self.wrong.get("said", lambda *of: of)(query.tokens[0], query.logprobs[0])
         self.nodes = self.trie.grow(np.array([0, 0]), tokens, logprobs)
 
-    def found(self, _: int) -> Any:
+    def answers(self, _: int) -> Any:
         return self.wrong.get("found", lambda nodes: [(node, None) for node in nodes])(self.nodes)
 
     def run(self) -> list[tuple[int, float | None]]:
@@ -152,7 +152,7 @@ class Search:
         search.advance(query)
         if "again" in self.wrong:
             search.query()
-        return search.found(0)
+        return search.answers(0)
 
 
 def queries(**asked: Any) -> dict[str, Any]:

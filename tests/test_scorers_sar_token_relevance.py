@@ -99,7 +99,7 @@ def test_questions_longer_than_the_scorer_reads_make_few_rows(tmp_path: Path) ->
     scorer = load_scorer("cross_encoder", tiny_scorers.build_cross_encoder(tmp_path), **CPU)
     answers = [candidate([*ids_of(text), END]) for text in (" the Seine", " William Shakespeare", " a tree")]
     found = token_relevances(answers, {"q1": "why oh why " * 100}, TOKENIZER, scorer)
-    assert scorer.counts.asked > 10
+    assert scorer.counts.requested > 10
     assert scorer.counts.distinct == 1
     inside = [value for of_answer in found for value in of_answer[:-1]]
     assert len(set(inside)) == 1  # the scorer's own value for two equal texts, not a forced one

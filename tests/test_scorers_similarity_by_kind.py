@@ -204,7 +204,7 @@ def test_each_distinct_row_is_scored_once(folders: dict[str, Path]) -> None:
     scorer = load_scorer("cross_encoder", folders["cross_encoder"], **CPU)
     long = "William Shakespeare " * 20  # both of these are cut to the same tokens
     scorer.score([("yes", "no"), ("yes", "no"), ("no", "yes"), (long, long), (long + "1945", long + "no")])
-    assert scorer.counts == packed_encoder.Counts(asked=5, distinct=3, scored=3)
+    assert scorer.counts == packed_encoder.Counts(requested=5, distinct=3, scored=3)
 
 
 @pytest.mark.parametrize("kind", ["nli", "cross_encoder"])

@@ -1,4 +1,4 @@
-"""Beam-weighted, consistency-based uncertainty for LLM answers: a folder per stage, in the order data flows."""
+"""Beam-weighted, consistency-based uncertainty for the answers of language models: what `import beamuq` offers."""
 
 from __future__ import annotations
 

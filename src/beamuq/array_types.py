@@ -1,4 +1,4 @@
-"""The arrays that the library computes with, by what they hold."""
+"""Types of numpy arrays: floats, integers and truth values."""
 
 from __future__ import annotations
 

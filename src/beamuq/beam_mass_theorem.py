@@ -1,4 +1,4 @@
-"""When beams beat Monte Carlo: Theorem 1, its condition put right (D20, theorem), and beams with draws (fair share).
+"""When beams beat Monte Carlo: Theorem 1 with its condition corrected, and beams with draws (fair share).
 
 Notation: outcomes of probability p, more than M of them, the dissimilarity 1 − s in [0, 1] of each to the produced
 answer, a beam set B of M outcomes (those of highest probability, for an exact search) of covered mass m_B, M samples.

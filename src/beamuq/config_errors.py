@@ -1,7 +1,7 @@
-"""Bad input told in one line: YAML files, JSON options and records checked against typed models.
+"""Check YAML files, JSON options and records against typed models; report bad input in one line.
 
 The line is ``file: key: value: what is wrong; the fix`` in pydantic's words, and the number of further problems. A
-misspelt key is told with the nearest one that is allowed at its place, and a secret is never printed.
+misspelt key is reported with the nearest key allowed at its place, and a secret is never printed.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def _one_problem(adapter: TypeAdapter[Any], place: str | Path) -> Iterator[None]
         yield
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        # a misspelt key is told before the key that is missing for it
+        # report a misspelt key before the key that is missing for it
         first = next((problem for problem in problems if problem["type"] in UNKNOWN_KEY), problems[0])
         kind, location, value = first["type"], first["loc"], first["input"]
         message = first["msg"].removeprefix("Value error, ")
-        if kind in ("missing", "json_invalid"):  # the value is all that stands around it
+        if kind in ("missing", "json_invalid"):  # the value is everything around it
             value, message = {}, "this key is missing; add it" if kind == "missing" else message
         elif kind in UNKNOWN_KEY and SECRET.fullmatch(name := str(location[-1])):
             value, message = {}, A_SECRET
@@ -74,7 +74,7 @@ def _one_problem(adapter: TypeAdapter[Any], place: str | Path) -> Iterator[None]
 
 
 def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> list[str]:
-    """The keys allowed where an unknown one stands, by the model's JSON schema."""
+    """The keys allowed in place of an unknown one, by the model's JSON schema."""
     nodes = _forms(schema, schema)
     for part in location[:-1]:
         inside = [node["properties"][part] for node in nodes if part in node.get("properties", {})]
@@ -85,13 +85,13 @@ def _keys_beside(schema: dict[str, Any], location: tuple[int | str, ...]) -> lis
 
 
 def _forms(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
-    """A node of a JSON schema, or what it refers to, and what else may stand there."""
+    """A node of a JSON schema, or the node it refers to, and its alternatives."""
     node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
     return [node, *(form for other in node.get("anyOf", ()) for form in _forms(schema, other))]
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; no tags, and no key twice.
+    """Read a YAML file without tags and without repeated keys.
 
     Raises BeamUQError in one line: the file, and why it cannot be read.
     """
@@ -102,7 +102,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_mapping(path: Path) -> dict[Any, Any]:
-    """What a YAML file holds that must be a mapping; raises as :func:`read_yaml`."""
+    """Read a YAML file that must be a mapping; raises as :func:`read_yaml`."""
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise BeamUQError(f"{path}: must be a mapping of keys to values")
@@ -110,7 +110,7 @@ def read_mapping(path: Path) -> dict[Any, Any]:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe YAML in which a key that stands twice is an error, not a silent override; errors name the line."""
+    """Safe YAML in which a repeated key is an error, not a silent override; errors name the line."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -121,6 +121,6 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def parse_json(text: str | bytes, place: str | Path, fix: str) -> Any:
-    """What a JSON text in UTF-8 holds. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
+    """Read a JSON text in UTF-8. Raises BeamUQError: the ``place``, why it cannot be read, and the ``fix``."""
     with reading(place, "valid JSON in UTF-8", fix):
         return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)

@@ -1,4 +1,4 @@
-"""The one exception a user is meant to read, and what it says of a name that nobody knows."""
+"""The one exception that users read, and its hints for unknown names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beamuq.secret_masking import masked
 
 
 class BeamUQError(Exception):
-    """Bad configuration, data or environment, told in one line: file, key, value and the fix.
+    """Bad configuration, data or environment, in one line: file, key, value and the fix.
 
     Whatever the message quotes, it shows no secret, and its line breaks and invisible characters are escaped.
     """
@@ -25,7 +25,7 @@ class BeamUQError(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """What an error of someone else's code says, in a line; its kind where it says nothing."""
+    """The message of a foreign error in one line; its type where the message is empty."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split()) or type(error).__name__
@@ -33,7 +33,7 @@ def reason(error: BaseException) -> str:
 
 @contextmanager
 def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
-    """Around a parser's call alone: whatever it raises becomes one line that names the place.
+    """Turn any exception of a parser's call into one line that names the place.
 
     Raises BeamUQError naming ``place``, ``what`` it is not, why, and the ``fix``.
     """
@@ -50,29 +50,29 @@ def reading(place: str | Path, what: str, fix: str) -> Iterator[None]:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The one of ``choices`` that ``name`` may be meant to be, upper and lower case alike; None: nothing is near."""
+    """The choice nearest to ``name``, whatever the case of letters; None: no choice is near."""
     spelled = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), spelled, n=1)
     return spelled[near[0]] if near else None
 
 
 def hint(name: str, choices: Iterable[str], beyond: str = "") -> str:
-    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them and what ``beyond`` adds."""
+    """The fix for an unknown ``name``: the nearest of ``choices``, or else all of them, followed by ``beyond``."""
     choices = list(choices)
     near = nearest(name, choices)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(choices)}{beyond}"
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Run a program. Exit status 0: done; 2: told in one line on stderr why not; 1: a fault of the program.
+    """Run a program. Exit status 0: done; 2: one line on stderr says why not; 1: a fault of the program.
 
-    What is no fault of the program: bad input, a file that cannot be read or written, too little memory, a reader of
+    Not faults of the program: bad input, a file that cannot be read or written, too little memory, a reader of
     the output that has gone, Ctrl-C. Only a fault shows its traceback; in a step, stderr is the job's log.
     """
     try:
         main()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tells of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python reports it once more at its end
         raise SystemExit(141) from None
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -88,7 +88,7 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
 
 
 def line_of(error: BaseException) -> str:
-    """What a person is told of bad input, a file that cannot be read or written, or too little memory."""
+    """The line that reports bad input, a file that cannot be read or written, or too little memory."""
     line = str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""

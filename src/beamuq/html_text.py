@@ -1,4 +1,4 @@
-"""Texts of anyone as text of an HTML page."""
+"""Escape any text for an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: written atomically, hashed, and read row by row where they are Parquet or JSON Lines."""
+"""Write files atomically, hash them, and read Parquet and JSON Lines row by row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around all that writes ``path`` and makes its folders: what the file system refuses becomes one line."""
+    """Make the folders of ``path`` and turn refusals of the file system into one line."""
     try:
         yield
     except OSError as error:
@@ -68,7 +68,7 @@ def rows_of(path: Path, names: Sequence[str] | None = None, first: int = 0) -> I
 
     Rows of Parquet are numbered from ``first`` on.
 
-    Raises BeamUQError if it is no such file or damaged, a column stands twice, or one of ``names`` is missing; as
+    Raises BeamUQError if it is no such file or damaged, a column occurs twice, or one of ``names`` is missing; as
     :func:`json_lines`.
     """
     if path.suffix not in SUFFIXES:

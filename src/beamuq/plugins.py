@@ -1,7 +1,7 @@
 """Plug-ins: methods, scorers, quality metrics and strategies from outside, named ``module:attribute`` in a study.
 
-Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH. Whatever calls code that may be someone
-else's does so by :func:`call`, and takes its numbers by :func:`numbers`: what is wrong is told in one line, by name.
+Their modules lie in ``plugins/`` beside the study, or anywhere on PYTHONPATH. The package
+calls a plug-in's code by :func:`call` and takes its numbers by :func:`numbers`: a fault is one line that names it.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ def load(what: str, name: str) -> Any:
     """The object ``module:attribute``. Raises BeamUQError if it cannot be imported; ``what`` says what was wanted."""
     module, _, attribute = name.partition(":")
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except Exception as error:  # whatever someone's own module raises
         missing = isinstance(error, ModuleNotFoundError) and error.name == module
         raise BeamUQError(
-            f"{what}: {name!r} cannot be imported ({_told(error)}); {_fix(module) if missing else 'mend it'}"
+            f"{what}: {name!r} cannot be imported ({_one_line(error)}); {_fix(module) if missing else 'mend it'}"
         ) from error
-    if not hasattr(found, attribute):
-        public = [key for key in vars(found) if not key.startswith("_")]
+    if not hasattr(imported, attribute):
+        public = [key for key in vars(imported) if not key.startswith("_")]
         raise BeamUQError(f"{what}: {name!r}: {module} has no {attribute!r}; {hint(attribute, public)}")
-    return getattr(found, attribute)
+    return getattr(imported, attribute)
 
 
 def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns, which may be someone else's code.
+    """The result of ``function``, which may be a plug-in's code.
 
     Raises BeamUQError if it raises anything: ``what`` it is, the exception, file and line. A BeamUQError passes as it
-    is, and so does the failure of a function of the package in no one else's code: a bug, whose traceback is needed.
+    is, and so does a failure of the package outside any plug-in: a bug, whose traceback is needed.
     """
     try:
         return function(*args, **kwargs)
@@ -78,22 +78,22 @@ def call(what: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     except Exception as error:
         if _is_ours(function) and not _line_of_theirs(error):
             raise
-        raise BeamUQError(f"{what}: {_told(error)}; mend it") from error
+        raise BeamUQError(f"{what}: {_one_line(error)}; mend it") from error
 
 
 def numbers(
-    what: str, found: object, shape: tuple[int, ...], lowest: float = -np.inf, highest: float = np.inf
+    what: str, result: object, shape: tuple[int, ...], lowest: float = -np.inf, highest: float = np.inf
 ) -> npt.NDArray[np.float64]:
-    """What someone else's code returned, as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
+    """The result of a plug-in's code as finite float64 numbers of ``shape``, from ``lowest`` to ``highest``.
 
     Numbers outside by no more than rounding (1e-6) stay as they are.
 
-    Raises BeamUQError if they are anything else; ``what`` gave them, and the first bad one is told.
+    Raises BeamUQError if they are anything else; ``what`` gave them, and the message names the first bad one.
     """
     try:
-        values = np.asarray(found, dtype=np.float64)
+        values = np.asarray(result, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BeamUQError(f"{what}: gave a {type(found).__name__}, no numbers ({reason(error)}); mend it") from error
+        raise BeamUQError(f"{what}: gave a {type(result).__name__}, no numbers ({reason(error)}); mend it") from error
     if values.shape != shape:
         raise BeamUQError(f"{what}: gave numbers of shape {values.shape}, not {shape}; mend it")
     bad = ~np.isfinite(values) | (values < lowest - ROUNDING) | (values > highest + ROUNDING)
@@ -107,21 +107,21 @@ def numbers(
 
 
 def _is_ours(function: Callable[..., Any]) -> bool:
-    """Whether it is the package's, and not one made on the spot to use what someone else's code returned."""
+    """Whether a function is the package's own, and not a local one that uses the result of a plug-in."""
     module = str(getattr(getattr(function, "__self__", function), "__module__", ""))
     return module.startswith("beamuq.") and "<locals>" not in getattr(function, "__qualname__", "")
 
 
-def _told(error: BaseException) -> str:
-    """An exception of someone else's code in one line, with the last line of that code on its way."""
+def _one_line(error: BaseException) -> str:
+    """An exception of a plug-in's code in one line, with the last line of that code on its way."""
     return f"{type(error).__name__}: {reason(error)}{_line_of_theirs(error)}"
 
 
 def _line_of_theirs(error: BaseException) -> str:
     """The deepest file and line of an exception's way that is neither the package's nor a library's; "": none."""
     frames = traceback.extract_tb(error.__traceback__)
-    found = next((frame for frame in reversed(frames) if not frame.filename.startswith(_NOT_THEIRS)), None)
-    return f", {os.path.relpath(found.filename)}, line {found.lineno}" if found else ""
+    deepest = next((frame for frame in reversed(frames) if not frame.filename.startswith(_NOT_THEIRS)), None)
+    return f", {os.path.relpath(deepest.filename)}, line {deepest.lineno}" if deepest else ""
 
 
 def _fix(module: str) -> str:
@@ -131,14 +131,14 @@ def _fix(module: str) -> str:
     return f"did you mean {near!r}?" if near else f"put it in {FOLDER}/ beside the study, or on PYTHONPATH"
 
 
-def find(what: str, name: str, known: Mapping[str, T]) -> T:
+def find(what: str, name: str, registered: Mapping[str, T]) -> T:
     """What is registered as ``name``, or the plug-in of that name. Raises BeamUQError if there is neither."""
-    if name in known:
-        return known[name]
+    if name in registered:
+        return registered[name]
     if ":" not in name:
-        raise BeamUQError(f"{what}: unknown name {name!r}; {hint(name, known, ', or module:attribute')}")
-    found: T = load(what, name)
-    return found
+        raise BeamUQError(f"{what}: unknown name {name!r}; {hint(name, registered, ', or module:attribute')}")
+    loaded: T = load(what, name)
+    return loaded
 
 
 def source_files(names: Iterable[str]) -> list[str]:
@@ -146,7 +146,7 @@ def source_files(names: Iterable[str]) -> list[str]:
 
     Raises BeamUQError if a plug-in's module is not to be found, or holds no such name. None is imported.
     """
-    found = set()
+    files = set()
     for name in names:
         module, colon, attribute = name.partition(":")
         if not colon:
@@ -162,5 +162,5 @@ def source_files(names: Iterable[str]) -> list[str]:
         if not re.search(rf"\b{attribute}\b|import \*", text):
             names = re.findall(r"^(?:class |def )?(\w+)", text, re.MULTILINE)
             raise BeamUQError(f"{name!r}: {file} has no {attribute!r}; {hint(attribute, names)}")
-        found.add(file)
-    return sorted(found)
+        files.add(file)
+    return sorted(files)

@@ -1,4 +1,4 @@
-"""How far a long job is."""
+"""Progress bars of long jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No access token and no password of an address is ever printed."""
+"""Mask access tokens and passwords of addresses in everything that is printed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _tokens() -> list[str]:
     """The tokens that this process could use: from its environment and from the hub's own file."""
     home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
     file = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
-    found = [os.environ.get("HF_TOKEN", ""), os.environ.get("HUGGING_FACE_HUB_TOKEN", "")]
+    texts = [os.environ.get("HF_TOKEN", ""), os.environ.get("HUGGING_FACE_HUB_TOKEN", "")]
     if file.is_file() and os.access(file, os.R_OK):
-        found.append(file.read_text(encoding="utf-8", errors="replace"))
-    return [token for text in found if len(token := text.strip()) >= 6]
+        texts.append(file.read_text(encoding="utf-8", errors="replace"))
+    return [token for text in texts if len(token := text.strip()) >= 6]
 
 
 class _Masked:

@@ -1,10 +1,10 @@
 """The grammar of strategies and settings: the one place that spells and reads their names.
 
-A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers depend on it (D7,
-randomness). It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
+A strategy's name stands in the column ``strategy`` of every table, and its draws' random numbers are
+keyed by it. It is a kind and ``key=value`` pairs: ``greedy``, ``sample T=1.0``, ``beam M=10``,
 ``beam M=10 length_penalty=-1.0 early_stopping=True``, ``diverse G=2 lambda=0.5``, ``hybrid B=3``, ``shipped``,
 ``exact M=10``, ``above p=0.002``, ``above p=0.002 draws=100 lattices=10``, ``systematic M=10``, ``stochastic M=10``,
-``neverworse M=10``, ``adaptive M=10``, or a search of one's own such as ``wide M=4 W=8``. A value is a number, of
+``neverworse M=10``, ``adaptive M=10``, or your own search such as ``wide M=4 W=8``. A value is a number, of
 either sign, or ``True`` or ``False``.
 
 The column ``setting`` of scores holds a strategy, or one parameter of an ablation, which is its own kind:
@@ -48,7 +48,7 @@ def sample(temperature: float) -> str:
 
 
 def beam(width: int, length_penalty: float = 0.0, early_stopping: EarlyStopping = "never") -> str:
-    """A beam search: ``beam M=10``, and what departs from the exact one ranked by log p (D3, exact beams)."""
+    """A beam search: ``beam M=10``, and every option that departs from exact search ranked by log p."""
     penalty = f" length_penalty={float(length_penalty)!r}" if length_penalty else ""
     return f"beam M={width}{penalty}" + (f" early_stopping={early_stopping}" if early_stopping != "never" else "")
 
@@ -113,7 +113,7 @@ def parse(text: str) -> tuple[str, dict[str, float | bool]]:
 
 
 def printed(strategy: str) -> str:
-    """What the paper's tables call a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other the same."""
+    """The paper's name of a strategy: ``sample T=0.7`` is ``multinomial T=0.7`` there, any other the same."""
     return strategy.replace("sample", "multinomial")
 
 
@@ -144,8 +144,8 @@ def draws(name: str) -> bool:
 
 
 def beam_of_width(names: Iterable[str], width: int) -> str:
-    """The beam search of this width among ``names``, whatever its options (D3, exact beams); a recipe has one a width.
+    """The beam search of this width among ``names``, whatever its options; a recipe has one per width.
 
-    Where there is none: what the plain one would be called.
+    Without one: the name of the plain beam search.
     """
     return next((name for name in of_kind(names, "beam") if parse(name)[1]["M"] == width), beam(width))

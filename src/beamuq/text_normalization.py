@@ -1,4 +1,4 @@
-"""How texts are cleaned and normalised before they are compared.
+"""Clean and normalise texts before comparing them.
 
 ``clean`` makes an answer out of what a model wrote; the ``normalize_*`` functions, applied to answers and references
 alike, forget what a quality metric should not punish.
@@ -21,7 +21,7 @@ def clean(text: str) -> str:
 
     Keeps what follows the last ``<b>`` or ``<strong>``, up to the first newline, closing tag or stop token, and of
     that what follows the last ``Answer: ``; without surrounding space. Applied to every text, the produced answer's
-    too (D9, one cleaning), so that equal answers are equal. Idempotent.
+    too, so that equal answers are equal. Idempotent.
     """
     answer = _OPENING.split(text)[-1]
     answer = _ENDING.split(answer, maxsplit=1)[0]

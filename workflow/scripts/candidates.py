@@ -73,8 +73,8 @@ def run(
     policies = policies_of(Recipe.model_validate(settings["recipe"], strict=False), network.generation_config)
     made = provenance(settings, {"prompts": prompts}, models=models, dtype=dtype, device=device)
     path = decoding.checked(network)
-    print(f"{folder.name}: {path.told}")
-    said = {"self_check": {**asdict(path), "told": path.told}}
+    print(f"{folder.name}: {path.summary}")
+    said = {"self_check": {**asdict(path), "told": path.summary}}
     work = decoding.Work()
 
     def run_batch(batch: Sequence[decoding.Prompt]) -> BatchResult:

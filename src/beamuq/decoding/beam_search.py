@@ -16,7 +16,7 @@ from beamuq.decoding.search_state import SearchContext, positive
 class Beam:
     """Beam search of ``width``, with the semantics of transformers' ``generate``.
 
-    The defaults rank by log p and stop exactly, when no running beam can enter the best ``width`` (D3, beam search).
+    The defaults rank by log p and stop exactly, when no running beam can enter the best ``width``.
     ``length_penalty`` divides a finished hypothesis' log p by its length to that power, terminator included;
     ``early_stopping`` is ``generate``'s: ``True`` stops at ``width`` finished hypotheses, ``False`` compares the best
     running one at its present length, ``"never"`` at the length that flatters it most. A width of 1 is greedy decoding
@@ -70,7 +70,7 @@ class DiverseBeam:
 
 
 class BeamState:
-    """``width`` running hypotheses a question, and a pool of the ``width`` best finished ones.
+    """``width`` running hypotheses per question, and a pool of the ``width`` best finished ones.
 
     The semantics are those of transformers' ``generate``: a candidate that stops enters the pool only if it is among
     the ``width`` best candidates of its step; the running beams of the next step are the ``width`` best that do not
@@ -96,7 +96,7 @@ class BeamState:
         self.choose(query, np.zeros((len(self._running), 0, 2)))
 
     def choose(self, query: DistributionQuery, penalties: Floats) -> Ints:
-        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and what it loses from its score.
+        """One step; ``penalties`` (questions, tokens, 2) are pairs of a token and the loss of its score.
 
         Returns the tokens of the ``width`` best that do not stop, at the largest length too, as in group beam search:
         (questions, width), -1 where there is none.
@@ -132,7 +132,7 @@ class BeamState:
     def _candidates(self, query: DistributionQuery, penalties: Floats) -> tuple[Ints, Floats, Ints, Floats]:
         """Tokens, log-probs, parents and scores of all continuations, best first: (questions, beams x list).
 
-        Equal scores are ordered by token id, then by the rank of the beam (D5, ties).
+        Equal scores are ordered by token id, then by the rank of the beam.
         """
         questions, beams = np.nonzero(self._running >= 0)
         shape = (*self._running.shape, query.tokens.shape[1])
@@ -148,14 +148,14 @@ class BeamState:
         return tokens, logprobs, parents, scores
 
     def _done(self, best: Floats) -> Bools:
-        """Questions whose pool is full and, as ``early_stopping`` sees it, not to be improved from score ``best``."""
+        """Questions whose pool is full and which, by ``early_stopping``, score ``best`` cannot improve."""
         penalty, stopping = self.policy.length_penalty, self.policy.early_stopping
         worst = self._pool_scores[:, -1]
         flattering = self._context.steps if stopping == "never" and penalty > 0 else self._length
         hopeless: Bools = ~(best / flattering**penalty > worst)
         return (worst > -np.inf) & (hopeless | (stopping is True))
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         return [(node, None) for node in self._pool[question].tolist() if node >= 0]
 
 
@@ -183,7 +183,7 @@ class DiverseBeamState:
             chosen = np.concatenate([chosen, group.choose(part, np.stack([chosen, loss], axis=-1))], axis=1)
             first = last
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
-        nodes = [node for group in self._groups for node, _ in group.found(question)]
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
+        nodes = [node for group in self._groups for node, _ in group.answers(question)]
         trie = self._context.trie
         return [(node, None) for node in sorted(nodes, key=lambda node: (-trie.total[node], trie.tokens(node)))]

@@ -35,13 +35,13 @@ class _Cached:
     cache: Any
 
     def rows_of(self, nodes: Ints) -> Ints:
-        """The rows after each of ``nodes``, -1 for one that is not here."""
+        """The rows after each of ``nodes``, -1 for a node without one."""
         places = {node: row for row, node in enumerate(self.nodes.tolist())}
         return np.array([places.get(node, -1) for node in nodes.tolist()])
 
 
 class CachedRunner(BatchRunner):
-    """Rows of a question behind copies of its cache, one token a row: correct for whatever `generate` can run."""
+    """Rows of a question behind copies of its cache, one token per row: correct for all that `generate` can run."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -74,17 +74,17 @@ class CachedRunner(BatchRunner):
     def _run_nodes(self, nodes: Ints) -> None:
         for question in np.unique(self._trie.question[nodes]).tolist():
             own = nodes[self._trie.question[nodes] == question]
-            known = [self._roots[question], *self._latest.get(question, [])]
-            made: list[_Cached] = []
+            earlier_caches = [self._roots[question], *self._latest.get(question, [])]
+            new_caches: list[_Cached] = []
             for depth in np.unique(self._trie.depth[own]).tolist():
                 level = own[self._trie.depth[own] == depth]
                 missing = np.unique(self._trie.parent[level])
-                for each in known:
-                    missing = missing[each.rows_of(missing) < 0]
-                made += self._again(question, missing)
-                for each in [*known, *made]:
-                    made += self._behind(each, question, level)
-            self._latest[question] = made
+                for cached in earlier_caches:
+                    missing = missing[cached.rows_of(missing) < 0]
+                new_caches += self._again(question, missing)
+                for cached in [*earlier_caches, *new_caches]:
+                    new_caches += self._behind(cached, question, level)
+            self._latest[question] = new_caches
 
     def _behind(self, before: _Cached, question: int, nodes: Ints) -> Iterator[_Cached]:
         """Run those of ``nodes``, of one depth, whose parents ``before`` holds and that have no hidden states yet."""
@@ -92,9 +92,9 @@ class CachedRunner(BatchRunner):
         rows = before.rows_of(self._trie.parent[nodes])
         nodes, rows = nodes[rows >= 0], rows[rows >= 0]
         while len(nodes):
-            found = self._fitting(question, before.cache, rows, nodes[:, None])
-            if found is not None:
-                states, cache = found
+            result = self._fitting(question, before.cache, rows, nodes[:, None])
+            if result is not None:
+                states, cache = result
                 self._keep(nodes[: len(states)], states)
                 yield _Cached(nodes[: len(states)], cache)
                 nodes, rows = nodes[len(states) :], rows[len(states) :]
@@ -103,14 +103,14 @@ class CachedRunner(BatchRunner):
         """The caches after ``nodes``, which were run before and are of one depth."""
         while len(nodes):
             root, paths = self._roots[question].cache, self._trie.ancestors(nodes)
-            found = self._fitting(question, root, np.zeros(len(nodes), dtype=np.int64), paths)
-            if found is not None:
-                states, cache = found
+            result = self._fitting(question, root, np.zeros(len(nodes), dtype=np.int64), paths)
+            if result is not None:
+                states, cache = result
                 yield _Cached(nodes[: len(states)], cache)
                 nodes = nodes[len(states) :]
 
     def _fitting(self, question: int, cache: Any, rows: Ints, paths: Ints) -> tuple[torch.Tensor, Any] | None:
-        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache: as many as may be.
+        """Run the nodes of ``paths`` (rows, depth) one after the other behind ``rows`` of a cache, as many as fit.
 
         Returns their last hidden states and their cache; None, and half the rows from now on, if that did not fit.
         """
@@ -143,19 +143,19 @@ class CachedRunner(BatchRunner):
         output = self._decoder(**given)
         if cache is None and not self._roots:
             self._moving = _changed(self._decoder, self._clean)
-        found = getattr(output, self._name, None) if self._name else None
-        if found is None and cache is None:
+        new_cache = getattr(output, self._name, None) if self._name else None
+        if new_cache is None and cache is None:
             if not self._name:
                 raise BeamUQError("keeps no cache")
             config: Any = self._decoder.config  # one that fills what it is given, and returns none
             return self._forward(tokens, behind, {self._name: DynamicCache(config=config)})
         beside = {(module, name): getattr(module, name) for module, name in self._moving}
         states = output.last_hidden_state[:, -1].to(self._device)  # the last layers may lie on another card
-        return states, {self._name: held.get(self._name) if found is None else found, **beside}
+        return states, {self._name: held.get(self._name) if new_cache is None else new_cache, **beside}
 
 
 def _held(decoder: torch.nn.Module) -> dict[_Place, torch.Tensor | None]:
-    """The tensors that modules hold as plain attributes, and what may become one: some keep their state there."""
+    """The tensors that modules hold as plain attributes, and None where one may come: some keep state there."""
     return {
         (module, name): value
         for module in decoder.modules()
@@ -176,9 +176,9 @@ def _copied(held: Any, rows: torch.Tensor) -> Any:
     if isinstance(held, torch.Tensor):
         return held.index_select(0, rows.to(held.device)) if held.dim() > 1 else held
     if isinstance(held, list | tuple):
-        return type(held)(_copied(each, rows) for each in held)
+        return type(held)(_copied(part, rows) for part in held)
     if isinstance(held, dict):
-        return {name: _copied(each, rows) for name, each in held.items()}
+        return {name: _copied(part, rows) for name, part in held.items()}
     if type(held).__module__.startswith("transformers.") and not isinstance(held, PreTrainedConfig):
         copied = copy.copy(held)
         vars(copied).update(_copied(vars(held), rows))

@@ -1,4 +1,4 @@
-"""What a strategy from outside the package is held to: a search, whose candidates are weighed by their probability."""
+"""Check strategies from outside the package: each must be a search, as its candidates are weighed by probability."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from beamuq import plugins
 from beamuq.decoding.greedy_and_samples import Sample, Shipped
 from beamuq.decoding.next_token_distributions import DistributionQuery
+from beamuq.decoding.optimal_set_and_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.search_state import Policy, SearchContext
-from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 
@@ -18,7 +18,7 @@ _ONLY_SEARCHES = (
 
 
 def check_custom(name: str, policy: object) -> None:
-    """Refuse what a study names as its own strategy and is no search; ``name`` is how the study calls it.
+    """Refuse a strategy of a study's own that is no search; ``name`` is the study's name for it.
 
     Weights by probability are right for a search alone: a draw comes up as often as it is probable already.
 
@@ -34,7 +34,7 @@ def check_custom(name: str, policy: object) -> None:
 
 
 class CheckedSearch:
-    """A search from outside the package under way.
+    """A running search from outside the package, checked at every step.
 
     The tokens and log-probabilities of the trie are shared with every other search, so it may add only what the model
     said: a token that a list after its prefix held, with the log-probability there.
@@ -48,14 +48,14 @@ class CheckedSearch:
         self._what = f"strategy {policy.strategy!r}"
         self._search = plugins.call(self._what, lambda: policy.start(context))
         self._context = context
-        self._said: dict[int, dict[int, float]] = {}
+        self._logprobs: dict[int, dict[int, float]] = {}
 
     def query(self) -> DistributionQuery:
         query: object = plugins.call(self._what, lambda: self._search.query())
         if not isinstance(query, DistributionQuery):
             raise BeamUQError(f"{self._what}: query() gave a {type(query).__name__}; return a DistributionQuery")
         if query.uniforms is not None:
-            raise self._refused("asks for draws")
+            raise self._refusal_error("asks for draws")
         trie, steps = self._context.trie, self._context.steps
         query.nodes = plugins.call(self._what, lambda: np.asarray(query.nodes, dtype=np.int64))
         if not ((query.nodes >= 0) & (query.nodes < len(trie))).all():
@@ -65,7 +65,7 @@ class CheckedSearch:
         return query
 
     def _is_whole(self, node: int) -> bool:
-        """Whether an answer ends here: with a token that stops, or as long as may be (D1, ending; D2, cut)."""
+        """Whether an answer ends here: with a token that stops, or at the largest length, where an answer is cut."""
         trie, context = self._context.trie, self._context
         return bool(trie.depth[node] and (trie.depth[node] == context.steps or context.stops[trie.token[node]]))
 
@@ -73,32 +73,32 @@ class CheckedSearch:
         trie, before = self._context.trie, len(self._context.trie)
         if query.top:
             for node, tokens, logprobs in zip(query.nodes, query.tokens.tolist(), query.logprobs.tolist(), strict=True):
-                self._said[int(node)] = dict(zip(reversed(tokens), reversed(logprobs), strict=True))
+                self._logprobs[int(node)] = dict(zip(reversed(tokens), reversed(logprobs), strict=True))
         plugins.call(self._what, lambda: self._search.advance(query))
         for node in range(before, len(trie)):
-            said = self._said.get(int(trie.parent[node]), {}).get(int(trie.token[node]), -np.inf)
-            if not -np.inf < said == trie.logprob[node]:
+            model_logprob = self._logprobs.get(int(trie.parent[node]), {}).get(int(trie.token[node]), -np.inf)
+            if not -np.inf < model_logprob == trie.logprob[node]:
                 raise BeamUQError(
                     f"{self._what}: adds token {trie.token[node]} with log-probability {trie.logprob[node]:g}, which "
                     "the model did not say after its prefix; grow by query.tokens and query.logprobs"
                 )
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         name = self._context.prompts[question].id
-        found = plugins.call(self._what, lambda: [(int(node), drawn) for node, drawn in self._search.found(question)])
-        if any(policy_logprob is not None for _, policy_logprob in found):
-            raise self._refused("gives candidates a distribution that they were drawn from")
-        if len({node for node, _ in found}) < len(found):
-            raise self._refused(f"finds the same tokens twice for {name!r}")
+        final = plugins.call(self._what, lambda: [(int(node), drawn) for node, drawn in self._search.answers(question)])
+        if any(policy_logprob is not None for _, policy_logprob in final):
+            raise self._refusal_error("gives candidates a distribution that they were drawn from")
+        if len({node for node, _ in final}) < len(final):
+            raise self._refusal_error(f"finds the same tokens twice for {name!r}")
         trie = self._context.trie
         of_question = [
-            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question for node, _ in found
+            0 <= node < len(trie) and self._is_whole(node) and trie.question[node] == question for node, _ in final
         ]
-        if not found or not all(of_question):
+        if not final or not all(of_question):
             raise BeamUQError(
-                f"{self._what}: finds {'a node of no whole answer' if found else 'nothing'} for {name!r}; mend it"
+                f"{self._what}: finds {'a node of no whole answer' if final else 'nothing'} for {name!r}; mend it"
             )
-        return found
+        return final
 
-    def _refused(self, what: str) -> BeamUQError:
+    def _refusal_error(self, what: str) -> BeamUQError:
         return BeamUQError(f"{self._what}: {what}; {_ONLY_SEARCHES}")

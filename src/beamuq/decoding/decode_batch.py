@@ -19,16 +19,16 @@ from beamuq.decoding.generated_token_trie import TokenTrie
 from beamuq.decoding.greedy_and_samples import Greedy, Sample, Shipped
 from beamuq.decoding.most_probable import Exact
 from beamuq.decoding.next_token_distributions import NextTokenDistributions
+from beamuq.decoding.optimal_set_and_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.output_layer import OutputLayer
 from beamuq.decoding.search_state import Candidate, Effort, Policy, Prompt, ProvenState, SearchContext, SearchState
 from beamuq.decoding.self_check import RUNNERS, checked
-from beamuq.decoding.set_then_draws import Above, Hybrid, NeverWorse, Systematic
 from beamuq.decoding.stochastic_beams import Stochastic
 from beamuq.errors import BeamUQError
 from beamuq.models.prompt_tokens import context_window
 
 _OURS = (Greedy, Sample, Shipped, Beam, DiverseBeam, Hybrid, Exact, Above, NeverWorse, Systematic, Stochastic)
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def decode(
@@ -48,19 +48,18 @@ def decode(
     Parameters
     ----------
     stop_ids
-        Tokens that end an answer; they belong to it (D1, ending; D2, sequence probability).
+        Tokens that end an answer; each belongs to the answer and counts in its probability.
     seed
-        With the prompt's id, the strategy, the sample and the step it fixes every draw (D7, randomness).
+        With the prompt's id, the strategy, the sample and the step it fixes every draw, in any batch.
     max_new_tokens
         An answer of that many tokens that has not stopped is cut: a legal outcome of its own.
     rows
         Most tokens in one forward pass (default 4096). Running out of memory halves it and goes on; where the batch
         itself is too large, its halves are decoded one after the other.
     merge_stop_tokens
-        Stop tokens that count as one ending, with the sum of their probabilities, told as the smallest of them
-        (D21, merged endings).
+        Stop tokens that count as one ending: the smallest id, with the sum of their probabilities.
     work
-        What this took is added to its counts.
+        The work of this call is added to its counts.
 
     Raises
     ------
@@ -81,12 +80,12 @@ def decode(
             searches = [_started(policy, context) for policy in policies]
             runner.prefill()
             statistics, efforts = runner.follow(searches, distributions)
-        found = []
+        candidates = []
         for index, prompt in enumerate(piece):
             for at, search in enumerate(searches):
                 proof = search.proof(index) if isinstance(search, ProvenState) else (None, None)
                 effort = Effort(int(efforts.rows[at, index]), int(efforts.passes[at, index]), *proof)
-                for rank, (node, policy_logprob) in enumerate(search.found(index)):
+                for rank, (node, policy_logprob) in enumerate(search.answers(index)):
                     path = np.array(trie.path(node))
                     tokens = trie.token[path]
                     first = rank == 0 and isinstance(search.policy, Greedy | Beam | Shipped)
@@ -102,10 +101,10 @@ def decode(
                         effort=None if rank else effort,
                         **(_step_statistics(trie, statistics, path, search.policy.strategy) if first else {}),
                     )
-                    found.append(candidate)
-        return found
+                    candidates.append(candidate)
+        return candidates
 
-    return [candidate for found in _in_pieces(prompts, decoded, work) for candidate in found]
+    return [candidate for of_piece in _in_pieces(prompts, decoded, work) for candidate in of_piece]
 
 
 def next_token_logprobs(
@@ -131,15 +130,15 @@ def next_token_logprobs(
     return np.concatenate(_in_pieces(prompts, looked_up, work))
 
 
-def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Found], work: Work) -> list[Found]:
-    """What ``run`` finds for a batch, or, where that is too large for memory, for its halves one after the other."""
+def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Result], work: Work) -> list[Result]:
+    """The results of ``run`` for a batch or, if it is too large for memory, for its halves one after the other."""
     work.pieces = []
     waiting = [prompts]
-    found = []
+    results = []
     while waiting:
         piece = waiting.pop()
         try:
-            found.append(run(piece))
+            results.append(run(piece))
             continue
         except RuntimeError as error:
             if not out_of_memory(error):
@@ -154,7 +153,7 @@ def _in_pieces(prompts: Sequence[Prompt], run: Callable[[Sequence[Prompt]], Foun
         torch.cuda.empty_cache()
         middle = len(piece) // 2
         waiting += [piece[middle:], piece[:middle]]
-    return found
+    return results
 
 
 @contextmanager
@@ -175,14 +174,14 @@ def _opened(
 def _step_statistics(trie: TokenTrie, statistics: StepStatistics, path: Ints, strategy: str) -> dict[str, Any]:
     """Entropies and alternatives along a path, as fields of a `Candidate`; a chosen token is always among these."""
     above = trie.parent[path].tolist()
-    if any(parent not in statistics for parent in above):  # a Beam of someone else's
+    if any(parent not in statistics for parent in above):  # a plug-in's subclass of Beam
         raise BeamUQError(
             f"strategy {strategy!r}: its queries ask for no statistics at every prefix of its first answer; "
             "set DistributionQuery.statistics, as Beam does"
         )
     entropies, tops = [], []
     for parent, token, logprob in zip(above, trie.token[path].tolist(), trie.logprob[path].tolist(), strict=True):
-        entropy, ids, logprobs = statistics.of(parent)
+        entropy, ids, logprobs = statistics.at(parent)
         entropies.append(entropy)
         tops.append((ids, logprobs) if token in ids else ((*ids, token), (*logprobs, logprob)))
     top_ids, top_logprobs = zip(*tops, strict=True)
@@ -211,8 +210,8 @@ def _check_prompts(model: PreTrainedModel, prompts: Sequence[Prompt], new_tokens
         raise ValueError("a batch needs at least one prompt")
     seen: set[str] = set()
     limit = context_window(model)
-    known: Any = model
-    vocabulary = known.get_input_embeddings().weight.shape[0]
+    untyped: Any = model
+    vocabulary = untyped.get_input_embeddings().weight.shape[0]
     for prompt in prompts:
         length = len(prompt.token_ids)
         if not length:

@@ -18,8 +18,8 @@ from beamuq.decoding.next_token_distributions import DistributionQuery, NextToke
 from beamuq.decoding.prompt_prefix_tree import Edge, cut_into_passes, radix_edges
 from beamuq.decoding.search_state import Prompt, SearchState
 from beamuq.decoding.tree_attention import (
-    Pass,
-    Span,
+    ForwardPass,
+    RowSpan,
     TreeCache,
     node_spans,
     padded_nodes,
@@ -30,13 +30,14 @@ from beamuq.decoding.tree_attention import (
 )
 from beamuq.errors import BeamUQError
 
+_Integers = Sequence[int] | Ints
 ROWS = 4096
 _FIRST_CAPACITY = 128
 
 
 @dataclass
 class Work:
-    """What decoding cost, added up over batches of questions. Rows are forward passes of one token.
+    """The work of decoding, added up over batches of questions. Rows are forward passes of one token.
 
     ``pieces`` are the questions and the rows at once of each piece that the last batch was run in: one, of all its
     questions and all rows, unless memory ran out.
@@ -70,7 +71,7 @@ class StepStatistics:
     def __contains__(self, node: int) -> bool:
         return node in self._read
 
-    def of(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
+    def at(self, node: int) -> tuple[float, tuple[int, ...], tuple[float, ...]]:
         """The entropy after ``node`` in nats, the most probable tokens there and their log-probabilities."""
         place, entropies, tokens, logprobs = self._read[node]
         real = int((logprobs[place] > -np.inf).sum())
@@ -82,29 +83,26 @@ class Efforts:
 
     def __init__(self, searches: int, trie: TokenTrie) -> None:
         self._trie = trie
-        self._asked = [np.zeros(0, dtype=bool) for _ in range(searches)]
+        self._queried = [np.zeros(0, dtype=bool) for _ in range(searches)]
         questions = int((trie.depth == 0).sum())
         self.rows: Ints = np.zeros((searches, questions), dtype=np.int64)
         self.passes: Ints = np.zeros((searches, questions), dtype=np.int64)
 
     def add(self, search: int, nodes: Ints) -> None:
         """Count those of ``nodes`` below a prompt that this search has not asked about before."""
-        asked = np.zeros(len(self._trie), dtype=bool)
-        asked[nodes] = self._trie.depth[nodes] > 0
-        before = self._asked[search]
-        asked[: len(before)] &= ~before
-        fresh = np.bincount(self._trie.question[asked], minlength=self.rows.shape[1])
+        queried = np.zeros(len(self._trie), dtype=bool)
+        queried[nodes] = self._trie.depth[nodes] > 0
+        before = self._queried[search]
+        queried[: len(before)] &= ~before
+        fresh = np.bincount(self._trie.question[queried], minlength=self.rows.shape[1])
         self.rows[search] += fresh
         self.passes[search] += fresh > 0
-        asked[: len(before)] |= before
-        self._asked[search] = asked
+        queried[: len(before)] |= before
+        self._queried[search] = queried
 
 
 class BatchRunner(ABC):
-    """The state of one batch on the device: its trie, and the last hidden state of every node that was asked about.
-
-    How nodes come to their hidden states is up to its two kinds.
-    """
+    """One batch on the device: its trie and the last hidden state of each queried node; two kinds compute them."""
 
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         self._decoder = decoder
@@ -138,7 +136,7 @@ class BatchRunner(ABC):
 
     def lookup(self, distributions: NextTokenDistributions, tokens: Sequence[int]) -> Floats:
         """Log-probabilities of ``tokens`` right after each prompt: (prompts, tokens)."""
-        return distributions.lookup(self._of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
+        return distributions.lookup(self._states_of(np.arange(len(self._prompts))), tokens, self._work.rows_at_once)
 
     def follow(
         self, searches: Sequence[SearchState], distributions: NextTokenDistributions
@@ -185,9 +183,9 @@ class BatchRunner(ABC):
         fresh = fresh[np.argsort(self._trie.question[fresh], kind="stable")]
         self._work.decoded_rows += len(fresh)
         self._run_nodes(fresh)
-        return self._of(nodes)
+        return self._states_of(nodes)
 
-    def _of(self, nodes: Ints) -> torch.Tensor:
+    def _states_of(self, nodes: Ints) -> torch.Tensor:
         assert self._states is not None
         return self._states[self._tensor(self._state[nodes])]
 
@@ -206,12 +204,12 @@ class BatchRunner(ABC):
         self._states[count : count + len(nodes)] = states
         self._state[nodes] = np.arange(count, count + len(nodes))
 
-    def _tensor(self, values: Sequence[int] | Ints) -> torch.Tensor:
+    def _tensor(self, values: _Integers) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values, dtype=np.int64), device=self._device)
 
 
 class TreeRunner(BatchRunner):
-    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once a batch."""
+    """All rows in one pass, attention over the tree (`tree_attention`): each prompt token is run once per batch."""
 
     def __init__(self, decoder: torch.nn.Module, prompts: Sequence[Prompt], trie: TokenTrie, work: Work) -> None:
         super().__init__(decoder, prompts, trie, work)
@@ -235,7 +233,7 @@ class TreeRunner(BatchRunner):
             for smaller in cut_into_passes(edges, self._work.rows_at_once):
                 self._prefill(smaller)
             return
-        spans: list[Span] = []
+        spans: list[RowSpan] = []
         tokens: list[int] = []
         positions: list[int] = []
         target: list[int] = []
@@ -244,7 +242,7 @@ class TreeRunner(BatchRunner):
         for edge in edges:
             first, last = len(tokens), len(tokens) + len(edge.tokens)
             end = edge.start + len(edge.tokens)
-            spans.append(Span.of_prompt(edge.members[0], first, edge.start, end))
+            spans.append(RowSpan.of_prompt(edge.members[0], first, edge.start, end))
             tokens.extend(edge.tokens)
             positions.extend(range(edge.start, end))
             for member in edge.members:
@@ -253,7 +251,7 @@ class TreeRunner(BatchRunner):
                 source.extend(range(first, last))
             ends.extend((member, last - 1) for member in edge.ends)
         pieces = padded_prompts(spans, self._device) if self._cache.padded else spans
-        run = Pass(self._cache, self._tensor(target), self._tensor(source), pieces)
+        run = ForwardPass(self._cache, self._tensor(target), self._tensor(source), pieces)
         states = self._forward(tokens, positions, run)
         if states is None:
             self._prefill(edges)
@@ -277,13 +275,13 @@ class TreeRunner(BatchRunner):
         target = self._tensor(questions * self._cache.capacity + self._place[nodes])
         shape = questions, positions, self._lengths, visible
         pieces = [padded_nodes(*shape, self._device)] if self._cache.padded else node_spans(*shape)
-        run = Pass(self._cache, target, None, pieces)
+        run = ForwardPass(self._cache, target, None, pieces)
         states = self._forward(self._trie.token[nodes], positions, run)
         if states is not None:
             self._keep(nodes, states)
         return states is not None
 
-    def _forward(self, tokens: Sequence[int] | Ints, positions: Sequence[int] | Ints, run: Pass) -> torch.Tensor | None:
+    def _forward(self, tokens: _Integers, positions: _Integers, run: ForwardPass) -> torch.Tensor | None:
         """Last hidden states (rows, width) of a packed pass; None, and half the rows from now on, if it did not fit."""
         try:
             ids, places = self._tensor(tokens)[None], self._tensor(positions)[None]

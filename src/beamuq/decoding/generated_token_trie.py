@@ -46,7 +46,7 @@ class TokenTrie:
             self.logprob = np.concatenate([self.logprob, logprobs[fresh]])
             self.total = np.concatenate([self.total, self.total[above] + logprobs[fresh]])
             for array in (self.parent, self.token, self.question, self.depth, self.logprob, self.total):
-                array.setflags(write=False)  # all searches read them, someone else's too
+                array.setflags(write=False)  # all searches read them, those of plug-ins too
         return nodes
 
     def path(self, node: int) -> list[int]:

@@ -38,7 +38,7 @@ _OTHER_WARPERS = {
 
 @dataclass(frozen=True)
 class Greedy:
-    """The most probable token at every step; ties by token id (D5, greedy)."""
+    """The most probable token at every step; ties by token id."""
 
     @property
     def strategy(self) -> str:
@@ -50,7 +50,7 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Sample:
-    """``size`` independent draws from the model's own distribution, sharpened to 1/``temperature`` (D4, sampling)."""
+    """``size`` independent draws from the model's own distribution, sharpened to 1/``temperature``."""
 
     size: int
     temperature: float = 1.0
@@ -69,7 +69,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shipped:
-    """One draw under a model's shipped generation config: only to explain differences from print (D5, greedy).
+    """One draw under a model's shipped generation config: only to explain differences from print.
 
     The distribution is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens (0: all), then to the
     fewest of them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.
@@ -86,7 +86,7 @@ class Shipped:
             raise ValueError(f"top_k must be at least 0, not {self.top_k}")
 
     @classmethod
-    def of(cls, config: Any) -> Shipped:
+    def from_config(cls, config: Any) -> Shipped:
         """The distribution of a model's ``generation_config``, with the defaults of ``generate`` where it is silent.
 
         Raises BeamUQError if the config asks for something that changes the distribution in a way not known here, or
@@ -100,9 +100,9 @@ class Shipped:
                 )
         if not config.do_sample:
             return cls(top_k=1)
-        said = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p")}
+        settings = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p")}
         try:
-            return cls(**{name: value for name, value in said.items() if value is not None})
+            return cls(**{name: value for name, value in settings.items() if value is not None})
         except (TypeError, ValueError) as error:
             raise BeamUQError(
                 f"generation_config.json: {error}; leave 'shipped' out of the study for this model"
@@ -122,7 +122,7 @@ def _warm(temperature: float) -> None:
 
 
 class GreedyState:
-    """One growing answer a question."""
+    """One growing answer per question."""
 
     def __init__(self, policy: Greedy, context: SearchContext) -> None:
         self.policy = policy
@@ -134,12 +134,12 @@ class GreedyState:
     def advance(self, query: DistributionQuery) -> None:
         self._answers.grow(query.tokens[:, 0], query.logprobs[:, 0])
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         return [(int(self._answers.nodes[question, 0]), None)]
 
 
 class SamplesState:
-    """Independent draws: the uniform number of (question, strategy, sample, step) decides a token (D7, randomness)."""
+    """Independent draws: the uniform number of (question, strategy, sample, step) decides a token."""
 
     def __init__(self, policy: Sample | Shipped, context: SearchContext) -> None:
         self.policy = policy
@@ -160,5 +160,5 @@ class SamplesState:
         self._logprobs[self._answers.alive] += query.policy_logprobs
         self._answers.grow(query.tokens, query.logprobs)
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         return list(zip(self._answers.nodes[question].tolist(), self._logprobs[question].tolist(), strict=True))

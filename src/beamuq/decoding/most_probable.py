@@ -61,7 +61,7 @@ class _Outcome(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """What is not known yet below a prefix.
+    """The unexplored outcomes below a prefix.
 
     ``cost`` is −log of the most that one of its outcomes can have, ``log_mass`` what all of them have at most together.
     Where ``listed`` is 0 the prefix has not been run: ``node`` is the one above its last token. Else its first
@@ -76,20 +76,20 @@ class _Open(NamedTuple):
     log_mass: float
 
 
-class Wanted(Protocol):
-    """Which outcomes a search is after, told from those ``found`` so far, most probable first."""
+class SearchGoal(Protocol):
+    """Which outcomes a search is after, given the ``outcomes`` found so far, most probable first."""
 
-    def floor(self, found: Sequence[_Outcome], /) -> float:
-        """Nothing less probable than this (log) can ever matter."""
+    def floor(self, outcomes: Sequence[_Outcome], /) -> float:
+        """The log-probability below which no outcome can ever matter."""
 
-    def needs(self, cost: float, found: Sequence[_Outcome], before: Sequence[float], /) -> bool:
-        """Whether what is open at ``cost`` has to be looked at, all that is open and more probable being ``before``.
+    def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float], /) -> bool:
+        """Whether the search must look at the open prefix of ``cost``, after the more probable open ones ``before``.
 
         ``before`` holds their log masses. A no means not yet, and, where ``before`` is empty, never.
         """
 
-    def chosen(self, found: Sequence[_Outcome], /) -> Sequence[_Outcome]:
-        """Those of ``found`` that are wanted."""
+    def chosen(self, outcomes: Sequence[_Outcome], /) -> Sequence[_Outcome]:
+        """The wanted ones among ``outcomes``."""
 
 
 class _Best:
@@ -98,21 +98,21 @@ class _Best:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def floor(self, found: Sequence[_Outcome]) -> float:
-        return -found[self._size - 1].cost if len(found) >= self._size else -np.inf
+    def floor(self, outcomes: Sequence[_Outcome]) -> float:
+        return -outcomes[self._size - 1].cost if len(outcomes) >= self._size else -np.inf
 
-    def needs(self, cost: float, found: Sequence[_Outcome], before: Sequence[float]) -> bool:
+    def needs(self, cost: float, outcomes: Sequence[_Outcome], before: Sequence[float]) -> bool:
         # As many outcomes as could be more probable than this: those found, and what the masses before it have room
         # for. Where these are fewer than wanted, the last one wanted is no more probable, and the proof needs this.
-        if -cost < self.floor(found):
+        if -cost < self.floor(outcomes):
             return False
-        better = bisect_left(found, cost, key=lambda outcome: outcome.cost)
+        better = bisect_left(outcomes, cost, key=lambda outcome: outcome.cost)
         for log_mass in before:
             better += int(np.exp(min(log_mass + cost, 30.0)) * (1 - _ROUNDING))
         return better < self._size
 
-    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
-        return found[: self._size]
+    def chosen(self, outcomes: Sequence[_Outcome]) -> Sequence[_Outcome]:
+        return outcomes[: self._size]
 
 
 class AtLeast:
@@ -121,14 +121,14 @@ class AtLeast:
     def __init__(self, p: float) -> None:
         self._floor = float(np.log(p))
 
-    def floor(self, _found: Sequence[_Outcome]) -> float:
+    def floor(self, _outcomes: Sequence[_Outcome]) -> float:
         return self._floor
 
-    def needs(self, cost: float, _found: Sequence[_Outcome], _before: Sequence[float]) -> bool:
+    def needs(self, cost: float, _outcomes: Sequence[_Outcome], _before: Sequence[float]) -> bool:
         return -cost >= self._floor
 
-    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
-        return [outcome for outcome in found if -outcome.cost >= self._floor]
+    def chosen(self, outcomes: Sequence[_Outcome]) -> Sequence[_Outcome]:
+        return [outcome for outcome in outcomes if -outcome.cost >= self._floor]
 
 
 class BestSplit:
@@ -142,21 +142,21 @@ class BestSplit:
         self._size = size
         self._floor = float(np.log(LEAST_RESIDUAL / size))
 
-    def floor(self, _found: Sequence[_Outcome]) -> float:
+    def floor(self, _outcomes: Sequence[_Outcome]) -> float:
         return self._floor
 
-    def needs(self, cost: float, found: Sequence[_Outcome], _before: Sequence[float]) -> bool:
-        ratio = self._split(found)[1]
+    def needs(self, cost: float, outcomes: Sequence[_Outcome], _before: Sequence[float]) -> bool:
+        ratio = self._split(outcomes)[1]
         return -cost >= max(self._floor, np.log(ratio) if ratio > 0 else -np.inf)
 
-    def chosen(self, found: Sequence[_Outcome]) -> Sequence[_Outcome]:
-        return found[: self._split(found)[0]]
+    def chosen(self, outcomes: Sequence[_Outcome]) -> Sequence[_Outcome]:
+        return outcomes[: self._split(outcomes)[0]]
 
-    def _split(self, found: Sequence[_Outcome]) -> tuple[int, float]:
-        """B and its ratio, as far as outcomes are ``found``."""
+    def _split(self, outcomes: Sequence[_Outcome]) -> tuple[int, float]:
+        """B and its ratio, from the ``outcomes`` found so far."""
         outside, size = 1.0, 0
-        while size < min(len(found), self._size - 1):
-            p = float(np.exp(-found[size].cost))
+        while size < min(len(outcomes), self._size - 1):
+            p = float(np.exp(-outcomes[size].cost))
             if p <= outside / (self._size - size):
                 break
             outside, size = outside - p, size + 1
@@ -168,7 +168,7 @@ class MostProbableState:
 
     Parameters
     ----------
-    wanted
+    goal
         Which outcomes are looked for.
     rows
         Most prefixes that are run for a question, that of the prompt not counted.
@@ -177,22 +177,22 @@ class MostProbableState:
         it finds counts as found, and its best answer is the least that a question gets. 0: none.
     """
 
-    def __init__(self, policy: Policy, context: SearchContext, wanted: Wanted, rows: int, width: int) -> None:
+    def __init__(self, policy: Policy, context: SearchContext, goal: SearchGoal, rows: int, width: int) -> None:
         self.policy = policy
         self._context = context
-        self._wanted = wanted
+        self._goal = goal
         self._rows = np.full(len(context.prompts), rows)
         self._width = width
         self._open = [[_Open(0.0, (), 0, question, 0.0, 0.0)] for question in range(len(context.prompts))]
-        self._found: list[list[_Outcome]] = [[] for _ in context.prompts]
+        self._outcomes: list[list[_Outcome]] = [[] for _ in context.prompts]
         self._beams: BeamState | None = None
-        self._asked: list[tuple[int, _Open]] = []
+        self._queried: list[tuple[int, _Open]] = []
         self._nodes: list[int] = []
         self._ask()
 
     def query(self) -> DistributionQuery:
-        if self._asked:
-            top = max(self._length(item) for _, item in self._asked)
+        if self._queried:
+            top = max(self._length(item) for _, item in self._queried)
             return DistributionQuery(np.array(self._nodes), top=top)
         query = DistributionQuery(np.zeros(0, dtype=np.int64)) if self._beams is None else self._beams.query()
         query.statistics = False
@@ -202,7 +202,7 @@ class MostProbableState:
         if self._beams is not None:
             self._beams.advance(query)
             return
-        for row, (question, item) in enumerate(self._asked):
+        for row, (question, item) in enumerate(self._queried):
             self._read(question, item, int(query.nodes[row]), query.tokens[row], query.logprobs[row])
         self._ask()
 
@@ -213,16 +213,16 @@ class MostProbableState:
         """Take up the continuations of a prefix that are not known yet, as far as its list is asked for."""
         length, above = self._length(item), float(self._context.trie.total[node])
         ends = len(item.tokens) + 1 == self._context.steps
-        found, waiting = self._found[question], self._open[question]
-        floor = self._wanted.floor(found)
+        outcomes, waiting = self._outcomes[question], self._open[question]
+        floor = self._goal.floor(outcomes)
         logprobs = logprobs[:length]
         for token, logprob in zip(tokens[item.listed : length].tolist(), logprobs[item.listed :].tolist(), strict=True):
             if logprob == -np.inf or above + logprob < floor:
                 return
             cost, longer = -(above + logprob), (*item.tokens, token)
             if ends or self._context.stops[token]:
-                insort(found, _Outcome(cost, longer, node, logprob))
-                floor = self._wanted.floor(found)
+                insort(outcomes, _Outcome(cost, longer, node, logprob))
+                floor = self._goal.floor(outcomes)
             else:
                 heappush(waiting, _Open(cost, longer, 0, node, logprob, -cost))
         if length < len(self._context.stops):
@@ -231,7 +231,7 @@ class MostProbableState:
 
     def _ask(self) -> None:
         """Choose what to look at next; where nothing is left, put the answers into the trie."""
-        self._asked = []
+        self._queried = []
         for question, waiting in enumerate(self._open):
             before: list[float] = []
             while self._is_needed(question, before):
@@ -239,22 +239,22 @@ class MostProbableState:
                 if new and not self._rows[question]:
                     break
                 self._rows[question] -= new
-                self._asked.append((question, heappop(waiting)))
-                before.append(self._asked[-1][1].log_mass)
-        if self._asked:
-            self._nodes = [item.node for _, item in self._asked]
-            new_ones = [at for at, (_, item) in enumerate(self._asked) if not item.listed and item.tokens]
-            for at, node in zip(new_ones, self._grown([self._asked[at][1] for at in new_ones]), strict=True):
+                self._queried.append((question, heappop(waiting)))
+                before.append(self._queried[-1][1].log_mass)
+        if self._queried:
+            self._nodes = [item.node for _, item in self._queried]
+            new_ones = [at for at, (_, item) in enumerate(self._queried) if not item.listed and item.tokens]
+            for at, node in zip(new_ones, self._grown([self._queried[at][1] for at in new_ones]), strict=True):
                 self._nodes[at] = node
             return
-        self._ends = [self._grown(self._wanted.chosen(found)) for found in self._found]
+        self._ends = [self._grown(self._goal.chosen(outcomes)) for outcomes in self._outcomes]
         helped = [not ends or not self.proof(question)[0] for question, ends in enumerate(self._ends)]
         if self._width and any(helped):
             self._beams = BeamState(Beam(self._width), self._context, np.array(helped))
 
     def _is_needed(self, question: int, before: Sequence[float]) -> bool:
         waiting = self._open[question]
-        return bool(waiting) and self._wanted.needs(waiting[0].cost, self._found[question], before)
+        return bool(waiting) and self._goal.needs(waiting[0].cost, self._outcomes[question], before)
 
     def _grown(self, items: Sequence[_Outcome | _Open]) -> list[int]:
         """The nodes of answers, or of prefixes that have not been run."""
@@ -263,20 +263,20 @@ class MostProbableState:
             np.array([item.tokens[-1] for item in items], dtype=np.int64),
             np.array([item.logprob for item in items], dtype=np.float64),
         )
-        found: list[int] = nodes.tolist()
-        return found
+        grown: list[int] = nodes.tolist()
+        return grown
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
         """Whether a question's outcomes are proven; if not, the most log-probability of a missing one."""
         return (False, -self._open[question][0].cost) if self._is_needed(question, []) else (True, None)
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         nodes, trie = self._ends[question], self._context.trie
-        if self._beams is not None and (more := [node for node, _ in self._beams.found(question)]):
-            known = {outcome.tokens: outcome for outcome in self._found[question]}
+        if self._beams is not None and (more := [node for node, _ in self._beams.answers(question)]):
+            outcomes = {outcome.tokens: outcome for outcome in self._outcomes[question]}
             for node in more:
                 cost, above = -float(trie.total[node]), int(trie.parent[node])
-                known[trie.tokens(node)] = _Outcome(cost, trie.tokens(node), above, float(trie.logprob[node]))
-            merged = sorted(known.values())
-            nodes = self._grown(self._wanted.chosen(merged) or merged[:1])
+                outcomes[trie.tokens(node)] = _Outcome(cost, trie.tokens(node), above, float(trie.logprob[node]))
+            merged = sorted(outcomes.values())
+            nodes = self._grown(self._goal.chosen(merged) or merged[:1])
         return [(node, None) for node in nodes]

@@ -1,6 +1,6 @@
-"""A step's next-token distributions, reduced to the few numbers that policies query for.
+"""Reduce a step's next-token distributions to the few numbers that policies query.
 
-Logits are made a chunk of rows at a time, in float32 (D6, precision), and never leave the device: only token lists,
+Logits are made a chunk of rows at a time, in float32, and never leave the device: only token lists,
 draws, masses and entropies do.
 """
 
@@ -37,11 +37,11 @@ class ProbabilityEdits:
 
 @dataclass
 class DistributionQuery:
-    """What a policy wants to know at nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
+    """A policy's question about nodes of the trie, and the answer, filled in by `NextTokenDistributions.read`.
 
     With ``top`` = k > 0, ``tokens`` and ``logprobs`` become lists, shape (nodes, k'), that hold at least the k most
     probable tokens and the k most probable ones that do not stop, most probable first, ties by token id, -inf beyond
-    the end of a short list. With ``uniforms``, one a node, they become draws, shape (nodes,), from the distribution
+    the end of a short list. With ``uniforms``, one per node, they become draws, shape (nodes,), from the distribution
     sharpened to 1/``temperature``, cut to ``top_k`` and ``top_p``, and edited; ``policy_logprobs`` is before the edits,
     and ``positions``, in [0, 1), say where in its token's interval each uniform fell.
     ``masses`` asks for the sums of the edited probabilities (nodes,), ``statistics`` for entropies (nodes,) in nats
@@ -72,25 +72,25 @@ class HostTransfers:
     def __init__(self) -> None:
         self._waiting: list[tuple[NDArray[Any], Any, torch.Tensor]] = []
 
-    def add(self, array: NDArray[Any], place: Ints | slice, found: torch.Tensor) -> None:
-        """Let ``array[place]`` become ``found``; both hold integers or both floats, the array's of 64 bits."""
-        self._waiting.append((array, place, found.double() if found.is_floating_point() else found.long()))
+    def add(self, array: NDArray[Any], place: Ints | slice, numbers: torch.Tensor) -> None:
+        """Let ``array[place]`` become ``numbers``; both hold integers or both floats, the array's of 64 bits."""
+        self._waiting.append((array, place, numbers.double() if numbers.is_floating_point() else numbers.long()))
 
     def fetch(self) -> None:
         """Fill the arrays."""
         if not self._waiting:
             return
-        bits = torch.cat([found.reshape(-1).view(torch.int64) for _, _, found in self._waiting]).cpu().numpy()
-        ends = np.cumsum([found.numel() for _, _, found in self._waiting])
-        for (array, place, found), part in zip(self._waiting, np.split(bits, ends[:-1]), strict=True):
-            array[place] = part.view(array.dtype).reshape(found.shape)
+        bits = torch.cat([numbers.reshape(-1).view(torch.int64) for _, _, numbers in self._waiting]).cpu().numpy()
+        ends = np.cumsum([numbers.numel() for _, _, numbers in self._waiting])
+        for (array, place, numbers), part in zip(self._waiting, np.split(bits, ends[:-1]), strict=True):
+            array[place] = part.view(array.dtype).reshape(numbers.shape)
         self._waiting = []
 
 
 class NextTokenDistributions:
-    """What turns the logits of a model's output layer into the distribution that policies see.
+    """Turns the logits of a model's output layer into the distribution that policies see.
 
-    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities (D21).
+    ``merge_stop_tokens`` are tokens that count as one: the first of them carries the sum of their probabilities.
     """
 
     def __init__(self, output: OutputLayer, stop_ids: frozenset[int], merge_stop_tokens: frozenset[int]) -> None:
@@ -130,8 +130,8 @@ class NextTokenDistributions:
             local = np.flatnonzero(listed[here])
             if len(local):
                 listing = tokens, logprobs, doubtful
-                for array, found in zip(listing, self._top(_rows(distribution, local), top, width), strict=True):
-                    transfers.add(array, start + local, found)
+                for array, listed_rows in zip(listing, self._top(_rows(distribution, local), top, width), strict=True):
+                    transfers.add(array, start + local, listed_rows)
             probabilities = self._weights(distribution)
             if counted[here].any():
                 transfers.add(entropies, here, -torch.linalg.vecdot(probabilities[:, : self.vocabulary], distribution))
@@ -145,10 +145,10 @@ class NextTokenDistributions:
             self._check_defined(nowhere[here])
             local = np.flatnonzero(doubtful[here])
             if len(local):
-                for array, found in zip(
+                for array, listed_rows in zip(
                     (tokens, logprobs), self._sorted(_rows(distribution, local), top, width), strict=True
                 ):
-                    transfers.add(array, start + local, found)
+                    transfers.add(array, start + local, listed_rows)
                 transfers.fetch()
         logprobs[logprobs <= _NEVER] = -np.inf
         for query, own in zip(queries, rows, strict=True):
@@ -160,15 +160,15 @@ class NextTokenDistributions:
 
     def lookup(self, states: torch.Tensor, tokens: Sequence[int], rows_at_once: int) -> Floats:
         """Log-probabilities of ``tokens`` after ``states`` (nodes, width): (nodes, tokens). Raises as `read`."""
-        wanted = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
-        found, nowhere = np.zeros((len(states), len(tokens))), np.zeros(len(states), dtype=np.int64)
+        columns = torch.tensor(tokens, dtype=torch.long, device=self._output.device)
+        logprobs, nowhere = np.zeros((len(states), len(tokens))), np.zeros(len(states), dtype=np.int64)
         for start, distribution, undefined in self._distributions(states, rows_at_once):
             here, transfers = slice(start, start + len(distribution)), HostTransfers()
             transfers.add(nowhere, here, undefined)
-            transfers.add(found, here, distribution[:, wanted])
+            transfers.add(logprobs, here, distribution[:, columns])
             transfers.fetch()
             self._check_defined(nowhere[here])
-        return found
+        return logprobs
 
     def _check_defined(self, undefined: NDArray[Any]) -> None:
         if undefined.any():
@@ -187,7 +187,7 @@ class NextTokenDistributions:
         probabilities: torch.Tensor,
         transfers: HostTransfers,
     ) -> None:
-        """Draws or masses for the asked nodes ``inside``, which are ``rows`` of ``distribution``, that of ``nodes``."""
+        """Draws or masses for the queried nodes ``inside``, the ``rows`` of ``distribution``, that of ``nodes``."""
         distinct, row = np.unique(rows, return_inverse=True)
         place = torch.from_numpy(row.astype(np.int64)).to(distribution.device)
         plain, weights = _rows(distribution, distinct), _rows(probabilities, distinct)
@@ -288,7 +288,7 @@ def _draw(weights: torch.Tensor, rows: torch.Tensor, uniforms: torch.Tensor) -> 
     """Tokens at ``uniforms`` of the inverse distribution functions of ``weights``' ``rows``, in token-id order.
 
     And where in their tokens' intervals the uniforms fell, from 0 to below 1. Sums are float64. Blocks of tokens are
-    summed first, so that only one block a draw is accumulated token by token.
+    summed first, so that only one block per draw is accumulated token by token.
     """
     blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)[rows]

@@ -1,4 +1,4 @@
-"""A model's text decoder, and the model's own way from its hidden states to logits, in float32 (D6, precision)."""
+"""A model's text decoder, and its own output layer: hidden states to logits, in float32."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
 
     Raises BeamUQError if the model has none beside its output layer.
     """
-    known: Any = model
-    decoder: torch.nn.Module = known.get_decoder()
+    untyped: Any = model
+    decoder: torch.nn.Module = untyped.get_decoder()
     if decoder is model:  # transformers found none under the usual names
         decoder = next((child for child in model.children() if isinstance(child, PreTrainedModel)), model)
     if decoder is model:
@@ -29,19 +29,19 @@ def text_decoder(model: PreTrainedModel) -> torch.nn.Module:
 
 
 class OutputLayer:
-    """What a model makes of hidden states: its own forward pass with the decoder left out, so that no scale, bias or
+    """A model's way from hidden states to logits: its forward pass without the decoder, so that no scale, bias or
     cap of its can be missed. A plain linear layer in it is computed in float32, whatever the model's dtype.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        known: Any = model
+        untyped: Any = model
         self.name = str(getattr(model, "name_or_path", ""))
         self._model = model
         self._decoder = text_decoder(model)
-        head: Any = known.get_output_embeddings()
+        head: Any = untyped.get_output_embeddings()
         self._head: torch.nn.Linear | None = head if type(head) is torch.nn.Linear else None
         self.device = next(self._decoder.parameters()).device if self._head is None else self._head.weight.device
-        self.vocabulary = int(getattr(head, "out_features", known.config.get_text_config().vocab_size))
+        self.vocabulary = int(getattr(head, "out_features", untyped.config.get_text_config().vocab_size))
         if self._head is not None:
             self._weight: torch.Tensor = self._head.weight
             self._bias: torch.Tensor | None = None if self._head.bias is None else self._head.bias.float()
@@ -52,9 +52,9 @@ class OutputLayer:
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Float32 logits (rows, vocabulary), on ``device``, of last hidden states (rows, width)."""
-        found = _States(last_hidden_state=states[:, None])
+        decoder_output = _States(last_hidden_state=states[:, None])
         ids = torch.zeros((len(states), 1), dtype=torch.long, device=states.device)
-        with _replaced(self._decoder, lambda *_, **__: found), _replaced(self._head, self._in_float32):
+        with _replaced(self._decoder, lambda *_, **__: decoder_output), _replaced(self._head, self._in_float32):
             logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits
         return logits[:, 0].float().to(self.device)
 
@@ -70,7 +70,7 @@ class OutputLayer:
 
 
 class _States(BaseModelOutputWithPast):
-    """What a decoder returns: hidden states, and nothing else that anyone may ask for."""
+    """The output of a decoder: hidden states, and None for any other attribute."""
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):

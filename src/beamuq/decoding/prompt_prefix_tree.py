@@ -11,7 +11,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Edge:
-    """Tokens that stand at positions ``start`` … in every prompt of ``members`` (indices into the batch).
+    """Tokens at positions ``start`` … in every prompt of ``members`` (indices into the batch).
 
     ``ends`` are the members whose prompt ends with this edge's last token.
     """

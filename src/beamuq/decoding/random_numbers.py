@@ -1,4 +1,4 @@
-"""Uniform numbers from a counter, so that a draw depends on nothing but what it is for (D7, randomness)."""
+"""Uniform numbers from a counter, so that a draw depends only on its seed, question, strategy, sample and step."""
 
 from __future__ import annotations
 

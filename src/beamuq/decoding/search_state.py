@@ -1,9 +1,9 @@
-"""What to decode: prompts, the policies that choose tokens, the searches they start, the candidates they yield.
+"""The types of decoding: prompts, policies that choose tokens, the searches they start, the candidates they yield.
 
-A policy is a value; its ``strategy`` is the name by which every later table knows its candidates. Started on a batch of
-questions it is a search, whose state asks for next-token distributions and chooses tokens from them. The package's
-policies stand beside their searches: ``greedy_and_samples``, ``beam_search``, ``most_probable``, ``set_then_draws``;
-what one from outside is held to: ``custom_search``.
+A policy is a value; every later table names its candidates by its ``strategy``. A policy starts a search on a batch of
+questions; the search asks for next-token distributions and chooses tokens from them. Each policy of the package is in
+the module of its search: ``greedy_and_samples``, ``beam_search``, ``most_probable``, ``optimal_set_and_draws``.
+``custom_search`` checks a policy from outside the package.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def compose_batches(prompts: Sequence[Prompt], size: int) -> list[list[Prompt]]:
 class Candidate:
     """One answer of one policy to one prompt. Log-probabilities are natural, T is the number of tokens.
 
-    ``token_logprobs`` are the model's own (temperature 1), terminator included, and ``logprob`` is their float64 sum
-    (D2, sequence probability; D6, precision). ``policy_logprob`` is the log-probability under the distribution the
+    ``token_logprobs`` are the model's own (temperature 1), terminator included, so that masses sum to one; ``logprob``
+    is their sum in float64. ``policy_logprob`` is the log-probability under the distribution the
     candidate was drawn from (tempered, conditional) and None for a search. ``terminated`` is False for an answer cut at
     the largest length. Greedy, shipped and the first beam of each beam search also carry, per step, the entropy in nats
     of the full distribution and the ten most probable tokens with their log-probabilities, most probable first; a
@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a strategy alone would take for a question, and what its search proved.
+    """The work that a strategy alone would take for a question, and the proof of its search.
 
     ``rows`` are the prefixes beyond the prompt whose next token it asked about, ``passes`` the forward passes that it
     must make one after the other. ``proven``: whether its set of outcomes is all that it claims, or was cut short, and
@@ -81,7 +81,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What all searches of a batch share.
+    """The inputs that all searches of a batch share.
 
     Its ``prompts``, which of the vocabulary's tokens stop (``stops``, bool), the most tokens of an answer (``steps``),
     the ``seed`` and the ``trie`` of generated tokens, whose node q is the end of prompt q.
@@ -94,12 +94,12 @@ class SearchContext:
     trie: TokenTrie
 
     def uniforms(self, strategy: str, size: int) -> Floats:
-        """Uniform numbers of shape (questions, size, steps) for the draws of a strategy (D7, randomness)."""
+        """Uniform numbers of shape (questions, size, steps) for the draws of a strategy."""
         return np.stack([uniforms(self.seed, prompt.id, strategy, size, self.steps) for prompt in self.prompts])
 
 
 class GrowingAnswers:
-    """Answers that grow by a token a step: ``nodes`` (questions, size) are their ends, ``alive`` says which go on."""
+    """Answers that grow by one token per step: ``nodes`` (questions, size) end them, ``alive`` says which go on."""
 
     def __init__(self, context: SearchContext, size: int) -> None:
         self._context = context
@@ -130,12 +130,12 @@ class SearchState(Protocol):
     def policy(self) -> Policy: ...
 
     def query(self) -> DistributionQuery:
-        """What the search must know to go on; about no node when it is done."""
+        """The search's next question to the model; it names no node when the search is done."""
 
     def advance(self, query: DistributionQuery) -> None:
         """Choose tokens by the answered query: make children in the trie. Only called when a node was asked about."""
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         """One question's final nodes in order of rank, each with its draw's log-probability (None: not drawn)."""
 
 
@@ -149,7 +149,7 @@ class ProvenState(Protocol):
 
 @runtime_checkable
 class Policy(Protocol):
-    """How tokens are chosen. One from outside the package has to be a search, in which each outcome stands once."""
+    """How tokens are chosen. One from outside the package has to be a search, in which each outcome occurs once."""
 
     @property
     def strategy(self) -> str:

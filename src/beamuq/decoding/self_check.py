@@ -1,4 +1,4 @@
-"""The check of a model before it decodes anything: by which path it gives what its own plain forward pass gives.
+"""Check a model before it decodes: choose the path whose log-probabilities agree with its plain forward pass.
 
 A class may scale, cap or bias what the engine knows nothing of, and a list of names is no proof that it does not. So a
 few short prompts with a shared beginning, and branches behind them, go through a path and through the model's own
@@ -52,7 +52,7 @@ Logprobs = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What the check found.
+    """The result of the check.
 
     ``path`` is "tree" or "cached"; ``difference`` the mean difference in nats, rounded up to a power of ten, so that it
     is the same wherever the model runs; ``lengths`` says whether windows, chunks and the like were reached: "none",
@@ -65,20 +65,20 @@ class SelfCheck:
     reason: str = ""
 
     @property
-    def told(self) -> str:
-        """It in one line."""
-        said = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
+    def summary(self) -> str:
+        """The check's result in one line."""
+        paths = {TREE: "decoded by attention over a tree", CACHED: "decoded over its own cache, which is slower"}
         unprobed = "; its window was not probed" if self.lengths == "not probed" else ""
         because = f"; not over a tree: {self.reason}" if self.reason else ""
-        return f"{said[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
+        return f"{paths[self.path]} (within {self.difference:g} nats of its plain forward pass{unprobed}{because})"
 
 
-_known: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
+_checks: WeakKeyDictionary[PreTrainedModel, SelfCheck] = WeakKeyDictionary()
 
 
-def remember(model: PreTrainedModel, found: SelfCheck) -> None:
-    """Let :func:`checked` find what an earlier process found of the same weights."""
-    _known[model] = found
+def remember(model: PreTrainedModel, check: SelfCheck) -> None:
+    """Give :func:`checked` the result of an earlier process for the same weights."""
+    _checks[model] = check
 
 
 def checked(model: PreTrainedModel) -> SelfCheck:
@@ -86,9 +86,9 @@ def checked(model: PreTrainedModel) -> SelfCheck:
 
     Raises BeamUQError if no path gives what the model's own forward pass gives, with the reason of each.
     """
-    if model not in _known:
-        _known[model] = _check(model)
-    return _known[model]
+    if model not in _checks:
+        _checks[model] = _check(model)
+    return _checks[model]
 
 
 def _check(model: PreTrainedModel) -> SelfCheck:
@@ -102,8 +102,8 @@ def _check(model: PreTrainedModel) -> SelfCheck:
                 raise BeamUQError(
                     f"{name}: out of memory for the check of fifty tokens; use a smaller dtype or a larger card"
                 ) from error
-            told = " ".join(str(error).split())[:160] or type(error).__name__
-            reasons[path] = told if isinstance(error, BeamUQError) else f"{type(error).__name__}: {told}"
+            message = " ".join(str(error).split())[:160] or type(error).__name__
+            reasons[path] = message if isinstance(error, BeamUQError) else f"{type(error).__name__}: {message}"
             kinds = getattr(text_decoder(model).config, "layer_types", None) or ()
             if path == TREE and (own := sorted({kind for kind in kinds if not kind.endswith(_ATTENDING)})):
                 reasons[path] += f"; it has layers of kind {', '.join(own)}"
@@ -125,11 +125,11 @@ def _agreement(model: PreTrainedModel, runner: type[BatchRunner]) -> tuple[float
     decoder = text_decoder(model)
 
     def compared(tolerance: float) -> tuple[float, Logprobs]:
-        texts, found = _by_path(model, runner, prompts, branches)
-        plain = _plainly(model, texts, [len(logprobs) for logprobs in found])
+        texts, logprobs_by_path = _by_path(model, runner, prompts, branches)
+        plain = _plainly(model, texts, [len(logprobs) for logprobs in logprobs_by_path])
         if not all(logprobs.isfinite().all() for logprobs in plain):
             raise BeamUQError("its own forward pass gives logits that are not finite; use dtype float32")
-        difference = _mean(found, plain)
+        difference = _mean(logprobs_by_path, plain)
         if difference > tolerance:
             raise BeamUQError(f"differs by {difference:.2g} nats on average ({tolerance:g} allowed)")
         return difference, plain
@@ -192,20 +192,20 @@ def _in_float32(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _mean(some: Logprobs, others: Logprobs) -> float:
-    return float(torch.cat([one - other for one, other in zip(some, others, strict=True)]).abs().mean())
+    return float(torch.cat([first - second for first, second in zip(some, others, strict=True)]).abs().mean())
 
 
 def _probe(model: PreTrainedModel) -> tuple[list[tuple[int, ...]], list[int]]:
     """Prompts with a shared beginning, and the tokens of branches behind them; none that a config gives a meaning."""
     config = model.config.get_text_config()
-    known: Any = model
-    size = min(known.get_input_embeddings().weight.shape[0], config.vocab_size)
+    untyped: Any = model
+    size = min(untyped.get_input_embeddings().weight.shape[0], config.vocab_size)
     special = {
-        each
+        special_token
         for part in (model.config, config)
         for name, value in part.to_dict().items()
         if name.endswith(("token_id", "token_index"))
-        for each in (value if isinstance(value, list) else [value])
+        for special_token in (value if isinstance(value, list) else [value])
     }
     ordinary = [token for token in range(size) if token not in special] or list(range(size))
     draws = np.random.default_rng(0).choice(ordinary, _SHARED + sum(_OWN) + 5).tolist()
@@ -220,10 +220,10 @@ def _by_path(
 ) -> tuple[list[tuple[int, ...]], Logprobs]:
     """Texts of the probe with the log-probabilities after each token from the prompt's last on: (places, vocabulary).
 
-    A node is come back to after its children were run, so that whatever a path keeps of it must still be what it was.
+    The probe returns to a node after its children were run: the state that a path keeps of it must not have changed.
     """
     trie, roots = TokenTrie(len(prompts)), np.arange(len(prompts))
-    one, two, three, four, five = branches
+    first, second, third, fourth, fifth = branches
 
     def grown(parents: Any, token: int) -> Any:
         return trie.grow(parents, np.full(len(parents), token), np.zeros(len(parents)))
@@ -231,33 +231,33 @@ def _by_path(
     with torch.inference_mode(), runner.opened(model) as decoder:
         run = runner(decoder, [Prompt(str(n), tuple(tokens)) for n, tokens in enumerate(prompts)], trie, Work())
         run.prefill()
-        left, right = grown(roots, one), grown(roots, two)
+        left, right = grown(roots, first), grown(roots, second)
         run.run(np.concatenate([left, right]))
-        deeper = grown(left, three)
-        run.run(np.concatenate([deeper, grown(right, one)]))
-        deepest = grown(deeper, four)
+        deeper = grown(left, third)
+        run.run(np.concatenate([deeper, grown(right, first)]))
+        deepest = grown(deeper, fourth)
         run.run(deepest)
-        late = grown(left[:1], five)
+        late = grown(left[:1], fifth)
         run.run(late)
-        latest = np.concatenate([grown(late, two), grown(right[:1], four)])
+        latest = np.concatenate([grown(late, second), grown(right[:1], fourth)])
         run.run(latest)
         leaves = np.concatenate([deepest, latest])
         places = [np.array([trie.question[leaf], *trie.path(leaf)]) for leaf in leaves.tolist()]
         output = OutputLayer(model)
-        found = [torch.log_softmax(output.logits(run.run(nodes)), dim=-1) for nodes in places]
+        logprobs = [torch.log_softmax(output.logits(run.run(nodes)), dim=-1) for nodes in places]
         texts = [(*prompts[trie.question[leaf]], *trie.tokens(leaf)) for leaf in leaves.tolist()]
-    return texts, found
+    return texts, logprobs
 
 
-def _plainly(model: PreTrainedModel, texts: Sequence[tuple[int, ...]], behind: Sequence[int]) -> Logprobs:
+def _plainly(model: Any, texts: Sequence[tuple[int, ...]], behind: Sequence[int]) -> Logprobs:
     """Log-probabilities after the last ``behind`` tokens of each text by the model's own forward pass."""
-    known: Any = model
-    found = []
+    logprobs = []
     with torch.inference_mode(), attention(text_decoder(model), "eager"):
         for text, places in zip(texts, behind, strict=True):
-            ids = torch.tensor([text], device=known.device)
-            found.append(torch.log_softmax(known(input_ids=ids, use_cache=False).logits[0, -places:].float(), dim=-1))
-    return found
+            ids = torch.tensor([text], device=model.device)
+            logits = model(input_ids=ids, use_cache=False).logits[0, -places:]
+            logprobs.append(torch.log_softmax(logits.float(), dim=-1))
+    return logprobs
 
 
 @contextmanager

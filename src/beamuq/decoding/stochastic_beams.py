@@ -44,14 +44,14 @@ class Stochastic:
 class _Part:
     """Some outcomes of a question: those below ``node``, but for those by its continuations ``gone``.
 
-    ``largest`` is the largest of their perturbed log-probabilities or, until their mass is ``known``, that of the part
-    they were split from, which bounds it. ``token`` is the continuation that has it, ``logprob`` that one's.
+    ``largest`` is the largest of their perturbed log-probabilities; until their mass is known (``has_mass``) it is that
+    of the part they were split from, an upper bound. The continuation ``token`` has it, with ``logprob``.
     """
 
     node: int
     largest: float
     gone: list[int] = field(default_factory=list)
-    known: bool = True
+    has_mass: bool = True
     complete: bool = False
     token: int = -1
     logprob: float = 0.0
@@ -66,11 +66,11 @@ class StochasticState:
         self._uniforms: list[Floats] = [np.zeros(0) for _ in context.prompts]
         self._used = [0] * len(context.prompts)
         self._parts = [[_Part(question, self._gumbel(question))] for question in range(len(context.prompts))]
-        self._asked: list[tuple[int, _Part]] = []
+        self._queried: list[tuple[int, _Part]] = []
         self._ask()
 
     def _uniform(self, question: int) -> float:
-        """The next uniform number of a question, above 0 and up to 1; a question counts them on its own (D7)."""
+        """The next uniform number of a question, above 0 and up to 1; each question counts its own."""
         at = self._used[question]
         if at == len(self._uniforms[question]):
             seed, prompt = self._context.seed, self._context.prompts[question].id
@@ -84,21 +84,21 @@ class StochasticState:
         return float(location - np.log(exponential)) if exponential > 0 else below
 
     def query(self) -> DistributionQuery:
-        parts = [part for _, part in self._asked]
+        parts = [part for _, part in self._queried]
         query = DistributionQuery(np.array([part.node for part in parts], dtype=np.int64))
         if parts:
             gone = [(part.node, token) for part in parts for token in part.gone]
             nodes, tokens = np.array(gone, dtype=np.int64).reshape(-1, 2).T
             query.edits = ProbabilityEdits(nodes, tokens, np.zeros(len(gone)))
-            query.uniforms, query.masses = self._asked_uniforms, np.zeros(len(parts))
+            query.uniforms, query.masses = self._query_uniforms, np.zeros(len(parts))
         return query
 
     def advance(self, query: DistributionQuery) -> None:
         masses = np.zeros(0) if query.masses is None else query.masses
-        for row, (question, part) in enumerate(self._asked):
+        for row, (question, part) in enumerate(self._queried):
             part.token, part.logprob = int(query.tokens[row]), float(query.logprobs[row])
-            if not part.known:
-                part.known = True
+            if not part.has_mass:
+                part.has_mass = True
                 mass = float(masses[row])
                 location = float(self._context.trie.total[part.node]) + np.log(mass) if mass > 0 else -np.inf
                 part.largest = self._gumbel(question, location, part.largest) if mass > 0 else -np.inf
@@ -106,26 +106,26 @@ class StochasticState:
 
     def _ask(self) -> None:
         """Split the parts with the largest values as far as their continuations are known; ask about the others."""
-        self._asked = []
+        self._queried = []
         for question, parts in enumerate(self._parts):
             self._parts[question] = parts = [part for part in parts if part.largest > -np.inf]
             while split := [
-                part for part in self._first(parts) if part.known and not part.complete and part.token >= 0
+                part for part in self._first(parts) if part.has_mass and not part.complete and part.token >= 0
             ]:
                 for part in split:
                     parts.append(self._grown(part))
                     part.gone.append(part.token)
-                    part.known, part.token = False, -1
+                    part.has_mass, part.token = False, -1
             first = self._first(parts)
             threshold = first[-1].largest if len(first) > self.policy.size else -np.inf
-            self._asked += [(question, part) for part in parts if not part.known and part.largest > threshold]
-            self._asked += [(question, part) for part in first if not part.complete]
-        self._asked_uniforms = np.array([1.0 - self._uniform(question) for question, _ in self._asked])
+            self._queried += [(question, part) for part in parts if not part.has_mass and part.largest > threshold]
+            self._queried += [(question, part) for part in first if not part.complete]
+        self._query_uniforms = np.array([1.0 - self._uniform(question) for question, _ in self._queried])
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
         """The ``size`` + 1 parts of the largest known values, largest first."""
-        known = [part for part in parts if part.known]
-        return sorted(known, key=lambda part: (-part.largest, part.node))[: self.policy.size + 1]
+        with_mass = [part for part in parts if part.has_mass]
+        return sorted(with_mass, key=lambda part: (-part.largest, part.node))[: self.policy.size + 1]
 
     def _grown(self, part: _Part) -> _Part:
         """The outcomes below a part's continuation that has its largest value."""
@@ -134,7 +134,7 @@ class StochasticState:
         ends = bool(self._context.stops[part.token]) or int(self._context.trie.depth[node]) == self._context.steps
         return _Part(node, part.largest, complete=ends)
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         first, total = self._first(self._parts[question]), self._context.trie.total
         if len(first) <= self.policy.size:
             return [(part.node, 0.0) for part in first]

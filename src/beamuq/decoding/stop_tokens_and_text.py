@@ -1,4 +1,4 @@
-"""From tokens to text, and which tokens end an answer."""
+"""Find the tokens that end an answer, and turn tokens into its text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def token_texts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) ->
 
 
 def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, newline: bool = True) -> frozenset[int]:
-    """The tokens that end an answer (D1, ending).
+    """The tokens that end an answer.
 
     Every end-of-sequence id of the generation config, the model's config and the tokenizer; the chat-turn ends that
     the vocabulary has; with ``newline``, every token whose text holds a newline.
@@ -50,16 +50,16 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, *, n
 def bare_stops(tokenizer: PreTrainedTokenizerBase, stop_ids: frozenset[int]) -> frozenset[int]:
     """The stop tokens that add nothing to the text: end-of-sequence tokens and those beginning with a newline.
 
-    After the same tokens before them they give the same text, so that they may be merged (D21, merged endings).
+    After the same tokens before them they give the same text, so that they may be merged.
     """
     strings = token_texts(tokenizer, range(max(stop_ids, default=-1) + 1))
     return frozenset(token for token in stop_ids if strings[token].startswith("\n") or "\n" not in strings[token])
 
 
 def candidate_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop_ids: frozenset[int]) -> str:
-    """The text of an answer up to its first newline or stop, not cleaned (D1, ending).
+    """The text of an answer up to its first newline or stop, not cleaned.
 
-    A stop token that ends in a newline contributes what stands before it; any other stop and every special token
+    A stop token that ends in a newline contributes the text before it; any other stop and every special token
     contribute nothing.
     """
     kept = list(token_ids)

@@ -2,9 +2,8 @@
 
 Keys and values of a question lie in one row of a buffer: first its prompt, then its nodes in the order they were run.
 Rows of a forward pass are packed without padding, sorted by question; a row attends to the prompt and to its own
-ancestors, so a beam that changes its parent copies nothing. One masked softmax over prompt and nodes together is the
-same number as a prefix part and a suffix part merged by log-sum-exp; it needs one kernel call a question instead of
-two and a gather, and only torch's public attention function.
+ancestors, so a beam that changes its parent copies nothing. One masked softmax over prompt and nodes equals a prefix
+part and a suffix part merged by log-sum-exp, with one call of torch's public attention function per question.
 
 The function is registered with transformers under ``NAME``; models are not modified, and keys and values never pass
 through a transformers cache.
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AttentionInterface, PreTrainedModel
@@ -38,7 +38,7 @@ _CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
-class Reach:
+class Window:
     """How far back rows see: ``size`` positions, their own among them, or to the start of their chunk of ``size``."""
 
     size: int
@@ -50,24 +50,24 @@ class Reach:
 
 
 @dataclass(frozen=True, eq=False)
-class Scoring:
+class AttentionRule:
     """How a layer makes weights of the products of queries and keys.
 
-    They are multiplied by ``scaling`` (None: 1/√d), squeezed into ± ``cap``, and seen as far back as ``reach``; the
-    scores ``sinks`` (heads,), one a head, take their share of the weight to no value.
+    They are multiplied by ``scaling`` (None: 1/√d), squeezed into ± ``cap``, and seen as far back as ``window``. The
+    scores ``sinks`` (heads,), one per head, take a share of the weight and have no value.
     """
 
     scaling: float | None = None
-    reach: Reach | None = None
+    window: Window | None = None
     cap: float | None = None
-    sinks: torch.Tensor | None = None
+    sinks: Tensor | None = None
 
     @property
     def plain(self) -> bool:
         """Whether torch's own function can do it."""
         return self.cap is None and self.sinks is None
 
-    def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
         """What torch's function does with this ``bias``, for what it cannot do: (lanes, heads, rows, d)."""
         lanes, heads, rows, width = query.shape
         shared, keys = key.shape[1:3]
@@ -85,7 +85,7 @@ class Scoring:
 
 
 @dataclass
-class Span:
+class RowSpan:
     """Rows ``first`` … ``last`` - 1 of a pass, all of one question, that see some of the first ``keys`` keys.
 
     ``positions`` (rows,) are the rows' positions in their text. A row sees its ``prompts`` (rows,) first keys and those
@@ -100,11 +100,11 @@ class Span:
     positions: Ints
     prompts: Ints
     visible: Ints
-    places: torch.Tensor | None = None
-    _masks: dict[tuple[Reach | None, bool], tuple[int, torch.Tensor | None]] = field(default_factory=dict, kw_only=True)
+    places: Tensor | None = None
+    _masks: dict[tuple[Window | None, bool], tuple[int, Tensor | None]] = field(default_factory=dict, kw_only=True)
 
     @classmethod
-    def of_prompt(cls, question: int, first: int, start: int, end: int) -> Span:
+    def of_prompt(cls, question: int, first: int, start: int, end: int) -> RowSpan:
         """The tokens ``start`` … ``end`` - 1 of a question's prompt, in the rows from ``first`` on."""
         own = np.arange(start, end)
         return cls(question, first, first + end - start, end, own, own + 1, own[:, None])
@@ -113,58 +113,56 @@ class Span:
     def rows(self) -> slice:
         return slice(self.first, self.last)
 
-    def to(self, _: torch.device) -> Span:
+    def to(self, _: torch.device) -> RowSpan:
         """The same rows with masks of their own, which lie where the layer does."""
         return replace(self, _masks={})
 
-    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
-        low, mask = self._mask(scoring.reach, query, causal_by_name=scoring.plain)
+        low, mask = self._mask(rule.window, query, causal_by_name=rule.plain)
         key, value = (self._seen(buffer[self.question], low).transpose(0, 1)[None] for buffer in (keys, values))
-        if mask is not None and not scoring.plain:
-            return scoring.attend(query[:, :, self.rows], key, value, mask)[0].transpose(0, 1)
+        if mask is not None and not rule.plain:
+            return rule.attend(query[:, :, self.rows], key, value, mask)[0].transpose(0, 1)
         result = functional.scaled_dot_product_attention(
             query[:, :, self.rows],
             key,
             value,
             attn_mask=mask,
             is_causal=mask is None,
-            scale=scoring.scaling,
+            scale=rule.scaling,
             enable_gqa=key.shape[1] != query.shape[1],
         )
         return result[0].transpose(0, 1)
 
-    def _seen(self, buffer: torch.Tensor, low: int) -> torch.Tensor:
+    def _seen(self, buffer: Tensor, low: int) -> Tensor:
         """The keys or values of the question, in its ``buffer``, from ``low`` on."""
         if self.places is None:
             return buffer[low : self.keys]
         return buffer.index_select(0, self.places[low:].to(buffer.device))
 
-    def _mask(
-        self, reach: Reach | None, like: torch.Tensor, *, causal_by_name: bool
-    ) -> tuple[int, torch.Tensor | None]:
+    def _mask(self, window: Window | None, like: Tensor, *, causal_by_name: bool) -> tuple[int, Tensor | None]:
         """The first key worth reading, and what to add to the scores of the keys from there on.
 
         With ``causal_by_name`` that may be None: each row sees all up to itself.
         """
-        if (reach, causal_by_name) not in self._masks:
+        if (window, causal_by_name) not in self._masks:
             low, bias = 0, None
-            beyond = reach is not None and len(self.positions) > reach.size
+            beyond = window is not None and len(self.positions) > window.size
             if self.positions[0] > 0 or beyond or not causal_by_name:
-                low = 0 if reach is None else max(0, int(reach.start(self.positions).min()))
+                low = 0 if window is None else max(0, int(window.start(self.positions).min()))
                 low = min(low, int(self.prompts.min()))  # nodes lie behind the prompt in the order they were run
-                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, reach)[:, low:]
+                seen = seen_by_rows(self.keys, self.prompts, self.positions, self.visible, window)[:, low:]
                 bias = torch.from_numpy(np.where(seen, np.float32(0), np.float32(-np.inf))).to(like.device, like.dtype)
-            self._masks[reach, causal_by_name] = low, bias
-        return self._masks[reach, causal_by_name]
+            self._masks[window, causal_by_name] = low, bias
+        return self._masks[window, causal_by_name]
 
 
-def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, reach: Reach | None) -> Bools:
+def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, window: Window | None) -> Bools:
     """Which of ``keys`` keys each row sees: its prompt's and its path's, as far back as it reaches: (rows, keys)."""
     places = np.arange(keys)
     seen = places < prompts[:, None]
-    if reach is not None:
-        start = reach.start(positions)[:, None]
+    if window is not None:
+        start = window.start(positions)[:, None]
         seen &= places >= start
         # Even a row's own first tokens may fall out of sight; itself it always sees.
         above = positions[:, None] - np.arange(visible.shape[1])[::-1]
@@ -174,7 +172,7 @@ def seen_by_rows(keys: int, prompts: Ints, positions: Ints, visible: Ints, reach
 
 
 @dataclass
-class Pass:
+class ForwardPass:
     """One forward pass over rows, and where their keys and values go.
 
     Row ``source[i]`` is written to flat position ``target[i]`` of the buffers; ``source`` None means row i. ``calls``
@@ -182,31 +180,33 @@ class Pass:
     """
 
     cache: TreeCache
-    target: torch.Tensor
-    source: torch.Tensor | None
-    pieces: Sequence[Span | Padded]
+    target: Tensor
+    source: Tensor | None
+    pieces: Sequence[RowSpan | PaddedRows]
     calls: Counter[int] = field(default_factory=Counter)
-    _elsewhere: dict[torch.device, Pass] = field(default_factory=dict, repr=False)
+    _elsewhere: dict[torch.device, ForwardPass] = field(default_factory=dict, repr=False)
 
-    def to(self, device: torch.device | str) -> Pass:
+    def to(self, device: torch.device | str) -> ForwardPass:
         """The pass with its indices on ``device``, made once: for layers on another card."""
         device = torch.device(device)
         if device == self.target.device:
             return self
         if device not in self._elsewhere:
             target, source = self.target.to(device), None if self.source is None else self.source.to(device)
-            self._elsewhere[device] = Pass(self.cache, target, source, [piece.to(device) for piece in self.pieces])
+            self._elsewhere[device] = ForwardPass(
+                self.cache, target, source, [piece.to(device) for piece in self.pieces]
+            )
         return self._elsewhere[device]
 
-    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of query (1, heads, rows, d) to the buffers of a layer: (rows, heads, d)."""
         out = query.new_empty(query.shape[2], query.shape[1], values.shape[3])
         for piece in self.pieces:
-            out[piece.rows] = piece.attend(query, keys, values, scoring)
+            out[piece.rows] = piece.attend(query, keys, values, rule)
         return out
 
 
-class Padded:
+class PaddedRows:
     """Several spans in one kernel call, padded to the most rows and keys that one of them has: on a GPU.
 
     Parameters
@@ -249,9 +249,9 @@ class Padded:
         self._rank = rank
         self.rows = torch.from_numpy(rows).to(device)
         self._where = tuple(torch.from_numpy(index).to(device) for index in (self._lane, rank))
-        self._masks: dict[tuple[Reach | None, int], torch.Tensor] = {}
+        self._masks: dict[tuple[Window | None, int], Tensor] = {}
 
-    def to(self, device: torch.device) -> Padded:
+    def to(self, device: torch.device) -> PaddedRows:
         """The same spans with their indices and masks on ``device``."""
         other = copy(self)
         other.rows, other._masks = self.rows.to(device), {}
@@ -264,17 +264,17 @@ class Padded:
         """Spans, rows and keys of the call, padding included."""
         return self._lanes, self._height, self._keys
 
-    def attend(self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scoring: Scoring) -> torch.Tensor:
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
         """Attention of this piece's rows of query (1, heads, rows of the pass, d): (rows, heads, d)."""
-        heads, shared, reach = query.shape[1], keys.shape[2], scoring.reach
+        heads, shared, window = query.shape[1], keys.shape[2], rule.window
         padded = query.new_zeros(self._lanes, self._height, heads, query.shape[3])
         padded[self._where] = query[0, :, self.rows].transpose(0, 1)
         key, value = (buffer[:, : self._keys][self._questions].transpose(1, 2) for buffer in (keys, values))
-        if not scoring.plain:
-            result = scoring.attend(padded.transpose(1, 2), key, value, self._mask(reach, query, 1)).transpose(1, 2)
-        elif self._causal and (reach is None or self._height <= reach.size):
+        if not rule.plain:
+            result = rule.attend(padded.transpose(1, 2), key, value, self._mask(window, query, 1)).transpose(1, 2)
+        elif self._causal and (window is None or self._height <= window.size):
             result = functional.scaled_dot_product_attention(
-                padded.transpose(1, 2), key, value, is_causal=True, scale=scoring.scaling, enable_gqa=heads != shared
+                padded.transpose(1, 2), key, value, is_causal=True, scale=rule.scaling, enable_gqa=heads != shared
             ).transpose(1, 2)
         else:
             # The fused kernel that takes masks does not share key heads among query heads: these lie side by side
@@ -285,34 +285,34 @@ class Padded:
                 split.reshape(self._lanes, shared, group * self._height, -1),
                 key,
                 value,
-                attn_mask=self._mask(reach, query, group),
-                scale=scoring.scaling,
+                attn_mask=self._mask(window, query, group),
+                scale=rule.scaling,
             )
             result = joined.view(self._lanes, shared, group, self._height, -1).permute(0, 3, 1, 2, 4).flatten(2, 3)
         return result[self._where]
 
-    def _mask(self, reach: Reach | None, like: torch.Tensor, group: int) -> torch.Tensor:
+    def _mask(self, window: Window | None, like: Tensor, group: int) -> Tensor:
         """What to add to the scores: (lanes, 1, group x rows, keys). What padded rows see does not matter."""
-        if (reach, group) in self._masks:
-            return self._masks[reach, group]
+        if (window, group) in self._masks:
+            return self._masks[window, group]
         prompts, positions, visible = self._seen
         # The kernel copies masks whose rows do not begin at multiples of eight.
         spread = np.zeros((self._lanes, self._height, -(-self._keys // 8) * 8), dtype=bool)
-        spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, reach)
+        spread[self._lane, self._rank, : self._keys] = seen_by_rows(self._keys, prompts, positions, visible, window)
         bias = torch.zeros(spread.shape, dtype=like.dtype, device=like.device)
         bias.masked_fill_(~torch.from_numpy(spread).to(like.device), -torch.inf)
-        self._masks[reach, group] = bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
-        return self._masks[reach, group]
+        self._masks[window, group] = bias[:, None].repeat(1, 1, group, 1)[..., : self._keys]
+        return self._masks[window, group]
 
 
-def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints, device: torch.device) -> Padded:
+def padded_nodes(questions: Ints, positions: Ints, lengths: Ints, visible: Ints, device: torch.device) -> PaddedRows:
     """Nodes in one piece; the arguments are those of `node_spans`."""
-    found, spans = np.unique(questions, return_inverse=True)
+    present, spans = np.unique(questions, return_inverse=True)
     rows, prompts = np.arange(len(questions)), lengths[questions]
-    return Padded(rows, spans, found, prompts, positions, visible, causal=False, device=device)
+    return PaddedRows(rows, spans, present, prompts, positions, visible, causal=False, device=device)
 
 
-def padded_prompts(spans: Sequence[Span], device: torch.device) -> list[Padded]:
+def padded_prompts(spans: Sequence[RowSpan], device: torch.device) -> list[PaddedRows]:
     """Spans of prompts in as few pieces as keep padding below the real work and masks within bounds."""
     pieces = []
     for causal in (True, False):
@@ -324,13 +324,13 @@ def padded_prompts(spans: Sequence[Span], device: torch.device) -> list[Padded]:
             shape = (
                 np.concatenate([getattr(span, name) for span in alike]) for name in ("prompts", "positions", "visible")
             )
-            pieces.append(Padded(rows, numbers, questions, *shape, causal=causal, device=device))
+            pieces.append(PaddedRows(rows, numbers, questions, *shape, causal=causal, device=device))
     return pieces
 
 
-def _alike(spans: Sequence[Span]) -> Iterator[list[Span]]:
+def _alike(spans: Sequence[RowSpan]) -> Iterator[list[RowSpan]]:
     """Spans put together, longest first, while at least half of their padded rows times keys are real."""
-    alike: list[Span] = []
+    alike: list[RowSpan] = []
     real = height = keys = 0
     for span in sorted(spans, key=lambda span: span.first - span.last):
         # A kernel takes sixteen rows at once, whether they are there or not.
@@ -347,20 +347,20 @@ def _alike(spans: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def pads(device: torch.device) -> bool:
-    """Whether rows are better run by `Padded` there: few large kernels rather than many small ones."""
+    """Whether rows are better run by `PaddedRows` there: few large kernels rather than many small ones."""
     return device.type != "cpu"
 
 
-def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -> list[Span]:
-    """A span a question, of rows sorted by question, at ``positions``, that see their ``visible`` nodes.
+def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -> list[RowSpan]:
+    """One span per question, of rows sorted by question, at ``positions``, that see their ``visible`` nodes.
 
     Most nodes of a large trie are on the path of no row: where no more than half of a question's keys are seen, these
     alone are read.
     """
-    found, firsts = np.unique(questions, return_index=True)
+    present, firsts = np.unique(questions, return_index=True)
     spans = []
     for question, first, last in zip(
-        found.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(questions)], strict=True
+        present.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(questions)], strict=True
     ):
         own, prompt, places = visible[first:last], int(lengths[question]), None
         keys = int(own.max()) + 1
@@ -369,14 +369,14 @@ def node_spans(questions: Ints, positions: Ints, lengths: Ints, visible: Ints) -
             own, keys = prompt + rank.reshape(own.shape), prompt + len(nodes)
             places = torch.from_numpy(np.concatenate([np.arange(prompt), nodes]))
         prompts = np.full(last - first, prompt)
-        spans.append(Span(question, first, last, keys, positions[first:last], prompts, own, places))
+        spans.append(RowSpan(question, first, last, keys, positions[first:last], prompts, own, places))
     return spans
 
 
 class TreeCache:
     """Keys and values of a batch: per layer a buffer of shape (questions, capacity, key heads, d).
 
-    ``padded`` says that passes are made of `Padded` pieces.
+    ``padded`` says that passes are made of `PaddedRows` pieces.
     """
 
     def __init__(self, lengths: Ints, capacity: int, padded: bool) -> None:
@@ -384,8 +384,8 @@ class TreeCache:
         self.padded = padded
         self.used = lengths.copy()
         self.capacity = capacity
-        self._keys: dict[tuple[int, int], torch.Tensor] = {}
-        self._values: dict[tuple[int, int], torch.Tensor] = {}
+        self._keys: dict[tuple[int, int], Tensor] = {}
+        self._values: dict[tuple[int, int], Tensor] = {}
 
     @property
     def attended(self) -> bool:
@@ -404,11 +404,11 @@ class TreeCache:
     def store(
         self,
         layer: tuple[int, int],
-        key: torch.Tensor,
-        value: torch.Tensor,
-        target: torch.Tensor,
-        source: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        key: Tensor,
+        value: Tensor,
+        target: Tensor,
+        source: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         """Write rows of key and value (1, key heads, rows, d) of a layer's n-th call; returns its two buffers."""
         for buffers, fresh in ((self._keys, key), (self._values, value)):
             rows = fresh[0].transpose(0, 1)
@@ -427,7 +427,7 @@ class TreeCache:
                 for question, count in enumerate(used):  # no more, so that pages that nobody needs are not touched
                     buffers[layer][question, :count] = old[question, :count]
 
-    def _buffer(self, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    def _buffer(self, like: Tensor, shape: Sequence[int]) -> Tensor:
         whole = (len(self.lengths), self.capacity, *shape)
         if self.padded:  # these passes read places that were never written, masked: they must be finite
             return like.new_zeros(whole)
@@ -441,11 +441,11 @@ class TreeCache:
 _HARMLESS = frozenset({"dropout", "position_ids"})
 """What models hand to their attention that asks nothing of it: no weight is dropped in evaluation mode, and keys carry
 their positions."""
-_running: ContextVar[Pass] = ContextVar("_running")
+_running: ContextVar[ForwardPass] = ContextVar("_running")
 
 
 @contextmanager
-def running(run: Pass) -> Iterator[None]:
+def running(run: ForwardPass) -> Iterator[None]:
     """Within the block, attention is that of this pass. Not every layer hands on what its model was given for it."""
     token = _running.set(run)
     try:
@@ -456,41 +456,41 @@ def running(run: Pass) -> Iterator[None]:
 
 def _attention(
     module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    _mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _mask: Tensor | None,
     *,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
+    s_aux: Tensor | None = None,
     is_causal: bool | None = None,
     **others: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     if is_causal is False:
         others["is_causal=False"] = True
-    asked = (name for name, value in others.items() if name not in _HARMLESS and value is not None)
-    unknown = sorted(name for name in asked if others[name] is not False)
+    given = (name for name, value in others.items() if name not in _HARMLESS and value is not None)
+    unknown = sorted(name for name in given if others[name] is not False)
     if unknown:
         raise BeamUQError(f"its attention is handed {', '.join(unknown)}, of which tree attention knows nothing")
     run, layer = _running.get().to(query.device), int(module.layer_idx)
-    scoring = Scoring(scaling, _reach(module, sliding_window), softcap, s_aux)
+    rule = AttentionRule(scaling, _window(module, sliding_window), softcap, s_aux)
     keys, values = run.cache.store((layer, run.calls[layer]), key, value, run.target, run.source)
     run.calls[layer] += 1
-    return run.attend(query, keys, values, scoring)[None], None
+    return run.attend(query, keys, values, rule)[None], None
 
 
-def _reach(module: Any, sliding_window: int | None) -> Reach | None:
-    """How far back a layer sees: what it hands over, or, where only its mask would tell, what its config says."""
+def _window(module: Any, sliding_window: int | None) -> Window | None:
+    """How far back a layer sees: the window it hands over, or, where only its mask shows it, that of its config."""
     config = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None)
     kind = kinds[module.layer_idx] if kinds else None
     if kind == "chunked_attention":
-        return Reach(int(config.attention_chunk_size), chunked=True)  # type: ignore[union-attr]
+        return Window(int(config.attention_chunk_size), chunked=True)  # type: ignore[union-attr]
     if sliding_window is None and kind == "sliding_attention":
         sliding_window = config.sliding_window  # type: ignore[union-attr]
-    return None if sliding_window is None else Reach(int(sliding_window))
+    return None if sliding_window is None else Window(int(sliding_window))
 
 
 AttentionInterface.register(NAME, _attention)

@@ -1,1 +1,1 @@
-"""How well a score ranks answers: PRR, ROC-AUC, PR-AUC, and how sure we are of it."""
+"""Measure how well a score ranks answers (PRR, ROC-AUC, PR-AUC), with intervals and tests."""

@@ -1,4 +1,4 @@
-"""Bootstrap over questions, or the stories they belong to, and what its replicates give (D13, metrics)."""
+"""Bootstrap over questions, or over the stories they belong to: draws, intervals and standard deviations."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def _generator(seed: int, name: str) -> np.random.Generator:
 def draws_name(dataset: str, questions: Iterable[tuple[str, str]]) -> str:
     """The ``name`` of resamples of a dataset's ``questions``, each its id and group, in any order.
 
-    Whoever answered the same questions shares their draws: what luck of the questions does to one model it does to all.
+    Whoever answered the same questions shares their draws: luck with the questions is then the same for every model.
     """
-    asked = json.dumps(sorted(questions), ensure_ascii=False)
-    return f"{dataset}/{hashlib.sha256(asked.encode()).hexdigest()}"
+    listed = json.dumps(sorted(questions), ensure_ascii=False)
+    return f"{dataset}/{hashlib.sha256(listed.encode()).hexdigest()}"
 
 
 def interval(replicates: npt.ArrayLike, confidence: float = 0.95) -> Interval:
@@ -97,5 +97,5 @@ def estimate(value: float, replicates: Floats, confidence: float = 0.95) -> Esti
     """A value with the interval of its replicates [R]; NaN: undefined."""
     if np.isnan(value):
         return Estimate(None, None, None, None, "undefined in at least one part")
-    found = interval(replicates, confidence)
-    return Estimate(value, found.low, found.high, found.std, found.note)
+    ends = interval(replicates, confidence)
+    return Estimate(value, ends.low, ends.high, ends.std, ends.note)

@@ -1,4 +1,4 @@
-"""What a cell's candidates are like, question by question: lengths, redundancy, covered mass; bins of questions."""
+"""Statistics of a cell's candidates per question (lengths, redundancy, covered mass), and bins of questions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beamuq.evaluation.intervals import mean_interval
 
 
 class CandidateSets:
-    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) stand in the questions' order.
+    """Candidates of N questions, by strategy. ``ids`` and ``groups`` (stories) are in the questions' order.
 
     Parameters
     ----------
@@ -30,23 +30,23 @@ class CandidateSets:
 
     def __init__(self, candidates: pd.DataFrame, questions: pd.DataFrame, name: str = "candidates") -> None:
         self.name = name
-        known = set(candidates["id"])
-        self.questions = questions[questions["id"].isin(known)].set_index("id")
+        ids = set(candidates["id"])
+        self.questions = questions[questions["id"].isin(ids)].set_index("id")
         self.ids: list[str] = list(self.questions.index)
         self.groups: list[str] = list(self.questions["group"])
-        if unknown := known.difference(self.ids):
+        if unknown := ids.difference(self.ids):
             raise BeamUQError(f"{name}: id {min(unknown)!r} is not among the questions; make both of one study")
         self._strategies = {str(key): part.sort_values("rank") for key, part in candidates.groupby("strategy")}
-        greedy = self.of("greedy").drop_duplicates("id").set_index("id")
+        greedy = self.rows("greedy").drop_duplicates("id").set_index("id")
         if lacking := set(self.ids).difference(greedy.index):
             raise BeamUQError(f"{name}: id {min(lacking)!r} has no greedy answer; generate again")
         self.greedy = greedy.loc[self.ids]
 
-    def of(self, strategy: str, size: int | None = None) -> pd.DataFrame:
+    def rows(self, strategy: str, size: int | None = None) -> pd.DataFrame:
         """Rows of a strategy (its first ``size`` ranks), by rank within a question. BeamUQError: there are none."""
         if strategy not in self._strategies:
-            known = ", ".join(self._strategies)
-            raise BeamUQError(f"{self.name}: holds no strategy {strategy!r} (it has {known}); generate again")
+            strategies = ", ".join(self._strategies)
+            raise BeamUQError(f"{self.name}: holds no strategy {strategy!r} (it has {strategies}); generate again")
         rows = self._strategies[strategy]
         return rows if size is None else rows[rows["rank"] < size]
 
@@ -56,11 +56,11 @@ class CandidateSets:
 
     def distinct(self, strategy: str, size: int) -> Floats:
         """[N] distinct cleaned texts of each question's first ``size`` candidates, from 1 to ``size``."""
-        return np.asarray(self.of(strategy, size).groupby("id")["text"].nunique().loc[self.ids], dtype=np.float64)
+        return np.asarray(self.rows(strategy, size).groupby("id")["text"].nunique().loc[self.ids], dtype=np.float64)
 
     def redundancy(self, strategy: str, size: int) -> Floats:
         """[N] (M − distinct cleaned texts) / M of each question's first ``size`` candidates, M of them."""
-        texts = self.of(strategy, size).groupby("id")["text"]
+        texts = self.rows(strategy, size).groupby("id")["text"]
         share: pd.Series[float] = (texts.size() - texts.nunique()) / texts.size()
         return np.asarray(share.loc[self.ids], dtype=np.float64)
 
@@ -69,7 +69,7 @@ class CandidateSets:
         return self._distinct(strategy, size).sort_values(["id", "logprob"], ascending=[True, False], kind="stable")
 
     def _distinct(self, strategy: str, size: int | None) -> pd.DataFrame:
-        rows = self.of(strategy, size)
+        rows = self.rows(strategy, size)
         return rows.assign(sequence=rows["token_ids"].map(tuple)).drop_duplicates(["id", "sequence"])
 
     def mass(self, strategy: str, size: int) -> Floats:
@@ -87,16 +87,16 @@ class CandidateSets:
 
     def effort(self, strategy: str) -> tuple[Floats | None, Floats | None]:
         """[N] decoded rows and passes that a search alone takes, as its rows say; None where they do not."""
-        first = self.of(strategy, 1).set_index("id").loc[self.ids]
+        first = self.rows(strategy, 1).set_index("id").loc[self.ids]
         rows, passes = (first[name].to_numpy(dtype=np.float64) for name in ("search_rows", "search_passes"))
         return (None, None) if np.isnan(rows).any() or np.isnan(passes).any() else (rows, passes)
 
     def effort_of_samples(self, strategy: str, size: int) -> tuple[Floats, Floats]:
         """[N] what the first samples alone take: their distinct prefixes that were continued, and the longest one."""
-        tokens = self.of(strategy, size).groupby("id")["token_ids"]
+        tokens = self.rows(strategy, size).groupby("id")["token_ids"]
         prefixes = tokens.agg(lambda rows: len({tuple(row[:k]) for row in rows for k in range(1, len(row))}))
         longest = tokens.agg(lambda rows: max(len(row) - 1 for row in rows))
-        rows, passes = (np.asarray(of.loc[self.ids], dtype=np.float64) for of in (prefixes, longest))
+        rows, passes = (np.asarray(counts.loc[self.ids], dtype=np.float64) for counts in (prefixes, longest))
         return rows, passes
 
 
@@ -111,7 +111,7 @@ class QuestionBin:
 
 
 def length_bins(lengths: Ints, most: int = 10) -> list[QuestionBin]:
-    """A bin a length; beyond ``most`` distinct lengths the longest share the last bin, ``9+``."""
+    """One bin per length; beyond ``most`` distinct lengths the longest share the last bin, ``9+``."""
     values = np.unique(lengths)
     single = values if len(values) <= most else values[: most - 1]
     bins = [QuestionBin(str(length), length, length, lengths == length) for length in single]
@@ -129,10 +129,10 @@ def with_all(bins: Sequence[QuestionBin]) -> list[QuestionBin]:
 def equal_bins(
     values: Ints | Floats, count: int = 5, written: Callable[[float], str] = "{:g}".format
 ) -> list[QuestionBin]:
-    """About equally many questions a bin, never splitting equal values: bin j closes once j·N/count are in.
+    """About equally many questions per bin, never splitting equal values: bin j closes once j·N/count are in.
 
-    A value that fills several shares closes several at once, so there may be fewer than ``count`` bins. ``written``:
-    as titles have the ends.
+    A value that fills several shares closes several at once, so there may be fewer than ``count`` bins. ``written``
+    formats the ends in titles.
     """
     bins: list[QuestionBin] = []
     start, closed = 0, 0
@@ -164,10 +164,10 @@ def means_by_bin(
     Columns ``bin`` (its title), ``name`` (that of the values), ``value``, ``low``, ``high``, ``n``.
     """
     rows = []
-    for of in bins:
-        of_bin = groups_of(groups, of.members)
+    for question_bin in bins:
+        of_bin = groups_of(groups, question_bin.members)
         for name, column in values.items():
-            part = column[of.members]
+            part = column[question_bin.members]
             low, high = interval(part, of_bin, confidence) or (np.nan, np.nan)
-            rows.append((of.title, name, float(part.mean()), low, high, len(part)))
+            rows.append((question_bin.title, name, float(part.mean()), low, high, len(part)))
     return pd.DataFrame(rows, columns=["bin", "name", "value", "low", "high", "n"])

@@ -1,4 +1,4 @@
-"""Estimates: values with their bootstrap replicates under keys, and the verbs of every table, figure and claim."""
+"""Estimates: values with their bootstrap replicates under keys, and the verbs that make tables, figures and claims."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Estimates:
     Attributes
     ----------
     frame
-        A row an estimate: the columns of :data:`KEYS` (texts; "" where a key says nothing), ``value`` (NaN: undefined,
-        and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known), ``note``; and
-        ``low`` and ``high`` where an interval is known otherwise than by resampling, which no verb hands on.
+        One row per estimate: the columns of :data:`KEYS` (texts; "" where a key does not apply), ``value`` (NaN:
+        undefined, and ``note`` says why), ``n`` questions, ``empty``, the share of empty answers (NaN: not known),
+        ``note``; and ``low`` and ``high`` where a row has an interval of its own, which no verb hands on.
     replicates
         [rows, resamples], in the order of ``frame``; NaN where a resample leaves the value undefined. Column r of rows
         of the same questions is the same resample, so their differences are paired.
@@ -61,7 +61,7 @@ class Estimates:
             raise ValueError(f"{len(self.frame)} estimates, but replicates of {len(self.replicates)}")
 
     @classmethod
-    def of(
+    def from_scores(
         cls,
         scores: Mapping[str, npt.ArrayLike],
         quality: npt.ArrayLike,
@@ -75,12 +75,12 @@ class Estimates:
         name: str = "",
         **keys: str,
     ) -> Estimates:
-        """Metrics of scores of one's own.
+        """Metrics of your own scores.
 
         Parameters
         ----------
         scores
-            By method its scores [N], higher = more uncertain; a frame with a column a method will do.
+            By method its scores [N], higher = more uncertain; a frame with one column per method works too.
         quality
             [N], how right each answer is; correct strictly above ``threshold``.
         groups
@@ -103,15 +103,15 @@ class Estimates:
         evaluator = Evaluator(values, counts, max_rejection=max_rejection, threshold=threshold)
         rows, replicates = [], []
         for method, column in scores.items():
-            for metric, found in evaluator.measure(np.asarray(column, dtype=np.float64), metrics).items():
+            for metric, drawn in evaluator.measure(np.asarray(column, dtype=np.float64), metrics).items():
                 note = why_undefined(metric, values, max_rejection, threshold)
-                row = {"metric": metric, "method": str(method), "value": found[0], "n": len(values), "note": note}
+                row = {"metric": metric, "method": str(method), "value": drawn[0], "n": len(values), "note": note}
                 rows.append(dict.fromkeys(KEYS, "") | {"empty": np.nan} | keys | row)
-                replicates.append(found[1:])
+                replicates.append(drawn[1:])
         return cls(pd.DataFrame(rows), np.array(replicates))
 
     @classmethod
-    def made(cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]) -> Estimates:
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], replicates: Sequence[npt.ArrayLike]) -> Estimates:
         """Estimates of any statistic.
 
         Parameters
@@ -124,7 +124,7 @@ class Estimates:
         """
         size = max((np.size(drawn) for drawn in replicates), default=1)
         filled = [dict.fromkeys(KEYS, "") | {"empty": np.nan, "note": ""} | dict(row) for row in rows]
-        drawn = [np.broadcast_to(np.asarray(of, dtype=np.float64), size) for of in replicates]
+        drawn = [np.broadcast_to(np.asarray(column, dtype=np.float64), size) for column in replicates]
         given = [name for name in OWN_INTERVAL if any(name in row for row in rows)]
         frame = pd.DataFrame(filled, columns=[*KEYS, "value", "n", "empty", "note", *given]).astype({"value": float})
         return cls(frame, np.array(drawn).reshape(len(frame), size))
@@ -140,8 +140,8 @@ class Estimates:
     def where(self, **keys: str | Collection[str]) -> Estimates:
         """The rows whose keys have these values, or one of them: ``where(metric="PRR", model=("a", "b"))``."""
         chosen = np.ones(len(self), dtype=bool)
-        for name, wanted in keys.items():
-            chosen &= self.frame[name].isin([wanted] if isinstance(wanted, str) else list(wanted)).to_numpy()
+        for name, values in keys.items():
+            chosen &= self.frame[name].isin([values] if isinstance(values, str) else list(values)).to_numpy()
         return self.rows(chosen)
 
     def rows(self, chosen: npt.ArrayLike) -> Estimates:
@@ -150,26 +150,26 @@ class Estimates:
         return Estimates(self.frame.iloc[places].reset_index(drop=True), self.replicates[places])
 
     def assign(self, **keys: str | Sequence[str]) -> Estimates:
-        """The same estimates under other values of some keys, one for all rows or one a row."""
+        """The same estimates under other values of some keys, one for all rows or one per row."""
         return Estimates(self.frame.assign(**keys), self.replicates)
 
     def at(self, places: pd.DataFrame, missing: str = "") -> Estimates:
-        """The row at each of ``places``, a frame of some keys, in their order; a place may stand there twice.
+        """The row at each of ``places``, a frame of some keys, in their order; a place may occur twice.
 
         ``missing`` is why a value is undefined where no row has these keys; "" raises KeyError, naming the place.
 
         Raises ValueError if several rows have the same of these keys.
         """
-        found = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
-        lost = found.isna().to_numpy()
+        positions = self._places(list(places.columns)).reindex(pd.MultiIndex.from_frame(places))
+        lost = positions.isna().to_numpy()
         if missing and lost.any():
             undefined: dict[str, Any] = {"value": np.nan, "n": 0, "note": missing}
             names = [str(name) for name in places]
             rest = [dict(zip(names, place, strict=True)) | undefined for place in places[lost].itertuples(index=False)]
-            return joined([self, Estimates.made(rest, [np.nan] * len(rest))]).at(places)
+            return joined([self, Estimates.from_rows(rest, [np.nan] * len(rest))]).at(places)
         if lost.any():
-            raise KeyError(" ".join(filter(None, found.index[lost][0])))
-        return self.rows(found.to_numpy().astype(np.int64))
+            raise KeyError(" ".join(filter(None, positions.index[lost][0])))
+        return self.rows(positions.to_numpy().astype(np.int64))
 
     def minus(self, other: Estimates, on: Collection[str] | None = None) -> Estimates:
         """Paired differences: each row minus the row of ``other`` equal in the keys ``on``; None: row by row.
@@ -190,8 +190,8 @@ class Estimates:
             for key, both in ((key, (a.frame[key], b.frame[key])) for key in KEYS)
         }
         empty = np.fmax(a.frame["empty"].to_numpy(np.float64), b.frame["empty"].to_numpy(np.float64))
-        found = a.combined(b, np.subtract)
-        return Estimates(found.frame.assign(**names, empty=empty), found.replicates)
+        difference = a.combined(b, np.subtract)
+        return Estimates(difference.frame.assign(**names, empty=empty), difference.replicates)
 
     def combined(self, other: Estimates, function: Callable[[Floats, Floats], Floats]) -> Estimates:
         """A function of each row and the row of ``other`` at its place, resample by resample, under this one's keys.
@@ -200,7 +200,7 @@ class Estimates:
         """
         a, b = self.frame["value"].to_numpy(np.float64), other.frame["value"].to_numpy(np.float64)
         note = np.where(np.isnan(a), self.frame["note"], other.frame["note"])
-        drawn = function(*(np.asarray(of.replicates, dtype=np.float64) for of in (self, other)))
+        drawn = function(*(np.asarray(estimates.replicates, dtype=np.float64) for estimates in (self, other)))
         return Estimates(self._without_intervals().assign(value=function(a, b), note=note), drawn)
 
     def undefined(self, chosen: npt.ArrayLike, note: str) -> Estimates:
@@ -226,7 +226,7 @@ class Estimates:
 
         Cells with more than a fifth of empty answers are left out, and where all are the mean is undefined. A value
         undefined in any other cell leaves the mean undefined: a mean over fewer datasets would not be comparable.
-        ``n`` is the sum over what the mean has; ``titles``: what notes call the datasets.
+        ``n`` is the sum over the datasets of the mean; notes name the datasets by ``titles``.
         """
 
         def why(part: pd.DataFrame) -> tuple[pd.DataFrame, str, int]:
@@ -240,8 +240,8 @@ class Estimates:
             ]
             return kept, next(iter(notes), ""), int(kept["n"].sum())
 
-        found = self._means("dataset", MEAN, why)
-        return Estimates(found.frame.assign(empty=np.nan), found.replicates)
+        means = self._means("dataset", MEAN, why)
+        return Estimates(means.frame.assign(empty=np.nan), means.replicates)
 
     def _means(self, over: str, name: str, why: Callable[[pd.DataFrame], tuple[pd.DataFrame, str, int]]) -> Estimates:
         """Means of rows equal in every key but ``over``, which is called ``name`` then.
@@ -271,10 +271,10 @@ class Estimates:
 
         One without an interval counts as 1; an undefined value is no test and has NaN.
         """
-        p, known = np.nan_to_num(self.p(), nan=1.0), self.frame["value"].notna().to_numpy()
+        p, defined = np.nan_to_num(self.p(), nan=1.0), self.frame["value"].notna().to_numpy()
         family = self.frame.groupby(list(within)).ngroup().to_numpy() if within else np.zeros(len(p))
         adjusted = np.full(len(p), np.nan)
-        for chosen in (known & (family == number) for number in np.unique(family)):
+        for chosen in (defined & (family == number) for number in np.unique(family)):
             adjusted[chosen] = holm(p[chosen], int(chosen.sum()) if tests is None else tests)
         return adjusted
 
@@ -286,52 +286,52 @@ class Estimates:
         interval of the lead exists.
         """
         frame = self._without_intervals().reset_index(drop=True)
-        found = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
+        leads = pd.DataFrame({"mark": "", "p_best": np.nan}, index=frame.index)
         for _, part in frame.groupby(list(within), sort=False):
             marks = rank_marks(part["value"].to_numpy())
-            found.loc[part.index, "mark"] = marks
+            leads.loc[part.index, "mark"] = marks
             if "best" not in marks:
                 continue
             best = int(part.index[marks.index("best")])
             others = [row for row in part.index if row != best]
             rest = frame.loc[others].assign(value=frame.loc[best, "value"] - frame.loc[others, "value"])
             lead = Estimates(rest, np.subtract(self.replicates[best], self.replicates[others], dtype=np.float64))
-            found.loc[others, "p_best"] = lead.holm()
-        return found.set_index(self.frame.index)
+            leads.loc[others, "p_best"] = lead.holm()
+        return leads.set_index(self.frame.index)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
         """The frame with ``low``, ``high``, ``std`` of each row.
 
-        NaN where over 1 % of its resamples are undefined, or all are equal: a bootstrap that cannot move shows nothing.
+        NaN where over 1 % of its resamples are undefined, or all are equal: such a bootstrap shows nothing.
         A row with an interval of its own has that one, and no ``std``.
         """
         intervals: list[tuple[float | None, float | None, float | None, str]] = []
         own = self.frame.reindex(columns=OWN_INTERVAL).to_numpy(dtype=np.float64)
         columns = self.frame["value"], self.frame["note"], own, self.replicates
         for value, note, (low, high), drawn in zip(*columns, strict=True):
-            of = Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
+            ends = Interval(None, None, None, note) if np.isnan(value) else Interval(low, high, None)
             if np.isnan(low) and not np.isnan(value):
-                of = interval(drawn, confidence)
-                if of.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
-                    of = Interval(None, None, None, CANNOT_MOVE)
-            intervals.append((of.low, of.high, of.std, of.note))
-        found = pd.DataFrame(intervals, self.frame.index, ["low", "high", "std", "note"])
-        found = found.astype({"low": float, "high": float, "std": float})
-        return self._without_intervals().drop(columns="note").join(found)
+                ends = interval(drawn, confidence)
+                if ends.low is not None and np.nanmin(drawn) == np.nanmax(drawn):
+                    ends = Interval(None, None, None, CANNOT_MOVE)
+            intervals.append((ends.low, ends.high, ends.std, ends.note))
+        bounds = pd.DataFrame(intervals, self.frame.index, ["low", "high", "std", "note"])
+        bounds = bounds.astype({"low": float, "high": float, "std": float})
+        return self._without_intervals().drop(columns="note").join(bounds)
 
     def _without_intervals(self) -> pd.DataFrame:
         return self.frame.drop(columns=OWN_INTERVAL, errors="ignore")
 
     def _places(self, keys: Sequence[str]) -> pd.Series[int]:
         """The position of each row by these keys."""
-        found = pd.Series(np.arange(len(self)), pd.MultiIndex.from_frame(self.frame[list(keys)]))
-        if not found.index.is_unique:
+        positions = pd.Series(np.arange(len(self)), pd.MultiIndex.from_frame(self.frame[list(keys)]))
+        if not positions.index.is_unique:
             raise ValueError(f"two estimates are equal in {', '.join(keys)}")
-        return found
+        return positions
 
 
 def joined(parts: Sequence[Estimates]) -> Estimates:
-    """All rows of several, in their order; a single replicate, of what has no error, stands for all resamples.
+    """All rows of several, in their order; a single replicate, of a value without error, is repeated for all resamples.
 
     Raises ValueError if their numbers of resamples differ.
     """

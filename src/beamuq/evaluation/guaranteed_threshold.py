@@ -4,7 +4,7 @@ Fixed-sequence testing of exact binomial tails: Angelopoulos, Bates, Candès, Jo
 Geifman & El-Yaniv (2017) is the older form, which corrects for a bisection instead. The thresholds, their order and the
 first one come from a fifth of the units, whose labels are not looked at; each is then tested on the other four fifths.
 
-A unit is what is independent: a question, or a group of them (a story, a user), of which one question drawn by seed
+Units are independent: a unit is a question, or a group of them (a story, a user), of which one question drawn by seed
 counts. The guarantee is of answers that come as the calibration's did, one of each group.
 """
 
@@ -80,7 +80,7 @@ def guaranteed_threshold(
     risk, confidence
         α and 1 − δ, both inside (0, 1).
     tried
-        How many thresholds (methods × forms × risks) are sought on these answers, to choose among or tell together;
+        How many thresholds (methods × forms × risks) are sought on these answers, to choose among or report together;
         each is tested at δ / ``tried``.
     seed
         Of which units give the thresholds, and which question of a group counts. The draw depends on the order of rows.
@@ -91,18 +91,18 @@ def guaranteed_threshold(
     for_thresholds, for_tests = split_units(groups, seed)
     units, tested = len(for_thresholds) + len(for_tests), len(for_tests)
 
-    def told(value: float | None, shown: int, failed: int, note: str = "") -> GuaranteedThreshold:
+    def result(value: float | None, shown: int, failed: int, note: str = "") -> GuaranteedThreshold:
         upper = upper_bound(failed, shown, level)
         return GuaranteedThreshold(value, risk, confidence, tried, units, tested, shown, failed, upper, least, note)
 
     if tested < least or not len(for_thresholds):
-        of = "questions" if units == len(values) else "groups"
-        return told(
+        unit_name = "questions" if units == len(values) else "groups"
+        return result(
             None,
             0,
             0,
-            f"too few: {tested} {of} to test on, and even without an error {least} shown answers are needed; give at "
-            f"least {units_needed(least)} {of} in all, better some times as many",
+            f"too few: {tested} {unit_name} to test on, and even without an error {least} shown answers are needed; "
+            f"give at least {units_needed(least)} {unit_name} in all, better some times as many",
         )
     expected = max(2 * least, min(FIRST_SHOWN, tested // 2))
     thresholds = thresholds_to_test(values[for_thresholds], tested, expected)
@@ -110,14 +110,14 @@ def guaranteed_threshold(
     passed = bdtr(failed, shown, risk) <= level
     count = len(passed) if passed.all() else int(np.argmin(passed))
     if not count:
-        return told(
+        return result(
             None,
             int(shown[0]),
             int(failed[0]),
             f"no threshold passes: of the {shown[0]} most certain answers {failed[0]} are wrong; {least} shown answers "
             "without an error would be needed, more with errors",
         )
-    return told(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
+    return result(float(thresholds[count - 1]), int(shown[count - 1]), int(failed[count - 1]))
 
 
 def least_shown(risk: float, level: float) -> int:
@@ -152,9 +152,9 @@ def thresholds_to_test(scores: Floats, tested: int, expected: int) -> Floats:
     Where no quantile lets so many through, the largest alone.
     """
     levels = np.arange(1, MOST_THRESHOLDS + 1) / MOST_THRESHOLDS
-    found = np.unique(np.quantile(scores, levels, method="inverted_cdf"))
-    below = np.searchsorted(np.sort(scores), found, side="right") / len(scores) * tested
-    return found[min(int(np.searchsorted(below, expected)), len(found) - 1) :]
+    quantiles = np.unique(np.quantile(scores, levels, method="inverted_cdf"))
+    below = np.searchsorted(np.sort(scores), quantiles, side="right") / len(scores) * tested
+    return quantiles[min(int(np.searchsorted(below, expected)), len(quantiles) - 1) :]
 
 
 def counts_below(scores: Floats, wrong: Bools, thresholds: Floats) -> tuple[Ints, Ints]:

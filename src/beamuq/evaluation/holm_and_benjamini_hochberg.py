@@ -1,4 +1,4 @@
-"""Many tests at once: adjusted p values."""
+"""Adjusted p values of many tests at once: Holm and Benjamini–Hochberg."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""From a score to the probability that the answer is right, and how well such probabilities hold.
+"""Turn a score into the probability that the answer is right, and measure how well such probabilities hold.
 
 Isotonic regression is scipy's. Venn–Abers (Vovk & Petej, *Venn–Abers predictors*, UAI 2014,
 its inductive form) gives two: the answer is put among the calibration's once as wrong and once as right, and isotonic
-regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; which one
-that is nobody knows beforehand. They are two probabilities, not the ends of a confidence interval.
+regression of each is read at its score. The one of its true label is calibrated, whatever the distribution; the true
+label is not known beforehand. They are two probabilities, not the ends of a confidence interval.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BIN_NAMES = tuple(f"[{k / BINS:g}, {(k + 1) / BINS:g}{']' if k + 1 == BINS else 
 
 @dataclass(frozen=True)
 class LabelledScores:
-    """What is known of a calibration's answers: by score, rising, how many there are and how many are right; [K]."""
+    """The calibration's answers: by rising score, how many there are and how many are right; [K]."""
 
     scores: Floats
     n: Floats
@@ -59,18 +59,18 @@ def labelled_scores(scores: npt.ArrayLike, right: npt.ArrayLike) -> LabelledScor
     return LabelledScores(values, n.astype(np.float64), counted.astype(np.float64))
 
 
-def probabilities(calibrator: Calibrator, known: LabelledScores, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
+def probabilities(calibrator: Calibrator, calibration: LabelledScores, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Two probabilities of being right [N] of ``scores`` [N], lower and higher; one twice but for Venn–Abers.
 
     They fall, or stay, as the score rises. Between two known scores the isotonic one is interpolated.
     """
-    asked = np.asarray(scores, dtype=np.float64)
+    new_scores = np.asarray(scores, dtype=np.float64)
     if calibrator == "venn_abers":
-        values, index = np.unique(asked, return_inverse=True)
-        low, high = (np.array([_venn_abers(known, value, label) for value in values]) for label in (0.0, 1.0))
+        values, index = np.unique(new_scores, return_inverse=True)
+        low, high = (np.array([_venn_abers(calibration, value, label) for value in values]) for label in (0.0, 1.0))
         return low[index], high[index]
-    found = np.interp(asked, known.scores, _isotonic(known.n, known.right))
-    return found, found
+    probability = np.interp(new_scores, calibration.scores, _isotonic(calibration.n, calibration.right))
+    return probability, probability
 
 
 def merged(low: Floats, high: Floats) -> Floats:
@@ -90,8 +90,8 @@ def cross_fitted(
         held = fold == number
         if held.all():
             break  # a single group: nothing is left to calibrate by
-        known = labelled_scores(values[~held], labels[~held])
-        low[held], high[held] = probabilities(calibrator, known, values[held])
+        calibration = labelled_scores(values[~held], labels[~held])
+        low[held], high[held] = probabilities(calibrator, calibration, values[held])
     return low, high
 
 
@@ -101,8 +101,8 @@ def reliability(
     """How well probabilities [N] hold on labels [N]; groups [N] are resampled whole. ``probability`` has no NaN."""
     p, y = np.asarray(probability, dtype=np.float64), np.asarray(right, dtype=np.float64)
     counts: Floats = np.column_stack((np.ones(len(p)), resample_counts(groups, resamples, seed, "reliability")))
-    found = reliability_measures(p, y, counts)
-    return Reliability(**{name: estimate(float(of[0]), of[1:]) for name, of in found.items()})
+    measures = reliability_measures(p, y, counts)
+    return Reliability(**{name: estimate(float(values[0]), values[1:]) for name, values in measures.items()})
 
 
 def reliability_measures(p: Floats, y: Floats, counts: Floats) -> dict[str, Floats]:
@@ -112,22 +112,22 @@ def reliability_measures(p: Floats, y: Floats, counts: Floats) -> dict[str, Floa
     reliability, resolution) is put where the data's is, so that their spread is around it.
     """
     members = in_bins(p).astype(np.float64)
-    n, sum_p, sum_y = (members @ (each[:, None] * counts) for each in (np.ones(len(p)), p, y))
+    n, sum_p, sum_y = (members @ (column[:, None] * counts) for column in (np.ones(len(p)), p, y))
     with np.errstate(invalid="ignore"):
         mean_p, mean_y = np.nan_to_num(sum_p / n), np.nan_to_num(sum_y / n)
     share, base = n / n.sum(axis=0), y @ counts / n.sum(axis=0)
-    found = {
+    measures = {
         "ece": (share * np.abs(mean_y - mean_p)).sum(axis=0),
         "brier": ((p - y) ** 2) @ counts / n.sum(axis=0),
         "reliability": (share * (mean_y - mean_p) ** 2).sum(axis=0),
         "resolution": (share * (mean_y - base) ** 2).sum(axis=0),
         "uncertainty": base * (1 - base),
     }
-    found["within"] = found["brier"] - found["reliability"] + found["resolution"] - found["uncertainty"]
+    measures["within"] = measures["brier"] - measures["reliability"] + measures["resolution"] - measures["uncertainty"]
     for name in ("ece", "reliability", "resolution"):
         # noise within bins adds to these, once more in each resample: left there, intervals would lie above the value
-        found[name][1:] = np.maximum(found[name][1:] - (found[name][1:].mean() - found[name][0]), 0.0)
-    return found
+        measures[name][1:] = np.maximum(measures[name][1:] - (measures[name][1:].mean() - measures[name][0]), 0.0)
+    return measures
 
 
 def in_bins(p: Floats) -> Bools:
@@ -135,11 +135,11 @@ def in_bins(p: Floats) -> Bools:
     return np.asarray(np.minimum((p * BINS).astype(int), BINS - 1) == np.arange(BINS)[:, None])
 
 
-def _venn_abers(known: LabelledScores, score: float, label: float) -> float:
+def _venn_abers(calibration: LabelledScores, score: float, label: float) -> float:
     """Isotonic regression of the known answers and one more of this label, read at its score."""
-    place = int(np.searchsorted(known.scores, score))
-    n, right = known.n, known.right
-    if place < len(n) and known.scores[place] == score:
+    place = int(np.searchsorted(calibration.scores, score))
+    n, right = calibration.n, calibration.right
+    if place < len(n) and calibration.scores[place] == score:
         n, right = n.copy(), right.copy()
         n[place] += 1
         right[place] += label

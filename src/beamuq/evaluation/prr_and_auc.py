@@ -1,4 +1,4 @@
-"""PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every resample of them (D13, metrics).
+"""PRR, ROC-AUC and PR-AUC of uncertainty scores, on the questions and on every resample of them.
 
 A resample is a column of counts: how often each question was drawn. Sorting a score once serves all resamples, since a
 question drawn twice sits beside itself. Within a group of equal scores, order is random and every metric is its exact
@@ -189,16 +189,16 @@ class Evaluator:
                 else:  # the same sum, by parts
                     sums["PRR"].append((quality - np.append(quality[1:], 0.0)) @ weight)
             if "ROC-AUC" in metrics or "PR-AUC" in metrics:
-                found = _cumulated(drawn * incorrect[:, None])[ends]
+                wrong = _cumulated(drawn * incorrect[:, None])[ends]
                 within = _steps_of(retained)[holding] if tied else drawn[holding]
-                positive = _steps_of(found)[holding] if tied else within  # a group of one: all or nothing
-                total, found = retained[holding], found[holding]
+                positive = _steps_of(wrong)[holding] if tied else within  # a group of one: all or nothing
+                total, wrong = retained[holding], wrong[holding]
                 if "ROC-AUC" in metrics:  # correct answers ranked below, half of those in the same group
-                    below = (total - found) - 0.5 * (within - positive)
+                    below = (total - wrong) - 0.5 * (within - positive)
                     sums["ROC-AUC"].append(np.einsum("gr,gr->r", positive, below))
                 if "PR-AUC" in metrics:
                     called = self._total[here] - total  # answers more uncertain than the group
-                    wrongly = called - (self._positives[here] - found)
+                    wrongly = called - (self._positives[here] - wrong)
                     reciprocals = self._harmonic.take(called + within) - self._harmonic.take(called)
                     sums["PR-AUC"].append(_expected_precisions(called, wrongly, within, positive, reciprocals, tied))
         return {metric: np.concatenate(blocks) for metric, blocks in sums.items()}

@@ -1,4 +1,4 @@
-"""One cell's greedy answers, question by question: for curves and subsets that no evaluation holds."""
+"""Scores and quality of one cell's greedy answers per question, for PRR on subsets and for curves."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class QuestionScores:
     def __init__(self, scores: pd.DataFrame, quality: pd.DataFrame, questions: pd.DataFrame, name: str) -> None:
         self.name = name
         values = quality[quality["answer_source"] == "greedy"].set_index("id")["value"]
-        asked = questions[questions["id"].isin(set(values.index))]
-        if len(asked) != len(values):
+        answered = questions[questions["id"].isin(set(values.index))]
+        if len(answered) != len(values):
             raise BeamUQError(f"{name}: ids of its quality are not among the questions; make both of one study")
-        self.ids, self.groups = list(asked["id"]), list(asked["group"])
+        self.ids, self.groups = list(answered["id"]), list(answered["group"])
         self.quality: Floats = np.asarray(values.loc[self.ids], dtype=np.float64)
         greedy = scores[scores["answer_source"] == "greedy"]
         keys = ["method", "variant", "setting"]
@@ -62,11 +62,11 @@ class QuestionScores:
         keys = [{"metric": "PRR", "method": m, "variant": v, "setting": s, "n": n} for m, v, s in scores]
         if why := why_undefined("PRR", quality, max_rejection, 0.5) if n else "undefined: no questions":
             undefined = np.full(resamples, np.nan)
-            return Estimates.made([key | {"value": np.nan, "note": why} for key in keys], [undefined] * len(keys))
+            return Estimates.from_rows([key | {"value": np.nan, "note": why} for key in keys], [undefined] * len(keys))
         groups, name = groups_of(self.groups, members), f"{self.name} {subset}"
         drawn = resample_counts(groups, resamples, seed, name)
         counts = np.column_stack([np.ones(n, dtype=np.int64), drawn])
         evaluator = Evaluator(quality, counts, max_rejection=max_rejection)
-        found = [evaluator.measure(self.scores(*score)[members], ["PRR"])["PRR"] for score in scores]
-        rows = [key | {"value": values[0]} for key, values in zip(keys, found, strict=True)]
-        return Estimates.made(rows, [values[1:] for values in found])
+        prrs = [evaluator.measure(self.scores(*score)[members], ["PRR"])["PRR"] for score in scores]
+        rows = [key | {"value": values[0]} for key, values in zip(keys, prrs, strict=True)]
+        return Estimates.from_rows(rows, [values[1:] for values in prrs])

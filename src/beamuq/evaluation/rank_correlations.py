@@ -22,10 +22,10 @@ def spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
 
 def _spearman(a: Floats, b: Floats, counts: Ints) -> Floats:
     size = counts.sum(axis=0)
-    one, two = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
-    squares = (counts * one**2).sum(axis=0) * (counts * two**2).sum(axis=0)
+    ranks_a, ranks_b = (_ranks(values, counts) - (size + 1) / 2 for values in (a, b))
+    squares = (counts * ranks_a**2).sum(axis=0) * (counts * ranks_b**2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((counts * one * two).sum(axis=0) / np.sqrt(squares), dtype=np.float64)
+        return np.asarray((counts * ranks_a * ranks_b).sum(axis=0) / np.sqrt(squares), dtype=np.float64)
 
 
 def _ranks(values: Floats, counts: Ints) -> Floats:
@@ -43,9 +43,9 @@ def partial_spearman(a: Floats, b: Floats, third: Floats, counts: Ints) -> Float
     """
     of_a, of_b = spearman(a, third, counts), spearman(b, third, counts)
     left = (1 - of_a**2) * (1 - of_b**2)
-    found: Floats = np.full(counts.shape[1], np.nan)
-    np.divide(spearman(a, b, counts) - of_a * of_b, np.sqrt(np.maximum(left, 0)), out=found, where=left > 1e-12)
-    return found
+    correlation: Floats = np.full(counts.shape[1], np.nan)
+    np.divide(spearman(a, b, counts) - of_a * of_b, np.sqrt(np.maximum(left, 0)), out=correlation, where=left > 1e-12)
+    return correlation
 
 
 def kendall_tau(a: Floats, b: Floats) -> Floats:
@@ -53,28 +53,28 @@ def kendall_tau(a: Floats, b: Floats) -> Floats:
 
     Values within 1e-12 tie.
     """
-    one, two = np.triu_indices(a.shape[-1], 1)
-    signs = [signs_of(values[..., one] - values[..., two]) for values in (a, b)]
+    left, right = np.triu_indices(a.shape[-1], 1)
+    signs = [signs_of(values[..., left] - values[..., right]) for values in (a, b)]
     pairs = np.sqrt((signs[0] ** 2).sum(-1) * (signs[1] ** 2).sum(-1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((signs[0] * signs[1]).sum(-1) / pairs, dtype=np.float64)
 
 
 def order_agreement(first: Estimates, second: Estimates) -> Estimates:
-    """Of each model and dataset Kendall's τ-b, −1 to 1, of the orders in which two sets of estimates put their rows.
+    """Kendall's τ-b, −1 to 1, between two sets of estimates' orders of their rows, for each model and dataset.
 
     The rows of the two are of the same methods in the same order, and of the same resamples.
     """
     rows, replicates = [], []
     for (model, dataset), part in first.frame.reset_index(drop=True).groupby(["model", "dataset"], sort=False):
-        both = [of.rows(part.index) for of in (first, second)]
-        tau = kendall_tau(*(np.column_stack([of.frame["value"], of.replicates]).T for of in both))
-        lost = dict.fromkeys(note for of in both for note in of.frame["note"][of.frame["value"].isna()])
+        both = [side.rows(part.index) for side in (first, second)]
+        tau = kendall_tau(*(np.column_stack([side.frame["value"], side.replicates]).T for side in both))
+        lost = dict.fromkeys(note for side in both for note in side.frame["note"][side.frame["value"].isna()])
         why = "; ".join(lost) or "undefined: the value is the same for every method"
         place = {"model": model, "dataset": dataset, "metric": "Kendall tau", "n": part["n"].iloc[0]}
         rows.append(place | {"value": tau[0], "note": why if np.isnan(tau[0]) else ""})
         replicates.append(tau[1:])
-    return Estimates.made(rows, replicates)
+    return Estimates.from_rows(rows, replicates)
 
 
 def signs_of(differences: npt.ArrayLike) -> Floats:

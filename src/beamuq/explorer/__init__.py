@@ -1,1 +1,1 @@
-"""One HTML file in which a reader goes through the questions of a study, a cell or a file of candidates."""
+"""Make one HTML file to browse the questions of a study, a cell or a file of candidates."""

@@ -1,7 +1,7 @@
 """The explorer: tables of a cell as one structure of plain lists, and the HTML file that holds it.
 
-What is shown is packed for size: a string stands once, numbers are rounded to what is drawn, JSON is compressed. The
-page's script unpacks it (``explorer.js`` says how each list is read). The same tables give the same bytes.
+The tables are packed for size: each string appears once, numbers are rounded to what is drawn, JSON is compressed. The
+page's script unpacks them (``explorer.js`` says how each list is read). The same tables give the same bytes.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ _COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "al
 
 
 def explorer_data(title: str, notes: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
-    """All that the page shows, as JSON has it. ``tokens``: each token's text once; cells as :func:`_cell` has them."""
+    """The page's data as JSON. ``tokens``: each token's text once; cells as :func:`_cell` packs them."""
     tokens: dict[str, int] = {}
     packed = [_cell(cell, tokens) for cell in cells if cell.questions]
     return {"title": title, "notes": list(notes), "cells": packed, "tokens": list(tokens)}
 
 
 def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
-    """A cell as columns: each list has one entry a question.
+    """A cell as columns: each list has one entry per question.
 
     prompts: what follows ``prefix``, which they share. texts: the distinct ones. tree: see :func:`_tree`. sets: of the
     answer, samples and beams the places of their texts, the last nodes in the tree, log p in 1e-4 nats, whether cut,
@@ -129,8 +129,8 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
                 for name, rows in groups.items()
             ]
         )
-    known = cell.scores[cell.scores["value"].notna()]
-    by_method = known.groupby(["method", "variant", "setting"], sort=False)
+    defined = cell.scores[cell.scores["value"].notna()]
+    by_method = defined.groupby(["method", "variant", "setting"], sort=False)
     values = {_form(*map(str, key)): part.set_index("id")["value"].reindex(ids) for key, part in by_method}
     return {
         "name": cell.name,
@@ -154,7 +154,7 @@ def _cell(cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
 
 
 def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
-    """What a method is called, and over what it is: the answer (""), samples or beams."""
+    """A method's name on the page, and its input: the answer (""), samples or beams."""
     form = variant if variant in PRINTED_VARIANTS else ""
     further = " ".join(part for part in (variant if form != variant else "", setting) if part)
     return TITLES.get(method, method) + (f" ({further})" if further else ""), form
@@ -163,7 +163,7 @@ def _form(method: str, variant: str, setting: str) -> tuple[str, str]:
 def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]], list[int]]:
     """The trie of some candidates, and the node at which each of them ends, −1 where its tokens are not known.
 
-    Nodes stand in preorder, more probable siblings first, as three lists: depth from 1, token, −log p given the prefix
+    Nodes are in preorder, more probable siblings first, as three lists: depth from 1, token, −log p given the prefix
     in 1e-3 nats. A candidate's node is its position there. ``tokens`` is filled as they come.
     """
     nodes: list[dict[str, Any]] = [{"depth": 0, "children": {}}]
@@ -189,28 +189,28 @@ def _tree(rows: Iterable[Row], tokens: dict[str, int]) -> tuple[list[list[int]],
 
 
 def _matrix(texts: Sequence[str], pairs: Mapping[tuple[str, str], tuple[float, bool | None]]) -> str:
-    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, a character a pair.
+    """W = (S + Sᵀ)/2 of the first ``MOST_COMPARED`` texts: rows of its upper triangle, one character per pair.
 
     Of a pair compared in one direction alone that one: recipes that need only s(y, y*) compare nothing else.
     """
     if not pairs:
         return ""
-    shown, found = texts[:MOST_COMPARED], []
-    for i, one in enumerate(shown):
+    shown, characters = texts[:MOST_COMPARED], []
+    for i, text in enumerate(shown):
         for other in shown[i:]:
-            known = [pairs[pair][0] for pair in ((one, other), (other, one)) if pair in pairs]
-            found.append(chr(ZERO + round(100 * sum(known) / len(known))) if known else UNKNOWN)
-    return "".join(found)
+            values = [pairs[pair][0] for pair in ((text, other), (other, text)) if pair in pairs]
+            characters.append(chr(ZERO + round(100 * sum(values) / len(values))) if values else UNKNOWN)
+    return "".join(characters)
 
 
 def _clusters(texts: Sequence[str], question: Question) -> list[int]:
-    """The cluster of each candidate, as SemanticEntropy has it (D12, clusters); [] where not every pair was judged."""
+    """The cluster of each candidate, as SemanticEntropy has it; [] unless every pair was judged."""
     judged = {pair: same for pair, (_, same) in question.pairs.items() if same is not None}
     if not texts or not judged or any(pair not in judged for pair in permutations(set(texts), 2)):
         return []
     alike = [[a == b or (judged[a, b] and judged[b, a]) for b in texts] for a in texts]
-    found: list[int] = semantic_clusters(np.array([alike]), np.ones((1, len(texts)), dtype=bool))[0].tolist()
-    return found
+    clusters: list[int] = semantic_clusters(np.array([alike]), np.ones((1, len(texts)), dtype=bool))[0].tolist()
+    return clusters
 
 
 def _scaled(value: float | None, by: float) -> int | None:

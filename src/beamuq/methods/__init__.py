@@ -1,4 +1,4 @@
-"""Each uncertainty method, one function, by the paper's name."""
+"""The uncertainty methods: one function per method, by the paper's name."""
 
 from beamuq.methods.method_inputs import Answer, Evidence, Pairs
 from beamuq.methods.registry import METHODS, Formulation, Method, compute, register, resolve, stored_variant

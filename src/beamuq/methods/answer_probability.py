@@ -1,7 +1,7 @@
-"""Scores of the produced answer alone: what the model's own probabilities say of it (appendix of the paper).
+"""Scores of the produced answer alone, from the model's own probabilities (appendix of the paper).
 
 Arrays have a leading axis N of questions; every score is higher where the answer is more uncertain. Probabilities are
-natural logs; lengths count the terminator (D2, ending counted).
+natural logs; lengths count the terminator.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def claim_conditioned_probability(logprobs: Array, labels: npt.NDArray[np.int8],
 
 
 def combined_label(forward: str, backward: str) -> str:
-    """One label from the two directions of an NLI pair (D16, CCP).
+    """One label from the two directions of an NLI pair.
 
-    Equal labels stand; entailment against contradiction is neutral; otherwise the label that is not neutral.
+    Equal labels remain; entailment against contradiction is neutral; otherwise the label that is not neutral.
     """
     if forward == backward:
         return forward

@@ -1,4 +1,4 @@
-"""What each candidate counts for: the weights w of every weighted method, in log space.
+"""The weights w of the candidates for every weighted method, in log space.
 
 All take candidates as [N, M] arrays with a mask [N, M] (False: padding, where a question has fewer than M candidates)
 and return weights [N, M]: non-negative, 0 on padding, summing to 1 over each question. None of them underflows:
@@ -11,7 +11,7 @@ import numpy as np
 
 from beamuq.methods.log_space_sums import Array, Mask, log_sum_exp
 
-LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw (D11, weights)
+LEAST_RESIDUAL = 1e-9  # below this mass outside the beams a hybrid has nothing to draw
 
 
 def uniform(mask: Mask) -> Array:
@@ -37,7 +37,7 @@ def temperature(logprob: Array, mask: Mask, T: float) -> Array:
 
 
 def importance(logprob: Array, policy_logprob: Array, mask: Mask) -> Array:
-    """Self-normalised p / p_T, with p_T what the candidate was really drawn from (D14, exact weights)."""
+    """Self-normalised p / p_T, with p_T what the candidate was really drawn from."""
     return _normalized(logprob - policy_logprob, mask)
 
 

@@ -14,8 +14,8 @@ from beamuq.methods.log_space_sums import Array
 def dissimilarity(similarity: Array, weights: Array) -> Array:
     """Dissimilarity, Σ_i w_i (1 − s(y_i, y*)) (eqs. mc_estimator, beam-estimator).
 
-    similarity [N, M]: of each candidate to the produced answer, P(entail | premise y*, hypothesis y_i) (D10,
-    similarity); weights [N, M] → [N] in [0, 1], higher = more uncertain.
+    similarity [N, M]: of each candidate to the produced answer, P(entail | premise y*, hypothesis y_i);
+    weights [N, M] → [N] in [0, 1], higher = more uncertain.
     """
     return np.asarray((weights * (1.0 - similarity)).sum(axis=1))
 

@@ -20,17 +20,17 @@ from beamuq.methods.method_inputs import UNKNOWN
 from beamuq.strategy_names import KINDS, parse
 
 EXACT = 1e-3
-"""A set that leaves no more mass than this gives U itself."""
+"""A set that leaves no more mass than this gives the true dissimilarity."""
 CUSTOM = "custom"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found for N questions: logprob, dissimilarity (0 on padding), mask, each [N, M].
+class CandidateArrays:
+    """The candidates of N questions: logprob, dissimilarity (0 on padding), mask, each [N, M].
 
     drawn [N, M]: candidates that were drawn; the others are a set B of distinct outcomes of known probability. Draws
-    exclude B and stand in the order drawn. differs [N, M]: the text is not y*'s. repeated [N, M], of samples: the same
-    token sequence stands before. log_inclusion [N, M], of stochastic beams: log q, where q is the probability of being
+    exclude B and are in the order drawn. differs [N, M]: the text is not y*'s. repeated [N, M], of samples: the same
+    token sequence occurs before. log_inclusion [N, M], of stochastic beams: log q, where q is the probability of being
     included given the threshold κ.
     """
 
@@ -55,54 +55,54 @@ class Found:
 
 @dataclass(frozen=True)
 class Weighting:
-    """An estimator: weights [N, M] of what was found, and by kind of strategy whether its mean is U.
+    """An estimator: weights [N, M] of the candidates, and by kind of strategy whether its mean is U.
 
     ``and_left``: the mass that was not found is added, as outcomes of d = 1.
     """
 
-    weights: Callable[[Found], Array]
+    weights: Callable[[CandidateArrays], Array]
     kinds: Mapping[str, bool]
     formula: str
     and_left: bool = False
 
-    def estimate(self, found: Found) -> Array:
+    def estimate(self, candidates: CandidateArrays) -> Array:
         """[N], higher = more uncertain; in [0, 1] but for ``inclusion``, which is unbounded above."""
-        estimate: Array = (self.weights(found) * found.dissimilarity).sum(axis=1)
-        return estimate + found.left if self.and_left else estimate
+        estimate: Array = (self.weights(candidates) * candidates.dissimilarity).sum(axis=1)
+        return estimate + candidates.left if self.and_left else estimate
 
 
-def _normalised(found: Found) -> Array:
-    if found.log_inclusion is not None:
-        return candidate_weights.importance(found.logprob, found.log_inclusion, found.mask)
-    return candidate_weights.restricted_mass(found.logprob, found.mask)
+def _normalised(candidates: CandidateArrays) -> Array:
+    if candidates.log_inclusion is not None:
+        return candidate_weights.importance(candidates.logprob, candidates.log_inclusion, candidates.mask)
+    return candidate_weights.restricted_mass(candidates.logprob, candidates.mask)
 
 
-def _unnormalised(found: Found) -> Array:
-    return np.where(found.in_set, np.exp(found.logprob), 0.0)
+def _unnormalised(candidates: CandidateArrays) -> Array:
+    return np.where(candidates.in_set, np.exp(candidates.logprob), 0.0)
 
 
-def _inclusion(found: Found) -> Array:
-    log_inclusion = found.logprob if found.log_inclusion is None else found.log_inclusion
-    return np.where(found.mask, np.exp(found.logprob - log_inclusion), 0.0)
+def _inclusion(candidates: CandidateArrays) -> Array:
+    log_inclusion = candidates.logprob if candidates.log_inclusion is None else candidates.log_inclusion
+    return np.where(candidates.mask, np.exp(candidates.logprob - log_inclusion), 0.0)
 
 
-def _stratified(found: Found) -> Array:
-    return candidate_weights.hybrid(found.logprob, found.drawn, found.mask)
+def _stratified(candidates: CandidateArrays) -> Array:
+    return candidate_weights.hybrid(candidates.logprob, candidates.drawn, candidates.mask)
 
 
-def _usual(found: Found) -> Array:
+def _usual(candidates: CandidateArrays) -> Array:
     """Those that a method has over such candidates: normalised, stratified, or 1/M over draws alone."""
-    return _stratified(found) if found.log_inclusion is None else _normalised(found)
+    return _stratified(candidates) if candidates.log_inclusion is None else _normalised(candidates)
 
 
 _SETS = {"beam": False, "exact": False, CUSTOM: False}
 _STRATA = {"hybrid": True, "neverworse": True, "adaptive": True, "above": True}
 WEIGHTINGS: dict[str, Weighting] = {
     "uniform": Weighting(
-        lambda found: candidate_weights.uniform(found.mask), {"sample": True, "systematic": True} | _SETS, "Σ d / M"
+        lambda c: candidate_weights.uniform(c.mask), {"sample": True, "systematic": True} | _SETS, "Σ d / M"
     ),
     "distinct": Weighting(
-        lambda found: candidate_weights.restricted_mass(found.logprob, found.mask & ~found.repeated),
+        lambda c: candidate_weights.restricted_mass(c.logprob, c.mask & ~c.repeated),
         {"sample": False},
         "Σ p d / Σ p, each token sequence once",
     ),
@@ -124,15 +124,15 @@ WEIGHTINGS: dict[str, Weighting] = {
 """By name: the variant of its rows among the scores."""
 
 
-def estimate(name: str, found: Found) -> Array:
+def estimate(name: str, candidates: CandidateArrays) -> Array:
     """U by the estimator ``name`` from candidates of a strategy that allows it (:func:`lacks`), [N]."""
     if name == "match":
-        found = replace(found, dissimilarity=found.differs.astype(np.float64))
-    return WEIGHTINGS[name].estimate(found)
+        candidates = replace(candidates, dissimilarity=candidates.differs.astype(np.float64))
+    return WEIGHTINGS[name].estimate(candidates)
 
 
 def check_kind(name: str, kind: str) -> None:
-    """Refuse an estimator that there is not, or that is not one over candidates of this kind; raises BeamUQError."""
+    """Refuse an unknown estimator, or one that does not work on candidates of this kind; raises BeamUQError."""
     if name not in WEIGHTINGS:
         raise BeamUQError(f"{name!r}: unknown weighting; {hint(name, WEIGHTINGS)}")
     kinds = WEIGHTINGS[name].kinds
@@ -141,7 +141,7 @@ def check_kind(name: str, kind: str) -> None:
 
 
 def lacks(name: str, strategy: str) -> str | None:
-    """What an estimator needs that candidates of this strategy, of a kind that does, are not; None: nothing."""
+    """The requirement of an estimator that candidates of this strategy miss, though of a right kind; None: none."""
     kind, options = parse(strategy)
     if kind == "sample" and options["T"] != 1:
         return "samples at T = 1"
@@ -150,33 +150,33 @@ def lacks(name: str, strategy: str) -> str | None:
     return None
 
 
-def standard_error(found: Found, lattices: int = 0) -> Array:
+def standard_error(candidates: CandidateArrays, lattices: int = 0) -> Array:
     """The standard error of the mean of draws (``uniform``, ``stratified``), r · σ̂/√n, [N].
 
-    ``lattices``: draws of the same lattice depend on each other, so that only the means of whole lattices tell the
-    error; they stand one after the other, equally many draws each. 0: independent draws. Of one lattice, and of fewer
+    ``lattices``: draws of the same lattice depend on each other, so that only the means of whole lattices show the
+    error; they follow one another, equally many draws each. 0: independent draws. Of one lattice, and of fewer
     than two independent draws, there is none: NaN, but 0 where the set leaves at most 1e-3 and nothing was drawn.
     """
-    draws = found.mask & found.drawn
+    draws = candidates.mask & candidates.drawn
     n = draws.sum(axis=1)
     if lattices:
         number = (np.cumsum(draws, axis=1) - 1) * lattices // np.maximum(n, 1)[:, None]
         groups = [draws & (number == lattice) for lattice in range(lattices)]
-        values = np.stack([_mean(found.dissimilarity, group) for group in groups], axis=1)
+        values = np.stack([_mean(candidates.dissimilarity, group) for group in groups], axis=1)
         units = np.broadcast_to(np.where(n >= lattices, lattices, 0)[:, None], values.shape)
         counted = np.ones(values.shape, dtype=bool)
     else:
-        values, counted = found.dissimilarity, draws
+        values, counted = candidates.dissimilarity, draws
         units = np.broadcast_to(n[:, None], values.shape)
     mean = _mean(values, counted)[:, None]
     squares = np.where(counted, (values - mean) ** 2, 0.0).sum(axis=1)
     units = units[:, 0]
-    error = found.left * np.sqrt(squares / np.maximum(units - 1, 1) / np.maximum(units, 1))
-    return np.where(units >= 2, error, np.where((n == 0) & (found.left <= EXACT), 0.0, np.nan))
+    error = candidates.left * np.sqrt(squares / np.maximum(units - 1, 1) / np.maximum(units, 1))
+    return np.where(units >= 2, error, np.where((n == 0) & (candidates.left <= EXACT), 0.0, np.nan))
 
 
 def certified_interval(logprob: Array, dissimilarity: Array, in_set: Mask) -> tuple[Array, Array]:
-    """[Σ_B p d, Σ_B p d + r], which holds U whatever the outcomes outside B are like: two arrays [N].
+    """[Σ_B p d, Σ_B p d + r], which holds U for any outcomes outside B: two arrays [N].
 
     All [N, M]. True where the members of B are distinct outcomes, each with the probability of its whole sequence, the
     ending included, under the distribution that U is about. Without a set: [0, 1].

@@ -1,4 +1,4 @@
-"""The array types of the methods, and arithmetic in log space that never meets a NaN."""
+"""The array types of the methods, and sums in log space without NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods see: a candidate set and a produced answer for every question of a cell, as arrays.
+"""The inputs of the methods, as arrays: a candidate set and a produced answer for every question of a cell.
 
 A study reads it out of its tables. All arrays are read-only: every method sees the same ones. A part that is not known
 in a cell is :data:`UNKNOWN`: a method whose declared ``needs`` (:mod:`beamuq.methods.needs_of_methods`) name it is not
@@ -37,8 +37,8 @@ class Pairs(_ReadOnlyArrays):
 
     Where all methods are of those that read ``to_produced`` alone, similarity is its first row, [N, 1, M+1].
 
-    Node 0 is the produced answer; row = premise, column = hypothesis (D10, similarity). similarity in [0, 1];
-    contradiction alike; same, symmetric: both mean the same (D12, Semantic Entropy; D18, no classes); identical: both
+    Node 0 is the produced answer; row = premise, column = hypothesis. similarity in [0, 1];
+    contradiction alike; same, symmetric: both mean the same; identical: both
     are the same text, part of ``clusters`` and ``linked`` where it is known.
     """
 
@@ -50,23 +50,23 @@ class Pairs(_ReadOnlyArrays):
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of the graph with the produced answer in it (D10, similarity)."""
-        found = spectral.spectrum(self.similarity, self.mask)
-        _read_only(*found)
-        return found
+        """Eigenvalues and eigenvectors of the graph with the produced answer in it."""
+        eigen = spectral.spectrum(self.similarity, self.mask)
+        _read_only(*eigen)
+        return eigen
 
     @cached_property
     def linked(self) -> Mask:
-        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text (D9, texts)."""
+        """Candidates [N, M, M] that entail each other more than they contradict, or are the same text."""
         entailed = self.similarity > self.contradiction
         return self._among_candidates(entailed & entailed.transpose(0, 2, 1))
 
     @cached_property
     def clusters(self) -> Index:
-        """The semantic cluster of each candidate, [N, M] (D12, clusters); equal texts share one (D9, texts)."""
-        found = semantic_entropy_sar.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
-        _read_only(found)
-        return found
+        """The semantic cluster of each candidate, [N, M]; equal texts share one."""
+        positions = semantic_entropy_sar.semantic_clusters(self._among_candidates(self.same), self.mask[:, 1:])
+        _read_only(positions)
+        return positions
 
     def _among_candidates(self, related: Mask) -> Mask:
         if self.identical is not UNKNOWN:
@@ -112,7 +112,7 @@ class Evidence(_ReadOnlyArrays):
 
     @property
     def to_produced(self) -> Array:
-        """s(y_i, y*), [N, M]: premise y*, hypothesis y_i (D10, similarity)."""
+        """s(y_i, y*), [N, M]: premise y*, hypothesis y_i."""
         return self.pairs.similarity[:, 0, 1:]
 
     @property

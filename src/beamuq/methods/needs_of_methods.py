@@ -39,7 +39,7 @@ DERIVED = {
 
 
 def check_needs(method: str, needs: Sequence[str]) -> None:
-    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the part meant."""
+    """Refuse ``needs`` that are not all names of :data:`PARTS`: BeamUQError, in one line, with the nearest part."""
     if isinstance(needs, str):
         raise BeamUQError(f"method {method!r}: needs is the text {needs!r}; write needs=({needs!r},)")
     for need in needs:
@@ -49,5 +49,5 @@ def check_needs(method: str, needs: Sequence[str]) -> None:
 
 
 def missing_part(needs: Sequence[str], evidence: Evidence) -> str | None:
-    """The first of a method's ``needs`` that is not known in this cell; None where all are."""
+    """The first of a method's ``needs`` that this cell lacks; None if it has all."""
     return next((need for need in needs if attrgetter(need)(evidence) is UNKNOWN), None)

@@ -53,12 +53,12 @@ class Method:
         Evidence of N questions → [N], finite, higher = more uncertain.
     scope
         ``answer``: the produced answer only; ``samples``: the samples, in one form; ``candidates``: samples or beams,
-        so that it has two variants, told apart by the candidates and weights in the evidence alone.
+        so that it has two variants, distinguished by the candidates and weights in the evidence alone.
     needs
         All parts of the evidence that the function reads, by the names of
         ``beamuq.methods.needs_of_methods.PARTS``, such as ``answer.logprob``; where one is not known there is no score.
     formulations
-        Other formulations of the method over samples, by setting (D12, three Semantic Entropies).
+        Other formulations of the method over samples, by setting, such as three Semantic Entropies.
     range
         In which its scores lie, closed at square brackets, such as ``[0, log M]``; M is the number of candidates.
     limits
@@ -76,8 +76,8 @@ class Method:
     limits: str = ""
 
     def __post_init__(self) -> None:
-        if self.scope not in (known := get_args(Scope)):
-            raise BeamUQError(f"method {self.name!r}: scope {self.scope!r}: unknown; {hint(str(self.scope), known)}")
+        if self.scope not in (scopes := get_args(Scope)):
+            raise BeamUQError(f"method {self.name!r}: scope {self.scope!r}: unknown; {hint(str(self.scope), scopes)}")
         for setting in ("", *self.formulations):
             check_needs(self.name, self.formulation(setting).needs)
 
@@ -149,12 +149,12 @@ def compute(method: Method, evidence: Evidence, setting: str = "") -> Array:
             f"method {method.name!r} needs {missing}, which this cell's files do not hold; drop the method"
         )
     what = f"method {method.name!r}"
-    found = plugins.call(what, formulation.score, evidence)
-    return np.asarray(np.round(plugins.numbers(what, found, evidence.mask.shape[:1]), DECIMALS) + 0.0)
+    values = plugins.call(what, formulation.score, evidence)
+    return np.asarray(np.round(plugins.numbers(what, values, evidence.mask.shape[:1]), DECIMALS) + 0.0)
 
 
 def stored_variant(method: str, printed: str) -> str:
-    """The variant under which the tables here hold what the paper prints as ``printed``.
+    """The variant in this package's tables of the paper's variant ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
     A variant that print does not know, an estimator's, is its own, and so is any of a method that is not registered: a

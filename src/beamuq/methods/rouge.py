@@ -1,4 +1,4 @@
-"""Lexical Similarity: how many words the candidates share, by ROUGE-L."""
+"""Lexical Similarity: the share of words that candidates have in common, by ROUGE-L."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Texts = npt.NDArray[np.object_]
 
 @cache
 def _tokenizer() -> Any:
-    """ROUGE's own, with stemming; imported when needed.
+    """ROUGE's own tokenizer with stemming, imported when needed.
 
     Of nltk it needs the stemmer alone: its packages are found but not run, since they load scikit-learn.
     """
@@ -37,20 +37,19 @@ def _tokenizer() -> Any:
 @lru_cache(maxsize=1 << 12)  # a text is compared with those of its question, and then no more
 def words(text: str) -> list[str]:
     """Lower-cased, stemmed words, as ROUGE counts them."""
-    found: list[str] = _tokenizer().tokenize(text)
-    return found
+    stems: list[str] = _tokenizer().tokenize(text)
+    return stems
 
 
 @lru_cache(maxsize=1 << 20)
-def rouge_l(one: str, other: str) -> float:
+def rouge_l(text: str, other: str) -> float:
     """ROUGE-L F-measure of two texts after stemming, in [0, 1], symmetric.
 
-    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too, else 0 (D11,
-    degenerate input).
+    Two texts without a word (nothing ROUGE counts as one) get 1 if they are equal, the empty ones too, else 0.
     """
-    first, second = words(one), words(other)
+    first, second = words(text), words(other)
     if not first and not second:
-        return float(one == other)
+        return float(text == other)
     common = longest_common_subsequence(first, second)
     if not common:
         return 0.0
@@ -58,20 +57,20 @@ def rouge_l(one: str, other: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+def longest_common_subsequence(text: Sequence[str], other_text: Sequence[str]) -> int:
     """The length of the longest common subsequence.
 
-    By bits: bit i of ``row`` is 0 where the subsequence of ``one[: i + 1]`` and the words of ``other`` so far is one
-    longer than that of ``one[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
+    By bits: bit i of ``row`` is 0 where the subsequence of ``text[: i + 1]`` and the words of ``other_text`` so far is
+    one longer than that of ``text[:i]`` (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
     """
     places: dict[str, int] = {}
-    for place, word in enumerate(one):
+    for place, word in enumerate(text):
         places[word] = places.get(word, 0) | 1 << place
-    every = row = (1 << len(one)) - 1
-    for word in other:
+    every = row = (1 << len(text)) - 1
+    for word in other_text:
         matched = row & places.get(word, 0)
         row = (row + matched | row - matched) & every
-    return len(one) - row.bit_count()
+    return len(text) - row.bit_count()
 
 
 def rouge_matrix(texts: Texts, mask: Mask) -> Array:
@@ -82,8 +81,8 @@ def rouge_matrix(texts: Texts, mask: Mask) -> Array:
         members = np.flatnonzero(mask[n])
         for position, i in enumerate(members):
             for j in members[position:]:
-                one, other = sorted((texts[n, i], texts[n, j]))
-                similarity[n, i, j] = similarity[n, j, i] = rouge_l(one, other)
+                text, other = sorted((texts[n, i], texts[n, j]))
+                similarity[n, i, j] = similarity[n, j, i] = rouge_l(text, other)
     return similarity
 
 

@@ -13,7 +13,7 @@ SAR_TEMPERATURE = 0.001
 
 
 def semantic_clusters(same: Mask, mask: Mask) -> Index:
-    """Group candidates by meaning: each joins the first cluster whose first member means the same (D12, clusters).
+    """Group candidates by meaning: each joins the first cluster whose first member means the same.
 
     same [N, M, M]: candidates i and j mean the same; mask [N, M] → [N, M]: the position of each candidate's cluster's
     first member, −1 on padding. Depends on the order of candidates: draws as drawn, beams by descending p.
@@ -34,7 +34,7 @@ def cluster_masses(clusters: Index, weights: Array) -> Array:
 
 
 def semantic_entropy(clusters: Index, weights: Array) -> Array:
-    """SemanticEntropy, −Σ_c p̂(c) log p̂(c) with p̂(c) = Σ_{i∈c} w_i (appendix; D12, clusters).
+    """SemanticEntropy, −Σ_c p̂(c) log p̂(c) with p̂(c) = Σ_{i∈c} w_i (appendix).
 
     Over samples this is the count-based entropy, over beams the mass-weighted one. clusters, weights [N, M]
     → [N] in [0, log M], higher = more uncertain.
@@ -68,7 +68,7 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
     """TokenSAR, −Σ_l R̃_l log p(y_l|y_<l, x) with R̃ the relevances over their sum (eq. tokensar).
 
     relevances [..., L] ≥ 0 (1 − similarity to the text without token l), logprobs [..., L], mask [..., L] → [...] in
-    [0, ∞). Where no token is relevant all are, equally (D16, SAR).
+    [0, ∞). Where no token is relevant all are, equally.
     """
     relevances = np.where(mask, relevances, 0.0)
     total = relevances.sum(axis=-1, keepdims=True)
@@ -79,7 +79,7 @@ def token_sar(relevances: Array, logprobs: Array, mask: Mask) -> Array:
 
 
 def sentence_sar(logprob: Array, similarity: Array, weights: Array, mask: Mask, t: float = SAR_TEMPERATURE) -> Array:
-    """SentenceSAR, −Σ_i w_i log(p_i + (1/t) Σ_{k≠i} s_ik p_k) (appendix; the beam form is our formulation: D16, SAR).
+    """SentenceSAR, −Σ_i w_i log(p_i + (1/t) Σ_{k≠i} s_ik p_k) (appendix; the beam form is our formulation).
 
     logprob [N, M] of the candidates, similarity [N, M, M] in [0, 1], weights [N, M] → [N], higher = more uncertain.
     """

@@ -1,7 +1,7 @@
 """Scores from the graph Laplacian of a candidate set: Eccentricity, EigVecDissimilarity, EigValLaplacian, NumSemSets.
 
 L = I − D^(−1/2) W D^(−1/2) with W = (S + Sᵀ)/2 over n nodes; its eigenvalues lie in [0, 2]. A node of degree zero is a
-component of its own, with eigenvalue 0 (D11, degenerate input). Arrays have a leading axis N; ``mask`` [N, n] is False
+component of its own, with eigenvalue 0. Arrays have a leading axis N; ``mask`` [N, n] is False
 on padding.
 """
 
@@ -42,7 +42,7 @@ def lowest(eigenvalues: Array, K: int, mask: Mask) -> Array:
     """How much of each eigenvector is retained, [N, n] in [0, 1], when the ``K`` lowest are.
 
     Where K cuts an eigenspace (several equal eigenvalues), each of its eigenvectors counts the same fraction: the
-    projector is weighed, so that the result does not depend on a basis (D11, degenerate input). K is at most a
+    projector is weighed, so that the result does not depend on a basis. K is at most a
     question's nodes.
     """
     size = np.minimum(K, mask.sum(axis=1))[:, None]
@@ -83,7 +83,7 @@ def eigval_laplacian(similarity: Array, mask: Mask) -> Array:
 
 
 def num_sem_sets(linked: Mask, mask: Mask) -> Array:
-    """NumSemSets, the number of connected components of the candidates' graph (appendix; D12, both directions).
+    """NumSemSets, the number of connected components of the candidates' graph (appendix).
 
     linked [N, M, M]: whether i and j entail each other, in both directions, more than they contradict
     → [N], whole numbers from 1 to M; higher = more uncertain.
@@ -92,8 +92,8 @@ def num_sem_sets(linked: Mask, mask: Mask) -> Array:
     from scipy.sparse.csgraph import connected_components
 
     N, M = mask.shape
-    question, one, other = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
-    edges = coo_array((np.ones(len(one), dtype=bool), (question * M + one, question * M + other)), (N * M, N * M))
+    question, row, column = np.nonzero(linked & mask[:, :, None] & mask[:, None, :])
+    edges = coo_array((np.ones(len(row), dtype=bool), (question * M + row, question * M + column)), (N * M, N * M))
     _, component = connected_components(edges, directed=False)
     sets = np.zeros(N)
     members = np.flatnonzero(mask)

@@ -1,4 +1,4 @@
-"""Device and dtype as the machine's settings name them."""
+"""Resolve the device and dtype that a machine's settings name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def present() -> str:
-    """What ``auto`` is for a machine's plan, told without loading torch: cuda where a job could use a card.
+    """The device that ``auto`` means in a machine's plan, without loading torch: cuda where a job could use a card.
 
     A card has to be listed, visible, and of use to the torch installed here; where none is (a thin environment that
     plans for others), the card alone decides.

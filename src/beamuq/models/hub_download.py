@@ -1,4 +1,4 @@
-"""Models from the hub, at the commit that the study's lock file names, into a plain local folder.
+"""Download models from the hub, at the commit that the study's lock file names, into a plain local folder.
 
 Transfer, resuming, checksums and most messages are ``huggingface_hub``'s. Here: which files, and at which commit.
 """
@@ -77,7 +77,7 @@ def fetch_hub(repo_id: str, folder: Path, lock: Path, *, file: str | None = None
 
 @contextmanager
 def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
-    """What a call of the hub's client raises becomes one line: what was asked for, what went wrong, what to do."""
+    """Turn an exception of the hub's client into one line: the source, the fault and the fix."""
     from huggingface_hub.errors import GatedRepoError
 
     try:
@@ -86,9 +86,9 @@ def hub_errors(repo_id: str, kind: Kind = "models") -> Iterator[None]:
         causes: list[BaseException | None] = [error]
         while causes[-1] and len(causes) < 9:
             causes.append(causes[-1].__cause__ or causes[-1].__context__)
-        told = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again, what came is kept"
+        text = f"{reason(error)}; correct the source, see to network and disk, or {TOKEN}; run again, what came is kept"
         # the library of datasets tells of the gate in words only
         if any(isinstance(cause, GatedRepoError) for cause in causes) or "is a gated dataset" in str(error):
             page = f"https://huggingface.co/{'datasets/' if kind == 'datasets' else ''}{repo_id}"
-            told = f"access is gated: accept its licence at {page}, then {TOKEN}"
-        raise BeamUQError(f"source hub:{repo_id}: {told}") from error
+            text = f"access is gated: accept its licence at {page}, then {TOKEN}"
+        raise BeamUQError(f"source hub:{repo_id}: {text}") from error

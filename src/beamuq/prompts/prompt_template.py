@@ -1,19 +1,19 @@
-"""Prompt templates: what ``src/beamuq/prompts/<style>/<adapter>.txt`` may say, and how it is filled in.
+"""Prompt templates: the grammar of ``src/beamuq/prompts/<style>/<adapter>.txt``, and how to fill them in.
 
-A file has named parts, each opened by a line such as ``== prompt ==``; what stands before the first is a note.
+A file has named parts, each opened by a line such as ``== prompt ==``; text before the first is a note.
 ``prompt`` is the whole prompt. The others are repeated as often as there are such things: ``shot`` is one few-shot
 example, ``turn`` one earlier turn of a dialogue, ``option`` one option of a multiple-choice question. ``{name}`` stands
 for a value:
 
 =====================  =======================================================================================
 in ``prompt``          ``{question}``; ``{shots}``, ``{history}``: examples, earlier turns, a blank line between;
-                       ``{options}``: one a line; ``{story}``; ``{title_1}``, ``{paragraph_1}``, ``{title_2}``, …
+                       ``{options}``: one per line; ``{story}``; ``{title_1}``, ``{paragraph_1}``, ``{title_2}``, …
 in ``shot``            ``{question}``, ``{options}``, ``{answer}``: the first reference
 in ``turn``            ``{question}``, ``{answer}``
 in ``option``          ``{letter}``: A, B, … by place; ``{text}``
 =====================  =======================================================================================
 
-There is no logic but one rule: where ``{shots}`` or ``{history}`` stands alone on a line and is empty, the line goes,
+There is no logic but one rule: where ``{shots}`` or ``{history}`` is alone on a line and is empty, the line goes,
 and the blank line after it. Values are put in once and never read again, so braces in a question are just braces.
 
 :func:`split_parts` and :func:`fill_part` serve the template of P(True) too (:mod:`beamuq.scorers.p_true`).
@@ -70,7 +70,7 @@ def placeholders(body: str) -> list[str]:
 
 
 def fill_part(body: str, values: Mapping[str, str]) -> str:
-    """A part with a value for each placeholder; an empty block that stands alone on its line goes with that line."""
+    """A part with a value for each placeholder; an empty block that is alone on its line goes with that line."""
     for name in _BLOCKS:
         if values.get(name) == "":
             body = re.sub(rf"^\{{{name}\}}(?:\n\n?|$)", "", body, flags=re.MULTILINE)
@@ -98,8 +98,8 @@ def parse(text: str, where: str) -> PromptTemplate:
             raise BeamUQError(f"{where}: part '{part}' has a line that ends with a space; remove the space")
         for name in placeholders(body):
             if not re.fullmatch(_ALLOWED[part], name):
-                known = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
-                raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {known}")
+                allowed = _ALLOWED[part].replace(r"_[1-9]\d*", "_1").replace("|", ", ")
+                raise BeamUQError(f"{where}: part '{part}': unknown placeholder {{{name}}}; known: {allowed}")
             if name in _REPEATED and _REPEATED[name] not in parts:
                 raise BeamUQError(f"{where}: {{{name}}} needs a part '== {_REPEATED[name]} =='; add it")
     return PromptTemplate(parts)

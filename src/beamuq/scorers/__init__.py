@@ -1,1 +1,1 @@
-"""Everything that judges texts: similarity s(y, y*), answer quality, P(True), CCP labels, token relevance."""
+"""Models and rules that judge texts: similarity s(y, y*), answer quality, P(True), CCP labels, token relevance."""

@@ -1,4 +1,4 @@
-"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims (D17, quality)?
+"""AlignScore from its published checkpoint: does the produced answer contain what the reference claims?
 
 A RoBERTa body with three heads on its pooled output: binary (2), three-way (3) and regression (1). Mode ``nli_sp`` uses
 the three-way head's first class, *aligned*: the context is cut into chunks of sentences, the claim into sentences; the
@@ -126,14 +126,14 @@ def find_checkpoint(path: Path) -> Path:
     """The one ``.ckpt`` file of a folder, or the file itself. Raises BeamUQError if there is none, or more than one."""
     if path.is_file():
         return path
-    found = sorted(path.glob("*.ckpt"))
-    if len(found) != 1:
-        raise BeamUQError(f"{path}: holds {len(found)} .ckpt files; AlignScore needs exactly one, fetch it again")
-    return found[0]
+    checkpoints = sorted(path.glob("*.ckpt"))
+    if len(checkpoints) != 1:
+        raise BeamUQError(f"{path}: holds {len(checkpoints)} .ckpt files; AlignScore needs exactly one, fetch it again")
+    return checkpoints[0]
 
 
 class _Ignored:
-    """Stands for whatever a trainer left in its checkpoint beside tensors, and does nothing."""
+    """Replaces every object beside tensors that a trainer left in its checkpoint, and does nothing."""
 
     def __init__(self, *_: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""CCP's labels: does an alternative token mean the same as the chosen one, the opposite, or neither (D16, CCP)."""
+"""CCP's labels: does an alternative token mean the same as the chosen one, the opposite, or neither?"""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ccp_labels(
         Asked once for each distinct pair of words, over all answers. The labels of the two directions are combined by
         :func:`~beamuq.methods.answer_probability.combined_label`.
     equivalence_threshold
-        For a scorer without classes: entail iff s ≥ this, else contradict (D18, no classes). None for one with classes.
+        For a scorer without classes: entail iff s ≥ this, else contradict. None for a scorer with classes.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def ccp_labels(
 
 
 def pair_labels(scores: PairScores, equivalence_threshold: float | None) -> list[str]:
-    """The label of each scored pair: its most probable class, or where there are none that of D18's threshold.
+    """The label of each scored pair: its most probable class, or without classes the side of the threshold it is on.
 
     Raises BeamUQError if there are classes and a threshold, or neither.
     """

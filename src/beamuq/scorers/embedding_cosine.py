@@ -23,7 +23,7 @@ BLOCK = 4096  # pairs whose vectors are held at a time: those of all pairs are g
 
 
 class Embedding(PackedEncoder):
-    """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding (D18, no classes).
+    """s = max(0, cos) of two sentence embeddings, symmetric, 1 for identical texts up to rounding.
 
     Not entailment: blind to direction, and soft on negation and numbers.
 

@@ -31,9 +31,9 @@ _JOINED = re.compile(r"(?=\b([A-Z])\b\W*(?:,|/|&|\band\b|\bor\b)\W*(?:(?:and|or)
 def named_options(answer: str, options: Sequence[str]) -> set[int]:
     """The places (0-based) of the options that an answer names; of options with the same text, the first.
 
-    The answer is cleaned (D9, one cleaning). An option's text counts where it stands in the answer as whole words,
+    The answer is cleaned as all texts are. An option's text counts where the answer contains it as whole words,
     without its leading article and in any case, unless options differ in that alone; of texts that hold one another the
-    longest. In what is left a letter counts if it is all there is, stands in brackets, or opens the answer
+    longest. In what is left a letter counts if it is all there is, is in brackets, or opens the answer
     with a mark behind it; a capital also if it opens the answer, follows a word such as "is", "answer" or "option", or
     is joined to such a letter by "and", "or", a comma or a slash. A and I may be words: they open an answer only with a
     mark or a verb behind them. Letters beyond the last option are none.
@@ -43,13 +43,13 @@ def named_options(answer: str, options: Sequence[str]) -> set[int]:
         keys = [text.casefold() for text in texts] if flags else texts
         if len({*keys}) == len({*options}):
             break
-    left, found = clean(answer).replace("’", "'"), set()
+    left, places_named = clean(answer).replace("’", "'"), set()
     for text, key in sorted(zip(texts, keys, strict=True), key=lambda pair: -len(pair[0])):
         whole = rf"(?<![\w\-−])(?<!\d[.,]){re.escape(text)}(?!\w|-\w|[.,]\d)"
         left, count = re.subn(whole, "\0", left, flags=flags)
-        found |= {keys.index(key)} if count else set()
+        places_named |= {keys.index(key)} if count else set()
     places = {letter: keys.index(key) for letter, key in zip(ascii_uppercase, keys, strict=False)}
-    return found | {places[letter] for letter in _letters(left) if letter in places}
+    return places_named | {places[letter] for letter in _letters(left) if letter in places}
 
 
 def _text(option: str) -> str:
@@ -59,10 +59,10 @@ def _text(option: str) -> str:
 
 
 def _letters(answer: str) -> set[str]:
-    r"""The letters, as capitals, that stand for options in an answer; ``\0`` stands for an option's text."""
+    r"""The letters, as capitals, that name options in an answer; ``\0`` replaces an option's text."""
     if len(bare := answer.strip(_MARKS)) == 1 and bare.isalpha():
         return {bare.upper()}
-    found = {letter.upper() for pattern in _LETTERS for letter in pattern.findall(answer)}
-    for one, other in _JOINED.findall(answer):
-        found |= {other} if one in found else set()
-    return found
+    letters = {letter.upper() for pattern in _LETTERS for letter in pattern.findall(answer)}
+    for first, other in _JOINED.findall(answer):
+        letters |= {other} if first in letters else set()
+    return letters

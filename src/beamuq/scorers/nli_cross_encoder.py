@@ -53,7 +53,7 @@ class _PairClassifier(PackedEncoder):
 
 
 class NLI(_PairClassifier):
-    """Natural language inference: softmax over three classes, no question prepended (D10, similarity).
+    """Natural language inference: softmax over three classes, no question prepended.
 
     Which logit is which class is read from the checkpoint's config, never assumed.
 
@@ -71,7 +71,7 @@ class NLI(_PairClassifier):
 
 
 class CrossEncoder(_PairClassifier):
-    """Semantic textual similarity: one logit through a sigmoid (D10, similarity). Not symmetric by construction.
+    """Semantic textual similarity: one logit through a sigmoid. Not symmetric by construction.
 
     Raises BeamUQError if the checkpoint has other than one output.
     """
@@ -79,8 +79,8 @@ class CrossEncoder(_PairClassifier):
     def __init__(self, folder: Path, *, dtype: torch.dtype, device: torch.device, cache: Path | None = None) -> None:
         super().__init__(folder, dtype=dtype, device=device, cache=cache)
         if self.model.config.num_labels != 1:
-            found = self.model.config.num_labels
-            raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {found}; use kind: nli for classes")
+            count = self.model.config.num_labels
+            raise BeamUQError(f"{folder}: a cross-encoder has one output, this has {count}; use kind: nli for classes")
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Similarity of each pair, in (0, 1)."""
@@ -94,11 +94,11 @@ def class_columns(config: Any, folder: Path) -> dict[str, int]:
     Raises BeamUQError if the names are not those three.
     """
     names = {int(column): str(label).lower() for column, label in config.id2label.items()}
-    found = {name: [column for column, label in names.items() if label.startswith(name)] for name in CLASSES}
-    if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in found.values()):
-        told = ", ".join(names[column] for column in sorted(names))
-        raise BeamUQError(f"{folder}/config.json: id2label: {told} are not entailment, neutral, contradiction; fix it")
-    return {name: columns[0] for name, columns in found.items()}
+    columns_of = {name: [column for column, label in names.items() if label.startswith(name)] for name in CLASSES}
+    if len(names) != len(CLASSES) or any(len(columns) != 1 for columns in columns_of.values()):
+        text = ", ".join(names[column] for column in sorted(names))
+        raise BeamUQError(f"{folder}/config.json: id2label: {text} are not entailment, neutral, contradiction; fix it")
+    return {name: columns[0] for name, columns in columns_of.items()}
 
 
 def softmax(logits: Values) -> Floats:

@@ -1,4 +1,4 @@
-"""P(True): the probability that the model calls its own answer true when asked (appendix; D16, what it is shown).
+"""P(True): the probability that the model calls its own answer true when asked (appendix of the paper).
 
 The wording is ``beamuq/prompts/p_true.txt``, one file for every dataset, in the format of the datasets' templates
 (:mod:`beamuq.prompts.prompt_template`) with the parts and placeholders of :data:`PARTS`: ``{passages}`` is a story or
@@ -36,9 +36,9 @@ def load_template(path: Path) -> dict[str, str]:
     Raises BeamUQError if it is missing, lacks a part or has one more, or a part's placeholders are not those of
     :data:`PARTS`.
     """
-    found = split_parts(read_template(path))
-    parts = dict(found)
-    if sorted(name for name, _ in found) != sorted(PARTS):
+    listed = split_parts(read_template(path))
+    parts = dict(listed)
+    if sorted(name for name, _ in listed) != sorted(PARTS):
         raise BeamUQError(f"{path}: has the parts {', '.join(parts)}; it needs each of {', '.join(PARTS)} once")
     for name, body in parts.items():
         if set(placeholders(body)) != PARTS[name]:
@@ -51,7 +51,7 @@ def load_template(path: Path) -> dict[str, str]:
 
 def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer: str) -> str:
     """The prompt about one answer to a question (a row of ``questions``); for an instruct model the user's message."""
-    passages = (fill_part(parts["passage" if one["title"] else "story"], one) for one in question["context"])
+    passages = (fill_part(parts["passage" if part["title"] else "story"], part) for part in question["context"])
     values = {
         "passages": "\n\n".join(passages),
         "history": "\n\n".join(fill_part(parts["turn"], turn) for turn in question["history"]),
@@ -64,7 +64,7 @@ def render_prompt(parts: Mapping[str, str], question: Mapping[str, Any], answer:
 
 @dataclass(frozen=True)
 class PTrueQuery:
-    """How a model is asked: its tokenizer, the template's parts, and whether through its chat template."""
+    """How to ask a model: its tokenizer, the template's parts, and whether to use its chat template."""
 
     tokenizer: Any
     template: Mapping[str, str]
@@ -105,7 +105,7 @@ def true_token(tokenizer: Any, prompt_ids: Sequence[int]) -> int:
 
 
 def p_true_logprobs(
-    model: Any, query: PTrueQuery, asked: Sequence[tuple[str, Mapping[str, Any], str]], *, batch: int = BATCH_PROMPTS
+    model: Any, query: PTrueQuery, rows: Sequence[tuple[str, Mapping[str, Any], str]], *, batch: int = BATCH_PROMPTS
 ) -> list[float]:
     """log P("True") of each answer, in nats, ≤ 0; higher = the model holds it for true.
 
@@ -113,7 +113,7 @@ def p_true_logprobs(
     ----------
     model
         A causal language model that the decoding engine knows.
-    asked
+    rows
         (name for messages, row of ``questions``, answer); equal prompts are run once, and what they share too.
     batch
         Prompts held at once; a result moves with it by no more than rounding.
@@ -125,18 +125,18 @@ def p_true_logprobs(
     """
     from beamuq.decoding import Prompt, compose_batches, next_token_logprobs
 
-    prompts = [query.prompt_ids(question, answer) for _, question, answer in asked]
+    prompts = [query.prompt_ids(question, answer) for _, question, answer in rows]
     names: dict[tuple[int, ...], str] = {}
-    for ids, (name, _, _) in zip(prompts, asked, strict=True):
+    for ids, (name, _, _) in zip(prompts, rows, strict=True):
         names.setdefault(ids, name)
     true = query.true_token()
-    found: dict[tuple[int, ...], float] = {}
+    log_p: dict[tuple[int, ...], float] = {}
     with progress_bar(len(names), "P(True)", "prompt") as progress:
         for members in compose_batches([Prompt(name, ids) for ids, name in names.items()], batch):
             logprobs = next_token_logprobs(model, members, [true])[:, 0]
-            found |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
+            log_p |= {prompt.token_ids: float(logprob) for prompt, logprob in zip(members, logprobs, strict=True)}
             progress.update(len(members))
     for ids, name in names.items():
-        if not math.isfinite(found[ids]):
-            raise BeamUQError(f"P(True) of {name}: log-probability {found[ids]}; use dtype float32")
-    return [found[ids] for ids in prompts]
+        if not math.isfinite(log_p[ids]):
+            raise BeamUQError(f"P(True) of {name}: log-probability {log_p[ids]}; use dtype float32")
+    return [log_p[ids] for ids in prompts]

@@ -1,4 +1,4 @@
-"""Encoders over packed batches whose results do not depend on what else is in the batch.
+"""Run encoders over packed batches, so that a row's result does not depend on the rest of its batch.
 
 Rows (one text or one pair each, as token ids) are made distinct, sorted by length and run in batches of a shape that
 follows from the row's own length alone: lengths are rounded up to a multiple of 8, the number of rows is the power of
@@ -43,7 +43,7 @@ class EncoderInput:
     types: tuple[int, ...] = ()
 
     def key(self) -> bytes:
-        """16 bytes that stand for this row in the cache."""
+        """The 16 bytes by which the cache knows this row."""
         packed = np.asarray([len(self.ids), *self.ids, *self.types], np.int32).tobytes()
         return hashlib.blake2b(packed, digest_size=16).digest()
 
@@ -62,13 +62,13 @@ class Encoding:
         self._templates = {1: _template(tokenizer, "a"), 2: _template(tokenizer, "a", "b")}
 
     def single_rows(self, texts: Sequence[str]) -> list[EncoderInput]:
-        """One row a text, truncated to ``max_length``."""
+        """One row per text, truncated to ``max_length``."""
         return [self._row(ids[: self._room(1)]) for ids in tokenise(self.tokenizer, texts)]
 
     def pair_rows(
         self, pairs: Sequence[tuple[str, str]], truncation: Truncation = "longest_first"
     ) -> list[EncoderInput]:
-        """One row a pair, truncated to ``max_length``.
+        """One row per pair, truncated to ``max_length``.
 
         ``only_first`` shortens the second text only if it alone is too long, and then both.
         """
@@ -105,11 +105,11 @@ def _template(tokenizer: Any, *texts: str) -> list[tuple[tuple[int, ...], tuple[
     parts: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     start = 0
     for own in tokenise(tokenizer, texts):
-        found = next((i for i in range(start, len(ids)) if tuple(ids[i : i + len(own)]) == own), None)
-        if found is None:
+        first = next((i for i in range(start, len(ids)) if tuple(ids[i : i + len(own)]) == own), None)
+        if first is None:
             raise BeamUQError(f"{tokenizer.name_or_path}: its tokenizer joins texts in an unknown way; use another")
-        parts += [(tuple(ids[start:found]), tuple(types[start:found])), (own, (types[found],))]
-        start = found + len(own)
+        parts += [(tuple(ids[start:first]), tuple(types[start:first])), (own, (types[first],))]
+        start = first + len(own)
     return [*parts, (tuple(ids[start:]), tuple(types[start:]))]
 
 
@@ -236,15 +236,15 @@ def run(
 
     distinct = list(dict.fromkeys(rows))
     keys = [row.key() for row in distinct]
-    known = cache.find(keys) if cache is not None else {}
+    cached = cache.find(keys) if cache is not None else {}
     values = np.empty((len(distinct), width), np.float32)
-    for i, value in known.items():
+    for i, value in cached.items():
         values[i] = value
     by_length: dict[int, list[int]] = {}
     for i, row in enumerate(distinct):
         by_length.setdefault(-(-len(row.ids) // STEP) * STEP, []).append(i)
     scored = 0
-    with torch.inference_mode(), progress_bar(len(distinct) - len(known), label, "row") as progress:
+    with torch.inference_mode(), progress_bar(len(distinct) - len(cached), label, "row") as progress:
 
         def score(length: int, members: Sequence[int], kept: ScoredPairCache | None) -> bool:
             """Fill in the values of ``members``; False, and done in part, if places differ and they are to be kept."""
@@ -264,7 +264,7 @@ def run(
             return True
 
         for length in sorted(by_length, reverse=True):  # the longest first: what does not fit fails at once
-            members = [i for i in by_length[length] if i not in known]
+            members = [i for i in by_length[length] if i not in cached]
             if members and not score(length, members, cache):
                 members = by_length[length]
                 score(length, members, None)
@@ -274,7 +274,7 @@ def run(
 
 
 def fingerprint(folder_identity: dict[str, str], *, dtype: str, device: torch.device, **details: Any) -> str:
-    """What a cached value depends on beside its row: checkpoint, arithmetic, machine kind, library versions."""
+    """The dependencies of a cached value beside its row: checkpoint, arithmetic, machine kind, library versions."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""Quality of an answer (D17, quality): words shared with a reference, exact match, AlignScore, the gold option."""
+"""Quality of an answer: words shared with a reference, exact match, AlignScore, the gold option."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NORMALIZERS: dict[str, Normalizer] = {
 
 @dataclass(frozen=True)
 class Learned:
-    """What a learned metric is loaded from, None throughout for the others; and what else a metric may read.
+    """The files and settings of a learned metric (None for the others), and the options of the questions.
 
     ``options``: those of each answer's question, in the order shown; empty where it is no multiple choice.
     """
@@ -54,7 +54,7 @@ def answer_f1(answer: str, references: Sequence[str]) -> float:
     answer's. An empty answer scores 0. A reference of nothing but articles and punctuation (the answer "A") counts as
     right only when both are the same text but for case.
     """
-    return max(_one(answer, reference) for reference in references)
+    return max(_token_f1(answer, reference) for reference in references)
 
 
 def exact_match(answer: str, references: Sequence[str], normalize: Normalizer) -> float:
@@ -68,20 +68,20 @@ def gold_label(answer: str, references: Sequence[str], options: Sequence[str]) -
     return float(len(named) == 1 and options[named.pop()] in references)
 
 
-def _one(answer: str, reference: str) -> float:
-    words, wanted = normalize_squad(answer).split(), normalize_squad(reference).split()
-    if not words or not wanted:
+def _token_f1(answer: str, reference: str) -> float:
+    words, target = normalize_squad(answer).split(), normalize_squad(reference).split()
+    if not words or not target:
         return float(_same(answer, reference, normalize_squad))
-    if any(words[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1)):
+    if any(words[start : start + len(target)] == target for start in range(len(words) - len(target) + 1)):
         return 1.0
-    shared = (Counter(words) & Counter(wanted)).total()
-    return 2 * shared / (len(words) + len(wanted))
+    shared = (Counter(words) & Counter(target)).total()
+    return 2 * shared / (len(words) + len(target))
 
 
 def _same(answer: str, reference: str, normalize: Normalizer) -> bool:
-    one, other = normalize(answer), normalize(reference)
-    if one or other:
-        return one == other
+    text, other = normalize(answer), normalize(reference)
+    if text or other:
+        return text == other
     raw = clean(answer).casefold()
     return bool(raw) and raw == clean(reference).casefold()
 
@@ -99,14 +99,14 @@ def _align(answers: Sequence[str], refs: References, normalize: Normalizer, lear
         raise BeamUQError("quality alignscore: needs --model (the checkpoint) and --backbone (config and tokenizer)")
     options: dict[str, Any] = {"dtype": learned.dtype, "device": learned.device, "cache": learned.cache}
     scorer = AlignScore(learned.model, learned.backbone, **options)
-    claims = [list(dict.fromkeys(normalize(reference) for reference in each)) for each in refs]
+    claims = [list(dict.fromkeys(normalize(reference) for reference in texts)) for texts in refs]
     return best_over_references(scorer, [normalize(answer) for answer in answers], claims)
 
 
 def _gold(answers: Sequence[str], references: References, _: Normalizer, learned: Learned) -> Floats:
     if not learned.options or not all(learned.options):
         raise BeamUQError("quality gold_label: a question has no options; list multiple-choice sets as its datasets")
-    return np.array([gold_label(*each) for each in zip(answers, references, learned.options, strict=True)], np.float64)
+    return np.array([gold_label(*row) for row in zip(answers, references, learned.options, strict=True)], np.float64)
 
 
 QUALITY: dict[str, Metric] = {
@@ -123,11 +123,11 @@ def quality_values(
 ) -> Floats:
     """Quality of each answer against its references, shape (A,), in [0, 1], higher is better.
 
-    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of a ``Metric`` of one's own. The
+    ``metric`` is a key of ``QUALITY``, or ``module:attribute`` of your own ``Metric``. The
     ``normalizer`` is ``squad``, ``triviaqa`` or ``coqa``; ``answer_f1`` always uses SQuAD's.
 
     Raises BeamUQError if a name is unknown, an answer has no reference, a model or options are missing, or a metric of
-    one's own fails or gives anything but one number in [0, 1] an answer.
+    your own fails or gives anything but one number in [0, 1] per answer.
     """
     measure = plugins.find("quality metric", metric, QUALITY)
     if normalizer not in NORMALIZERS:

@@ -1,4 +1,4 @@
-"""SAR's token relevances: how much the meaning of question and answer changes without one token (D16, SAR)."""
+"""SAR's token relevances: how much the meaning of question and answer changes without one token."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def token_relevances(
         Asked once for each distinct pair, over all candidates; premise is the whole answer.
     """
     cropped: dict[tuple[tuple[int, ...], bool], list[str]] = {}
-    asked: list[list[tuple[str, str]]] = []
+    pairs_of_candidates: list[list[tuple[str, str]]] = []
     for candidate in candidates:
         key = tuple(candidate["token_ids"]), candidate["terminated"]
         if key not in cropped:
             cropped[key] = without_each_token(tokenizer, *key)
         question = questions[candidate["id"]]
         whole = _sentence(question, candidate["text"])
-        asked.append([(whole, _sentence(question, text)) for text in cropped[key]])
-    pairs = list(dict.fromkeys(pair for of_candidate in asked for pair in of_candidate))
+        pairs_of_candidates.append([(whole, _sentence(question, text)) for text in cropped[key]])
+    pairs = list(dict.fromkeys(pair for of_candidate in pairs_of_candidates for pair in of_candidate))
     relevance = dict(zip(pairs, (1.0 - scored(scorer, pairs).entail).tolist(), strict=True))
     return [
         [relevance[pair] for pair in of_candidate] + [0.0] * candidate["terminated"]
-        for candidate, of_candidate in zip(candidates, asked, strict=True)
+        for candidate, of_candidate in zip(candidates, pairs_of_candidates, strict=True)
     ]
 
 
 def without_each_token(tokenizer: Any, token_ids: Sequence[int], terminated: bool) -> list[str]:
-    """The answer's text without its first token, its second, …; the terminator is not left out (D1, endings)."""
+    """The answer's text without its first token, its second, …; the terminator is never left out."""
     from beamuq.decoding import candidate_text
 
     stops = frozenset(token_ids[-1:]) if terminated else frozenset()

@@ -46,14 +46,14 @@ class ScoredPairCache:
         self._halves, self._stored = self._halves[order], self._stored[order]
 
     def find(self, keys: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
-        """The values that are known: index into ``keys`` → array."""
-        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
-        place = np.searchsorted(self._halves[:, 0], wanted[:, 0])
+        """The cached values: index into ``keys`` → array."""
+        halves = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
+        place = np.searchsorted(self._halves[:, 0], halves[:, 0])
         place = np.minimum(place, max(0, len(self._halves) - 1))
         # Of hashes with equal first halves only one is found; the others are scored again.
-        hit = (self._halves[place] == wanted).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
-        found = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
-        return found | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}
+        hit = (self._halves[place] == halves).all(axis=1) if len(self._halves) else np.zeros(len(keys), dtype=bool)
+        stored = {int(i): self._stored[place[i]] for i in np.flatnonzero(hit)}
+        return stored | {i: self._own[key] for i, key in enumerate(keys) if key in self._own}
 
     def add(self, keys: Sequence[bytes], values: NDArray[np.float32]) -> None:
         """Remember ``values[i]`` under ``keys[i]``; written to disk about once a minute and by :meth:`flush`."""

@@ -1,4 +1,4 @@
-"""What every similarity scorer takes and returns, and the protocol that they share."""
+"""The protocol of similarity scorers: pairs of texts in, scores in [0, 1] out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PairScores:
     """Scores of P pairs, each array of shape (P,), in [0, 1].
 
     ``entail[i]`` is how much the premise of pair i entails its hypothesis; for a scorer without classes it is the
-    similarity itself and ``neutral`` and ``contradict`` are None (D18, scorers without classes).
+    similarity itself and ``neutral`` and ``contradict`` are None.
     """
 
     entail: Floats
@@ -30,49 +30,49 @@ class PairScores:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows were asked for, how many of them were distinct, how many had to be run."""
+    """Numbers of rows: requested, distinct among them, and run because no cache had them."""
 
-    asked: int
+    requested: int
     distinct: int
     scored: int
 
 
 class SimilarityScorer(Protocol):
-    """A similarity: pairs of (premise, hypothesis) to scores, whatever order or company they come in."""
+    """A similarity: pairs of (premise, hypothesis) to scores that do not depend on the other pairs."""
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
-        """Score each pair; a pair of identical texts gets the scorer's own value (D9, one cleaning)."""
+        """Score each pair; a pair of identical texts gets the scorer's own value, not a forced 1."""
         ...
 
 
 class CountingScorer(SimilarityScorer, Protocol):
-    """A scorer that also tells how much work its last call was."""
+    """A scorer that also counts the work of its last call."""
 
     counts: Counts
 
 
 def scored(scorer: SimilarityScorer, pairs: Sequence[Pair]) -> PairScores:
-    """What a scorer, the package's or someone else's, says of each pair: checked, and within [0, 1].
+    """The scores of each pair by a scorer of the package or of a plug-in, checked and clipped to [0, 1].
 
     Raises BeamUQError if it fails, or gives anything but one finite number in [0, 1] a pair; the message names its
     class.
     """
     what = _name(scorer)
-    found: object = plugins.call(what, scorer.score, list(pairs))
-    if not isinstance(found, PairScores) or (found.neutral is None) != (found.contradict is None):
+    scores: object = plugins.call(what, scorer.score, list(pairs))
+    if not isinstance(scores, PairScores) or (scores.neutral is None) != (scores.contradict is None):
         raise BeamUQError(f"{what}: return beamuq.scorers.scorer_protocol.PairScores, with both classes or none")
 
     def checked(name: str, values: object) -> Floats:
         return np.clip(plugins.numbers(f"{what}: {name}", values, (len(pairs),), 0.0, 1.0), 0.0, 1.0)
 
-    classes = (None if values is None else checked("classes", values) for values in (found.neutral, found.contradict))
-    return PairScores(checked("entail", found.entail), *classes)
+    classes = (None if values is None else checked("classes", values) for values in (scores.neutral, scores.contradict))
+    return PairScores(checked("entail", scores.entail), *classes)
 
 
 def work_of(scorer: CountingScorer) -> str:
-    """How much work a scorer's last call was, in words. Raises BeamUQError if someone else's does not tell."""
+    """The work of a scorer's last call, in words. Raises BeamUQError if a plug-in's scorer has no counts."""
     counts = plugins.call(f"{_name(scorer)}: its counts", lambda: scorer.counts)
-    return f"of {counts.asked} rows {counts.distinct} are distinct, {counts.scored} were scored"
+    return f"of {counts.requested} rows {counts.distinct} are distinct, {counts.scored} were scored"
 
 
 def _name(scorer: SimilarityScorer) -> str:

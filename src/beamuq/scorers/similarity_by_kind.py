@@ -1,4 +1,4 @@
-"""The similarity scorers that a study can name by kind; a new one is added here and nowhere else."""
+"""The similarity scorers that a study can name by kind; add a new one here and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Lexical:
-    """ROUGE-L F-measure of stemmed words, the proxy for the cross-encoder where there is no model (D18, no classes).
+    """ROUGE-L F-measure of stemmed words, the proxy for the cross-encoder where there is no model.
 
     Symmetric, in [0, 1]; no meaning.
     """
@@ -31,9 +31,9 @@ class Lexical:
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """ROUGE-L of each pair; each unordered pair is computed once."""
         unordered = [(min(pair), max(pair)) for pair in pairs]
-        known = {pair: rouge_l(*pair) for pair in dict.fromkeys(unordered)}
-        self.counts = Counts(len(pairs), len(known), len(known))
-        return PairScores(entail=np.array([known[pair] for pair in unordered], dtype=np.float64))
+        scores = {pair: rouge_l(*pair) for pair in dict.fromkeys(unordered)}
+        self.counts = Counts(len(pairs), len(scores), len(scores))
+        return PairScores(entail=np.array([scores[pair] for pair in unordered], dtype=np.float64))
 
 
 SCORERS: dict[str, Callable[..., Any]] = {
@@ -53,7 +53,7 @@ def load_scorer(
     device: torch.device | None = None,
     cache: Path | None = None,
 ) -> CountingScorer:
-    """A scorer of a registered kind, or of one's own: ``module:attribute``, called as the registered ones are.
+    """Load a scorer of a registered kind, or your own as ``module:attribute``, called like the registered ones.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def load_scorer(
     Raises
     ------
     BeamUQError
-        If the kind is unknown, a folder is missing or too many, or one's own cannot be made.
+        If the kind is unknown, a folder is missing or too many, or your own scorer cannot be made.
     """
     make = plugins.find("scorer kind", kind, SCORERS)
     if kind in SCORERS and (folder is None) != (kind in WITHOUT_MODEL):

@@ -84,7 +84,7 @@ def covered_mass(case: Case, first: int, share: float) -> Verdict:
     found, main = case.candidates(), case.results.study.main
     gain = _quantity("gain", found, main)
     more = float(np.mean([gain[of.members].mean() > 0 for of in length_bins(found.lengths(), 7)]))
-    rows = found.of(main.beam, main.num_candidates)
+    rows = found.rows(main.beam, main.num_candidates)
     p = np.exp(rows["logprob"])
     leading = p[rows["rank"] < first].sum() / p.sum()
     case.notes.append(f"more in {more:.0%} of the length bins; the first {first} hold {leading:.0%} of the beams' mass")
@@ -285,7 +285,7 @@ def _draws(case: Case) -> tuple[list[str], Floats, Bools, Floats, Floats]:
 
     def of(strategy: str) -> tuple[list[Any], Floats, Floats]:
         """Id and token sequence of each candidate; probability and dissimilarity, each [N, candidates]."""
-        rows = found.of(strategy).set_index("id").loc[found.ids]
+        rows = found.rows(strategy).set_index("id").loc[found.ids]
         keys = pd.MultiIndex.from_arrays([rows.index, found.greedy.loc[rows.index, "text"], rows["text"]])
         s = pairs.reindex(keys).to_numpy(np.float64).reshape(len(found.ids), -1)
         if np.isnan(s).any():

@@ -130,7 +130,7 @@ class Case:
     def rise(self, differences: Estimates, n: int, **parts: Any) -> Verdict:
         """A verdict on differences that are claimed to be above 0: :meth:`above_zero`; the value is their mean."""
         values, drawn = differences.frame["value"].to_numpy(np.float64), differences.replicates
-        mean = Estimates.made([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
+        mean = Estimates.from_rows([{"value": values.mean(), "n": n}], [drawn.astype(np.float64).mean(axis=0)])
         low, high = mean.summary(self.results.study.evaluation.confidence)[["low", "high"]].iloc[0]
         return replace(self.above_zero(values, differences.p(), drawn.shape[1], n, **parts), low=low, high=high)
 

@@ -97,7 +97,7 @@ def covered_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     for variant, strategy in _strategies(study).items():
         means = means_by_bin(bins, found.groups, {variant: found.mass(strategy, size)}, confidence)
         parts.append(means.set_axis(["length", "variant", "mean", "low", "high", "n"], axis=1).assign(panel=MASS))
-    p = np.exp(found.of(study.main.beam, size).set_index("rank")["logprob"])
+    p = np.exp(found.rows(study.main.beam, size).set_index("rank")["logprob"])
     by_rank = p.groupby("rank").describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).astype({"count": int}).reset_index()
     by_rank = by_rank.rename(columns=DESCRIBED).assign(panel=RANKS, variant=BEAMSEARCH, rank=by_rank["rank"] + 1)
     columns = ["panel", "variant", "length", "rank", "mean", "low", "high", "q05", "q25", "median", "q75", "q95", "n"]
@@ -241,7 +241,7 @@ def example_lines(data: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _sets(study: Study, candidates: CandidateSets, key: str) -> list[pd.DataFrame]:
     """One question's samples and beams, with their ``p``."""
-    found = (candidates.of(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
+    found = (candidates.rows(name, study.main.num_candidates) for name in (study.main.sample, study.main.beam))
     return [of[of["id"] == key].assign(p=lambda rows: np.exp(rows["logprob"])) for of in found]
 
 

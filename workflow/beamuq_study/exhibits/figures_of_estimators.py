@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from beamuq import beam_mass_theorem, strategy_names
 from beamuq.evaluation.candidate_sets import QuestionBin, equal_bins, means_by_bin, with_all
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY, TIE, Estimates, joined
-from beamuq.evaluation.estimators_of_u import METHOD, OF_U, Estimator, EstimatorsOfCell, U, samples
+from beamuq.evaluation.estimator_errors import METHOD, TRUE_DISSIMILARITY, TRUTH, Estimator, EstimatorsOfCell, samples
 from beamuq.evaluation.intervals import proportion_interval
 from beamuq_study.exhibits import figure_style
 from beamuq_study.exhibits.cells import Cell
@@ -39,7 +39,7 @@ BINS, LEAST = 5, 12  # bins of questions; questions of the least
 GAINS = {
     "normalised": SeriesStyle("beams, normalised", VERMILLION, "", "s"),
     "unnormalised": SeriesStyle("beams, unnormalised", GREEN, "", "^"),
-    OF_U: SeriesStyle(U, BLACK, "", "o"),
+    TRUTH: SeriesStyle(TRUE_DISSIMILARITY, BLACK, "", "o"),
 }
 PRINTED, CORRECTED, FAIR, IN_FACT = "printed condition", "M/(M + 1)", "fair share", "in fact"
 CONDITIONS = {
@@ -126,7 +126,7 @@ def gain_by_mass(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     is resampled within it.
     """
     of_cells, scored = [read(study, inputs, cell) for cell in chosen], study.scoring[chosen[0].recipe].estimators
-    variants = [name for name in GAINS if name == OF_U or f"{name} beam" in scored]
+    variants = [name for name in GAINS if name == TRUTH or f"{name} beam" in scored]
     count = min(BINS, max(1, min(cell.n for cell in of_cells) // LEAST))
     parts, ends = [], []
     for cell in of_cells:
@@ -149,7 +149,7 @@ def _gains(
     study: Study, cell: EstimatorsOfCell, of: QuestionBin, variants: Sequence[str], resampling: Mapping[str, Any]
 ) -> Estimates:
     """Each variant's PRR within the bin minus that of samples, the mean over disjoint draws."""
-    own = [(METHOD, variant, cell.exact if variant == OF_U else study.main.beam) for variant in variants]
+    own = [(METHOD, variant, cell.exact if variant == TRUTH else study.main.beam) for variant in variants]
     drawn = [(METHOD, "uniform", setting) for setting in cell.settings(cell.main)]
     measured = cell.scores.prr(of.members, f"mass {of.lowest!r} to {of.highest!r}", own + drawn, **resampling)
     of_samples = measured.where(variant="uniform").mean_over_draws("samples")
@@ -241,12 +241,12 @@ def matched_rows(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Figure
     for cell in of_cells:
         effort, _ = cell.candidates.effort(cell.exact)
         parts += [cell.prr(estimator) for estimator in (None, *listed)]
-        rows.append((U, np.nan, np.nan if effort is None else effort.mean()))
+        rows.append((TRUE_DISSIMILARITY, np.nan, np.nan if effort is None else effort.mean()))
         rows += [(estimator.title, float(estimator.M), cell.effort(estimator)["rows"]) for estimator in listed]
     data = joined(parts).summary(study.evaluation.confidence)
     data = data.join(pd.DataFrame(rows, columns=["estimator", "M", "rows"]))
     data = data[[*PLACE, "estimator", "M", "rows", "value", "low", "high", "n", "note"]]
-    points = data[data["estimator"] != U]
+    points = data[data["estimator"] != TRUE_DISSIMILARITY]
     sizes = points.dropna(subset=["rows"]).groupby("estimator", sort=False)["M"].agg(["min", "max"])
     missing = int((points["value"].isna() | points["rows"].isna()).sum())
     told = facts(study, of_cells) | {
@@ -262,8 +262,8 @@ def draw_by_rows(data: pd.DataFrame, ax: Axes) -> None:
     """PRR by decoded rows: columns ``estimator``, ``M``, ``rows``, ``value``, ``low``, ``high``; U is a line across."""
     for part, look in figure_style.series(data.sort_values("M"), BY_ROWS, "estimator"):
         figure_style.line(ax, part, look, "rows", band=part["estimator"].iloc[0] in BANDS)
-    for value in data[data["estimator"] == U]["value"].dropna():
-        ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=U)
+    for value in data[data["estimator"] == TRUE_DISSIMILARITY]["value"].dropna():
+        ax.axhline(value, color=BLACK, linewidth=0.8, linestyle=":", label=TRUE_DISSIMILARITY)
     ax.set_xlim(left=0)
 
 

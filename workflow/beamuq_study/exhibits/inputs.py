@@ -175,7 +175,7 @@ class Inputs:
             own = {"low": row["low"], "high": row["high"]} if row["std"] is None else {}
             rows.append(keys | {"empty": empty.share if empty else np.nan, "value": value} | own)
             replicates.append(row["values"] or value)
-        return Estimates.made(rows, replicates)
+        return Estimates.from_rows(rows, replicates)
 
     def resample_counts(self, cell: Cell, ids: Sequence[str]) -> npt.NDArray[np.int64]:
         """[N, resamples] how often each resample of the cell's evaluation draws each of the questions ``ids`` [N]."""
@@ -189,7 +189,7 @@ class Inputs:
         place = cell.place | {"recipe": cell.recipe, "n": len(ids)} | keys
         columns = {metric: np.asarray(column, dtype=np.float64) for metric, column in values.items()}
         rows = [place | {"metric": metric, "value": column.mean()} for metric, column in columns.items()]
-        return Estimates.made(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
+        return Estimates.from_rows(rows, [column @ counts / counts.sum(axis=0) for column in columns.values()])
 
     def candidates(self, cell: Cell) -> CandidateSets:
         """The cell's candidates, in the order of its questions."""

@@ -44,7 +44,7 @@ def _accuracies(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         quality, questions = inputs.of(cell, "quality"), inputs.of(cell, "questions")
         found = accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
         rows.append(cell.place | {"metric": "accuracy"} | vars(found))
-    estimates = Estimates.made(rows, [row["value"] for row in rows])
+    estimates = Estimates.from_rows(rows, [row["value"] for row in rows])
     of = {name: study.datasets[name] for name in cells.datasets_of(study, chosen)}
     columns = [Column({"dataset": d, "metric": "accuracy"}, (of[d].category, of[d].title), show=_percent) for d in of]
     body = [Row((study.models[model].title,), {"model": model}) for model in cells.by_model(chosen)]
@@ -76,7 +76,7 @@ def _with_and_without_empty(study: Study, chosen: Sequence[Cell], inputs: Inputs
         for keys in forms
         if keys["method"] == "Prob" or "variant" in keys
     ]
-    further = Estimates.made(counts, [of.share for of in empty.values()]), each
+    further = Estimates.from_rows(counts, [of.share for of in empty.values()]), each
     return table(study, each, ("Dataset", "Empty", "Questions"), body, columns, further=further)
 
 

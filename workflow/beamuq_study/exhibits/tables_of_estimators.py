@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from beamuq import strategy_names
-from beamuq.evaluation import estimators_of_u
+from beamuq.evaluation import estimator_errors
 from beamuq.evaluation.estimates import MEAN, Estimates, joined
-from beamuq.evaluation.estimators_of_u import BEAMS, METHOD, PARTIAL, PROB, Estimator, EstimatorsOfCell, U, samples
+from beamuq.evaluation.estimator_errors import METHOD, PROB, TRUE_DISSIMILARITY, Estimator, EstimatorsOfCell, samples
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.cells import Cell
@@ -120,7 +120,7 @@ def estimators_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Ta
     body, gains = [], []
     for model in cells.by_model(chosen):
         title, place = study.models[model].title, {"model": model, "dataset": dataset}
-        body.append(Row(("", U, ""), place | {"variant": U}, title))
+        body.append(Row(("", TRUE_DISSIMILARITY, ""), place | {"variant": TRUE_DISSIMILARITY}, title))
         prr = shown.where(model=model, metric="PRR")
         for of in listed:
             keys = {"variant": of.weighting, "setting": of.setting}
@@ -145,8 +145,9 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     of_cells = [read(study, inputs, cell) for cell in chosen]
     estimates, *_ = with_mean(study, joined([cell.controls(study.main.beam) for cell in of_cells]))
     prr = estimates.where(metric="PRR")
-    reference = prr.at(prr.frame[["model", "dataset"]].assign(variant=BEAMS))
-    gains = prr.combined(reference, np.subtract).assign(metric=GAIN).rows(prr.frame["variant"] != BEAMS)
+    beams = estimator_errors.BEAMS
+    reference = prr.at(prr.frame[["model", "dataset"]].assign(variant=beams))
+    gains = prr.combined(reference, np.subtract).assign(metric=GAIN).rows(prr.frame["variant"] != beams)
     body = []
     for (model, dataset), rows in prr.frame.groupby(["model", "dataset"], sort=False):
         where = "mean over datasets" if dataset == MEAN else study.datasets[str(dataset)].title
@@ -156,7 +157,7 @@ def controls_table(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Tabl
     columns = [
         Column({"metric": "PRR"}, ("PRR",), beside="interval"),
         Column({"metric": GAIN}, ("ΔPRR against beams",), "signed", "interval"),
-        Column({"metric": PARTIAL}, ("Partial",), beside="interval"),
+        Column({"metric": estimator_errors.PARTIAL}, ("Partial",), beside="interval"),
     ]
     shows: dict[str, Any] = {"family": ("model", "dataset")} | facts(study, of_cells)
     return table(study, joined([estimates, gains]), ("Score",), body, columns, **shows)
@@ -202,7 +203,7 @@ def _spread(study: Study, inputs: Inputs, cell: Cell) -> Estimates:
     M, count = study.main.num_candidates, draws(study, study.recipes[cell.recipe])
     settings = [strategy_names.samples_of(study.main.sample, M, draw + 1) for draw in range(count)]
     of_draws = found.where(variant="uniform", setting=settings)
-    each = estimators_of_u.spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
+    each = estimator_errors.spread(of_draws, found.where(variant=captions.BEAMSEARCH, setting=""))
     return each.assign(setting=[f"{setting} {cell.recipe}" for setting in each.frame["setting"]])
 
 

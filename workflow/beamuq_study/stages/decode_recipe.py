@@ -52,7 +52,7 @@ def _policy(name: str, recipe: Recipe, shipped: Any) -> Any:
         return NeverWorse(int(of["M"]), False, recipe.never_worse.rows)
     if kind == "adaptive" and recipe.adaptive:
         return NeverWorse(int(of["M"]), True, recipe.adaptive.rows)
-    return Greedy() if kind == GREEDY else Shipped.of(shipped)
+    return Greedy() if kind == GREEDY else Shipped.from_config(shipped)
 
 
 def _custom(custom: CustomStrategy) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from beamuq import plugins
 from beamuq.errors import BeamUQError
 from beamuq.methods import answer_probability, candidate_weights, semantic_entropy_sar
-from beamuq.methods.dissimilarity_estimators import Found
+from beamuq.methods.dissimilarity_estimators import CandidateArrays
 from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
@@ -134,7 +134,7 @@ class CellTables:
             alpha=alpha,
         )
 
-    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> Found:
+    def found(self, strategy: str, answer_source: str, *, first: int = 0, budget: int | None = None) -> CandidateArrays:
         """A strategy's candidates from rank ``first`` on, for the estimators of Dissimilarity: pairs with y* alone.
 
         A question may have none of them. Raises BeamUQError as :meth:`evidence`.
@@ -143,7 +143,7 @@ class CellTables:
         mask, answers = rows >= 0, self._answer_rows(answer_source)
         codes, answer = np.where(mask, self._text[rows], -1), self._text[answers][:, None]
         policy_logprob = self._policy_logprob[rows]
-        return Found(
+        return CandidateArrays(
             logprob=np.where(mask, self._logprob[rows], -np.inf),
             dissimilarity=np.where(mask, 1.0 - self._similarity.entail_of(answer, codes)[:, 0], 0.0),
             mask=mask,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamuq import plugins
 from beamuq.methods import candidate_weights
-from beamuq.methods.dissimilarity_estimators import Found, estimate, standard_error
+from beamuq.methods.dissimilarity_estimators import CandidateArrays, estimate, standard_error
 from beamuq.methods.log_space_sums import Array
 from beamuq.methods.method_inputs import Evidence
 from beamuq.methods.registry import DECIMALS, FACTORS, Method, compute, resolve
@@ -155,7 +155,7 @@ def _estimates(
     answer = cell.answer(answer_source)
     factors = {name: FACTORS[name](answer) for name in settings.methods if name in FACTORS}
 
-    def scores(setting: str, found: Found) -> Iterator[MethodScores]:
+    def scores(setting: str, found: CandidateArrays) -> Iterator[MethodScores]:
         estimates = estimate(name, found)
         for method, factor in factors.items():
             yield MethodScores(method, name, setting, _rounded(f"{name} {strategy}", factor * estimates))

@@ -1,4 +1,4 @@
-"""Estimators of U from few candidates, in one cell that knows U: how far they are off, and how they rank answers."""
+"""Errors and PRR of estimators of Dissimilarity from few candidates, in a cell where its true value is known (U)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beamuq.evaluation.question_scores import QuestionScores
 from beamuq.evaluation.rank_correlations import partial_spearman, spearman
 from beamuq.methods.dissimilarity_estimators import WEIGHTINGS
 
-METHOD, OF_U, ERROR, U = "Dissimilarity", "stratified", "standard error", "U itself"
+METHOD, TRUTH, ERROR, TRUE_DISSIMILARITY = "Dissimilarity", "stratified", "standard error", "U itself"
 PROB, BEAMS, PARTIAL = "Prob", "beams: p and s", "partial rank correlation"
 ROUNDING = 1e-20  # scores have 12 decimals: a smaller sum of squares is none
 
@@ -70,13 +70,13 @@ class EstimatorsOfCell:
     Parameters
     ----------
     scores, candidates
-        Of the cell.
+        The cell's scores and candidates.
     prr
-        PRR of its scores, with the replicates of ``counts``.
+        PRR of those scores, with the replicates of ``counts``.
     counts
         [N, R] how often each resample draws each question.
     exact
-        The setting of the scores that are U.
+        The setting of the scores that are the true dissimilarity.
     main
         The first M main samples, uniformly weighted; ``draws``: how many disjoint draws of M there are.
     """
@@ -95,12 +95,13 @@ class EstimatorsOfCell:
         self.counts, self.exact, self.main, self.draws = counts, exact, main, draws
         first = prr.frame.iloc[0]
         self.keys: Mapping[str, Any] = {name: first[name] for name in ("model", "dataset", "recipe", "scorer", "empty")}
-        self.U, self.error = (scores.scores(METHOD, variant, exact) for variant in (OF_U, ERROR))
+        self.true_dissimilarity = scores.scores(METHOD, TRUTH, exact)
+        self.error = scores.scores(METHOD, ERROR, exact)
 
     @property
     def n(self) -> int:
         """Questions."""
-        return len(self.U)
+        return len(self.true_dissimilarity)
 
     def settings(self, estimator: Estimator) -> list[str]:
         """The settings of its scores: every disjoint draw where there are several, else the one."""
@@ -116,7 +117,7 @@ class EstimatorsOfCell:
 
     def errors(self, estimator: Estimator) -> Floats:
         """[N] its squared errors, mean over draws, without that of U."""
-        return np.asarray(((self.estimates(estimator) - self.U) ** 2).mean(axis=0) - self.error**2)
+        return np.asarray(((self.estimates(estimator) - self.true_dissimilarity) ** 2).mean(axis=0) - self.error**2)
 
     def errors_of_samples(self, M: int) -> Floats:
         """[N] expected squared error of M samples, σ²/M; without disjoint draws, that of the first M."""
@@ -127,7 +128,7 @@ class EstimatorsOfCell:
     def prr(self, estimator: Estimator | None) -> Estimates:
         """PRR of an estimator, the mean over its draws; None: of U itself."""
         if estimator is None:
-            return self.prr_at(OF_U, [self.exact]).assign(variant=U, setting="")
+            return self.prr_at(TRUTH, [self.exact]).assign(variant=TRUE_DISSIMILARITY, setting="")
         return self.prr_at(estimator.weighting, self.settings(estimator)).assign(setting=estimator.setting)
 
     def prr_at(self, variant: str, settings: Sequence[str], method: str = METHOD) -> Estimates:
@@ -142,11 +143,11 @@ class EstimatorsOfCell:
         """Another statistic of this cell, with its replicates [R]; NaN: undefined, for the reason in ``note``."""
         note = (note or "undefined: all values are equal") if np.isnan(value) else ""
         row = {**self.keys, "method": METHOD, "metric": metric, **keys, "value": value, "n": self.n, "note": note}
-        return Estimates.made([row], [np.broadcast_to(replicates, self.counts.shape[1])])
+        return Estimates.from_rows([row], [np.broadcast_to(replicates, self.counts.shape[1])])
 
     def bias(self, estimator: Estimator, **keys: str) -> Estimates:
         """Mean of estimate − U."""
-        values = (self.estimates(estimator) - self.U).mean(axis=0)
+        values = (self.estimates(estimator) - self.true_dissimilarity).mean(axis=0)
         return self.estimate("bias", float(values.mean()), values @ self.counts / self.counts.sum(axis=0), **keys)
 
     def error_ratio(self, estimator: Estimator, **keys: str) -> Estimates:
@@ -158,19 +159,19 @@ class EstimatorsOfCell:
 
     def rank_correlation(self, estimator: Estimator, **keys: str) -> Estimates:
         """Spearman's correlation with U over questions, mean over draws."""
-        rows = [spearman(row, self.U, self._with_all()) for row in self.estimates(estimator)]
+        rows = [spearman(row, self.true_dissimilarity, self._with_all()) for row in self.estimates(estimator)]
         value, *drawn = np.mean(rows, axis=0)
         return self.estimate("Spearman with U", value, drawn, **keys)
 
     def numbers(self, estimators: Sequence[Estimator]) -> Estimates:
         """PRR of U, then of each estimator whether it is unbiased, its effort, its errors and its PRR."""
         parts = [self.prr(None)]
-        for of in estimators:
-            keys = {"variant": of.weighting, "setting": of.setting}
-            for name, value in ({"unbiased": float(of.unbiased)} | self.effort(of)).items():
+        for estimator in estimators:
+            keys = {"variant": estimator.weighting, "setting": estimator.setting}
+            for name, value in ({"unbiased": float(estimator.unbiased)} | self.effort(estimator)).items():
                 parts.append(self.estimate(name, value, value, "not told by its file", **keys))
-            parts += [self.bias(of, **keys), self.error_ratio(of, **keys), self.rank_correlation(of, **keys)]
-            parts.append(self.prr(of))
+            parts += [measure(estimator, **keys) for measure in (self.bias, self.error_ratio, self.rank_correlation)]
+            parts.append(self.prr(estimator))
         return joined(parts)
 
     def controls(self, beam: str) -> Estimates:
@@ -185,14 +186,14 @@ class EstimatorsOfCell:
             "beams: p without s": ("match", [beam]),
             "samples: s": ("uniform", self.settings(self.main)),
             "samples: without s": ("match", self.settings(samples(strategy, M, "match"))),
-            U: (OF_U, [self.exact]),
+            TRUE_DISSIMILARITY: (TRUTH, [self.exact]),
         }
         prob, counts = self.scores.scores(PROB, ""), self._with_all()
         parts = [self.prr_at("", [""], PROB).assign(variant=PROB)]
         for name, (variant, settings) in rows.items():
             parts.append(self.prr_at(variant, settings).assign(variant=name, setting=""))
             certainty = [-self.scores.scores(METHOD, variant, setting) for setting in settings]
-            drawn = np.mean([partial_spearman(of, self.scores.quality, -prob, counts) for of in certainty], axis=0)
+            drawn = np.mean([partial_spearman(row, self.scores.quality, -prob, counts) for row in certainty], axis=0)
             note = "undefined: ranks that are all equal"
             parts.append(self.estimate(PARTIAL, drawn[0], drawn[1:], note, variant=name))
         return joined(parts)
@@ -202,11 +203,11 @@ class EstimatorsOfCell:
         return np.column_stack([np.ones(self.n, dtype=np.int64), self.counts])
 
     def effort(self, estimator: Estimator) -> dict[str, float]:
-        """Means over questions of candidates, distinct texts, rows and passes; NaN where the file tells none."""
-        size, found = estimator.M if estimator.kind == "sample" else None, self.candidates
-        rows, passes = found.effort_of_samples(estimator.strategy, size) if size else found.effort(estimator.strategy)
-        count = found.of(estimator.strategy, size).groupby("id").size().loc[found.ids].to_numpy(dtype=np.float64)
-        distinct = found.distinct(estimator.strategy, size or int(count.max()))
+        """Means over questions of candidates, distinct texts, rows and passes; NaN where the file has none."""
+        size, sets = estimator.M if estimator.kind == "sample" else None, self.candidates
+        rows, passes = sets.effort_of_samples(estimator.strategy, size) if size else sets.effort(estimator.strategy)
+        count = sets.rows(estimator.strategy, size).groupby("id").size().loc[sets.ids].to_numpy(dtype=np.float64)
+        distinct = sets.distinct(estimator.strategy, size or int(count.max()))
         named = {"candidates": count, "distinct texts": distinct, "rows": rows, "passes": passes}
         return {name: np.nan if values is None else float(values.mean()) for name, values in named.items()}
 
@@ -226,11 +227,11 @@ def spread(draws: Estimates, beams: Estimates) -> Estimates:
     values = draws.frame["value"].to_numpy(dtype=np.float64)
     numbers = {"sd": values.std(ddof=1), "lowest": values.min(), "highest": values.max()}
     numbers["beaten"] = np.where(np.isnan([value, *values]).any(), np.nan, np.sum(value > values + TIE))
-    keys = {str(name): of for name, of in mean.frame.iloc[0].items()}
-    known = [keys | {"setting": name, "value": float(of)} for name, of in numbers.items()]
+    keys = {str(name): number for name, number in mean.frame.iloc[0].items()}
+    rows = [keys | {"setting": name, "value": float(number)} for name, number in numbers.items()]
     lead = beams.combined(mean, np.subtract).assign(setting="beams - mean")
     parts = [draws, draws.rows([0]).assign(setting="first"), mean, beams.assign(setting="beams"), lead]
-    return joined([*parts, Estimates.made(known, [row["value"] for row in known])]).assign(variant="")
+    return joined([*parts, Estimates.from_rows(rows, [row["value"] for row in rows])]).assign(variant="")
 
 
 def error_ratio(errors: Floats, reference: Floats, counts: Ints) -> Floats:

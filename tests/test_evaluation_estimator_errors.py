@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates
-from beamuq.evaluation.estimators_of_u import METHOD, Estimator, EstimatorsOfCell, samples
+from beamuq.evaluation.estimator_errors import METHOD, Estimator, EstimatorsOfCell, samples
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.exhibits.figures_of_estimators import CORRECTED, FAIR, IN_FACT, PRINTED, conditions
 
@@ -44,7 +44,7 @@ def cell(rows: Rows, scores: Scores) -> EstimatorsOfCell:
     long = synthetic.score_rows(asked["id"], {(METHOD, *key): values for key, values in scores.items()})
     quality = pd.DataFrame({"id": asked["id"], "answer_source": "greedy", "value": 0.5})
     of_questions = QuestionScores(pd.DataFrame(long), quality, asked, "scores")
-    prr = Estimates.made(
+    prr = Estimates.from_rows(
         [
             {"answer_source": "greedy", "method": METHOD, "variant": v, "setting": s}
             | {"metric": "PRR", "value": 0.5, "n": len(asked)}

@@ -1,4 +1,4 @@
-"""A set of outcomes, then draws from the exact conditional distribution that excludes it: independent, or lattices."""
+"""Search the optimal set of outcomes, then draw outside it from the exact conditional distribution (or on lattices)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class NeverWorse:
     def start(self, context: SearchContext) -> SetThenDrawsState:
         search = MostProbableState(self, context, BestSplit(self.size), self.rows, 0)
         return SetThenDrawsState(
-            self, context, search, self.size, lambda found: self.size - found, int(self.systematic)
+            self, context, search, self.size, lambda set_size: self.size - set_size, int(self.systematic)
         )
 
 
@@ -123,7 +123,7 @@ class Systematic:
 
 
 class SetThenDrawsState:
-    """A search for a set, a look at the mass it leaves at every node on its outcomes' paths, then draws.
+    """Searches a set, reads the mass it leaves at every node on its outcomes' paths, then draws.
 
     Let R(n) be the mass that the set leaves below node n, relative to n: 0 at an outcome's own end, 1 off their paths,
     and elsewhere R(n) = Σ_v p(v | n) R(nv). A draw at n takes v with probability p(v | n) R(nv) / R(n), so an outcome
@@ -196,8 +196,8 @@ class SetThenDrawsState:
         Of every node on a path its children on such paths are remembered, and those children's tokens.
         """
         trie, questions = self._context.trie, range(len(self._draws.nodes))
-        found = [[] if self._search is None else self._search.found(question) for question in questions]
-        self._sets = [[node for node, _ in each] for each in found]
+        ranked = [[] if self._search is None else self._search.answers(question) for question in questions]
+        self._sets = [[node for node, _ in nodes] for nodes in ranked]
         children: dict[int, set[int]] = defaultdict(set)
         for ends in self._sets:
             for end in ends:
@@ -256,10 +256,10 @@ class SetThenDrawsState:
         return left
 
     def proof(self, question: int) -> tuple[bool | None, float | None]:
-        """As that of the search for the set."""
+        """The proof of the search for the set."""
         return self._search.proof(question) if isinstance(self._search, ProvenState) else (None, None)
 
-    def found(self, question: int) -> list[tuple[int, float | None]]:
+    def answers(self, question: int) -> list[tuple[int, float | None]]:
         chosen: list[tuple[int, float | None]] = [(node, None) for node in (self._sets or [])[question]]
         residual = float(self._residuals(np.array([question]))[0])
         if self._left is None or residual < LEAST_RESIDUAL:
