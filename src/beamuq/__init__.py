@@ -8,17 +8,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beamuq.api.ask_model import ask, ask_all
     from beamuq.api.calibrate_and_decide import calibrate, decide
+    from beamuq.api.calibration import Calibration
+    from beamuq.api.decode_prompts import decode
     from beamuq.api.explore_results import explore
+    from beamuq.api.generate_hooks import beams, from_generate
+    from beamuq.api.prr_of_scores import prr
     from beamuq.api.score_candidates import score
 
 __version__ = "0.1.0"
-__all__ = ["ask", "ask_all", "calibrate", "decide", "explore", "score"]
+__all__ = [
+    "Calibration",
+    "ask",
+    "ask_all",
+    "beams",
+    "calibrate",
+    "decide",
+    "decode",
+    "explore",
+    "from_generate",
+    "prr",
+    "score",
+]
 
 # imported when first used: no step needs one, and what this file imports counts as code of every rule
 _FUNCTIONS = {
     "ask": "beamuq.api.ask_model",
     "ask_all": "beamuq.api.ask_model",
     "score": "beamuq.api.score_candidates",
+    "decode": "beamuq.api.decode_prompts",
+    "beams": "beamuq.api.generate_hooks",
+    "from_generate": "beamuq.api.generate_hooks",
+    "prr": "beamuq.api.prr_of_scores",
+    "Calibration": "beamuq.api.calibration",
     "calibrate": "beamuq.api.calibrate_and_decide",
     "decide": "beamuq.api.calibrate_and_decide",
     "explore": "beamuq.api.explore_results",

@@ -74,6 +74,8 @@ class CandidateRecord(StrictModel):
     token_logprobs: Annotated[
         list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
     ] = None
+    token_ids: Annotated[list[int] | None, Field(description="not used; so that a person can follow it")] = None
+    ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
     left_out: Annotated[
         str | None, Field(description="why its log-probability is not known, told where a score lacks it")
     ] = None
