@@ -142,3 +142,14 @@ def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
         calibration.decide(scores)
     calibration.save(tmp_path / "file.json")
     assert beamuq.Calibration.load(tmp_path / "file.json").decide(new).equals(decisions)
+
+
+@pytest.mark.parametrize(
+    "row", [{"answer": "Paris"}, {"answer": "Paris", "samples": []}, {"answer": "Paris", "sampled_responses": ["Lyon"]}]
+)
+def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(row: dict[str, Any]) -> None:
+    unused = r" \(not used: sampled_responses\)" if "sampled_responses" in row else ""
+    with pytest.raises(
+        ValueError, match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$"
+    ):
+        beamuq.score([row], **LEXICAL)

@@ -48,7 +48,7 @@ class Calibration:
     ) -> Calibration:
         """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1) or wrong (0).
 
-        ``scores`` may be a series of :func:`beamuq.score`, whose name is the method's. ``groups`` [N]: what belongs
+        ``scores`` may be a series of :func:`beamuq.api.score_candidates.score`, whose name is the method's. ``groups`` [N]: what belongs
         together (a story, a user).
 
         Raises BeamUQError if lengths differ, a score or label is missing, or all answers are of one kind.

@@ -126,6 +126,11 @@ class AnswerRecord(CandidateRecord):
         return self
 
     @property
+    def says_something(self) -> bool:
+        """Whether any score can be had of the answer without candidates."""
+        return any(part is not None for part in (self.total, self.token_entropies, self.p_true_logprob, self.left_out))
+
+    @property
     def length(self) -> int | None:
         """Number of tokens, in whichever way it was given."""
         known = self.token_logprobs or self.token_entropies
@@ -187,6 +192,10 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         said = {key: value for key, value in read_responses(row, place).items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
+        if not (item.samples or item.beams or item.answer.says_something):
+            unused = ", ".join(str(key) for key in row if key not in known)
+            fix = "give samples or beams to compare it with, or its token_logprobs"
+            raise BeamUQError(f"{place}: an answer alone cannot be scored; {fix}{unused and f' (not used: {unused})'}")
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item

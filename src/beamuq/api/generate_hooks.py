@@ -91,7 +91,7 @@ def from_generate(
     length_penalty: float = 1.0,
     stop_ids: Sequence[int] = (),
 ) -> list[list[dict[str, Any]]]:
-    """The candidates of ``generate``'s output, for :func:`beamuq.score`: one list per prompt.
+    """The candidates of ``generate``'s output, for :func:`beamuq.api.score_candidates.score`: one list per prompt.
 
     Beams: ``generate(…, num_beams=M, num_return_sequences=M, return_dict_in_generate=True, output_scores=True)``. Their
     scores are log p divided by length ** length_penalty, which is undone. Samples: ``generate(…, do_sample=True,
