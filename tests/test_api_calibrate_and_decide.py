@@ -78,9 +78,9 @@ def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(ma
     table = decide(asked, made).table
     assert table["shown"].tolist() == [True, False, False, False]
     assert table["reason"][2] == "needs beams"
-    assert np.isnan(table["low"][2])
+    assert np.isnan(table["right_low"][2])
     assert "outside the calibrated range" in table["reason"][3]
-    assert (table["low"][[0, 1, 3]] <= table["high"][[0, 1, 3]]).all()
+    assert (table["right_low"][[0, 1, 3]] <= table["right_high"][[0, 1, 3]]).all()
 
 
 def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: CalibrationFile) -> None:

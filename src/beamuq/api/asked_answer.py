@@ -34,7 +34,7 @@ class Asked:
     whatever there is beside the beams; threshold: what it is held against.
     style, examples: ``plain`` or ``chat``, and how many few-shot examples stand before the question.
     model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question with the settings that
-    change scores. decision: by a calibration, its method, the score, low and high (probabilities of being right),
+    change scores. decision: by a calibration, its method, the score, right_low and right_high (its two probabilities),
     shown, reason, warnings; or None.
     """
 
@@ -156,7 +156,7 @@ class Asked:
 
     def _decision(self) -> str:
         told = self.decision or {}
-        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("low", "high")))
+        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("right_low", "right_high")))
         shown = ("shown" if told["shown"] else "withheld") + (f" ({told['reason']})" if told["reason"] else "")
         return f"p(right) {between} by {told['method']}; {shown}"
 

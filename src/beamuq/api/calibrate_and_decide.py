@@ -61,7 +61,9 @@ class ScoredRow(StrictModel):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is shown of new answers. ``table``: id, value, low, high (Venn–Abers' two probabilities), shown, reason.
+    """What is shown of new answers. ``table``: id, value, right_low, right_high, shown, reason.
+
+    right_low, right_high: Venn–Abers' two probabilities that the answer is right.
 
     shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the calibration's; None of none.
     """
@@ -216,7 +218,7 @@ def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool
 
 
 def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFrame, int]:
-    """value, low, high, shown and reason of scores [N], NaN: none, which is withheld; how many are out of range."""
+    """value, right_low, right_high, shown, reason of scores [N], NaN: none, withheld; how many are out of range."""
     values = np.array(scores, dtype=np.float64)
     known, there = made.map.known(), ~np.isnan(values)
     low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
@@ -229,7 +231,7 @@ def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFram
         "; ".join(filter(None, ("" if s else withheld, "outside the calibrated range" if o else "")))
         for s, o in zip(shown, outside, strict=True)
     ]
-    table = pd.DataFrame({"value": values, "low": low, "high": high, "shown": shown, "reason": reasons})
+    table = pd.DataFrame({"value": values, "right_low": low, "right_high": high, "shown": shown, "reason": reasons})
     return table, int(outside.sum())
 
 

@@ -48,7 +48,7 @@ class Calibration:
     ) -> Calibration:
         """Calibrate on scores [N] (higher = more uncertain) of answers that are right (1) or wrong (0).
 
-        ``scores`` may be a series of :func:`beamuq.api.score_candidates.score`, whose name is the method's. ``groups`` [N]: what belongs
+        ``scores`` may be a series of ``beamuq.score``, whose name is the method's. ``groups`` [N]: what belongs
         together (a story, a user).
 
         Raises BeamUQError if lengths differ, a score or label is missing, or all answers are of one kind.
@@ -69,7 +69,7 @@ class Calibration:
         return self
 
     def decide(self, scores: npt.ArrayLike) -> pd.DataFrame:
-        """Show or withhold each answer: value, low and high (probabilities of being right), shown, reason.
+        """Show or withhold each answer: value, right_low and right_high (two probabilities), shown, reason.
 
         Warns where these are the scores that were calibrated on: the guarantee is of new answers.
 

@@ -39,7 +39,7 @@ class DecodedPrompt:
     beams: tuple[tuple[str, Candidate], ...]
 
     def row(self) -> dict[str, Any]:
-        """As :func:`beamuq.api.score_candidates.score` takes it: texts, token ids, log-probabilities, and whether each answer ended."""
+        """As ``beamuq.score`` takes it: texts, token ids, log-probabilities, and whether each answer ended."""
         answer = _record(*self.answer)
         entropies = self.answer[1].entropies
         return {
@@ -85,7 +85,7 @@ def decode(
     batch: int = BATCH,
     work: Work | None = None,
 ) -> list[dict[str, Any]]:
-    """The greedy answer, samples and beams of every prompt, as rows that :func:`beamuq.api.score_candidates.score` takes.
+    """The greedy answer, samples and beams of every prompt, as rows that ``beamuq.score`` takes.
 
     Log-probabilities are natural, of whole answers with their ending, under the model's own distribution (temperature
     1), exact to the model's precision. All bare stop tokens count as one ending.
