@@ -91,10 +91,10 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
     template.write_text("== prompt ==\nQ: {question}\nA:\n")
     made = [
         asked,
-        ask(QUESTION, str(tiny), style="base", **OPTIONS),
+        ask(QUESTION, str(tiny), style="chat", **OPTIONS),
         ask(QUESTION, str(tiny), shots=[], **OPTIONS),
         ask(QUESTION, str(tiny), shots=shots, **OPTIONS),
-        ask(QUESTION, str(tiny), style="base", shots=[], prompt_template=template, **OPTIONS),
+        ask(QUESTION, str(tiny), shots=[], prompt_template=template, **OPTIONS),
     ]
     assert len({each.covered_mass for each in made}) == len(made)
     same = ask(QUESTION, str(tiny), shots=[{"question": "Who?", "answers": ["Ann"]}], **OPTIONS)
@@ -104,7 +104,7 @@ def test_style_examples_and_template_change_the_prompt(tiny: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"style": "chat"}, "style 'chat': choose from auto, base, instruct"),
+        ({"style": "base"}, "style 'base': choose from plain, chat"),
         ({"width": 0}, "width: 0: must be at least 1"),
         ({"epsilon": math.nan}, "epsilon: nan: must be from 0 to 1"),
         ({"shots": [{"question": "Who?", "answers": "Ann"}]}, 'shots: row 1: answers: "Ann": .*list'),

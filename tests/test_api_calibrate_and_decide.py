@@ -12,7 +12,7 @@ import pytest
 
 import beamuq
 from beamuq.api.calibrate_and_decide import calibrate, check_same, decide
-from beamuq.api.calibration_file import Calibration, read_calibration
+from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.cli import main
 from beamuq.errors import BeamUQError
 from beamuq.evaluation.guaranteed_threshold import guaranteed_threshold
@@ -35,7 +35,7 @@ NEW = [{key: value for key, value in row.items() if key != "correct"} for row in
 
 
 @pytest.fixture(scope="module")
-def made() -> Calibration:
+def made() -> CalibrationFile:
     return calibrate(ROWS, method="CocoaPPL")
 
 
@@ -44,7 +44,9 @@ def written(path: Path, content: list[Row]) -> Path:
     return path
 
 
-def test_the_commands_are_the_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str], made: Calibration) -> None:
+def test_the_commands_are_the_functions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: CalibrationFile
+) -> None:
     scored, new, file = written(tmp_path / "s.jsonl", ROWS), written(tmp_path / "n.jsonl", NEW), tmp_path / "c.json"
     asked = ["--method", "CocoaPPL", "--risk", "0.10", "--confidence", "0.95", "--output", str(file)]
     main(["calibrate", str(scored), *asked])
@@ -58,7 +60,9 @@ def test_the_commands_are_the_functions(tmp_path: Path, capsys: pytest.CaptureFi
     assert "warning" not in told
 
 
-def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure_function(made: Calibration) -> None:
+def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure_function(
+    made: CalibrationFile,
+) -> None:
     assert calibrate(ROWS[::-1], method="CocoaPPL") == made
     assert calibrate(pd.DataFrame(ROWS), method="CocoaPPL") == made
     values, wrong = [row["value"] for row in ROWS], [not row["correct"] for row in ROWS]
@@ -66,7 +70,7 @@ def test_the_order_of_rows_does_not_matter_and_the_threshold_is_that_of_the_pure
     assert made.threshold.value == pure.value
 
 
-def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(made: Calibration) -> None:
+def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(made: CalibrationFile) -> None:
     limit = made.threshold.value
     assert limit is not None
     asked = [NEW[0] | {"value": value, "id": str(k)} for k, value in enumerate((limit, limit + 1e-9, None, 7.0))]
@@ -74,12 +78,12 @@ def test_shown_is_at_or_below_the_threshold_and_what_has_no_score_is_withheld(ma
     table = decide(asked, made).table
     assert table["shown"].tolist() == [True, False, False, False]
     assert table["reason"][2] == "needs beams"
-    assert np.isnan(table["low"][2])
+    assert np.isnan(table["right_low"][2])
     assert "outside the calibrated range" in table["reason"][3]
-    assert (table["low"][[0, 1, 3]] <= table["high"][[0, 1, 3]]).all()
+    assert (table["right_low"][[0, 1, 3]] <= table["right_high"][[0, 1, 3]]).all()
 
 
-def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: Calibration) -> None:
+def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: CalibrationFile) -> None:
     shifted = decide([row | {"value": row["value"] ** 3 + 0.1} for row in NEW], made)
     assert shifted.shift_p is not None
     assert shifted.shift_p < 1e-6
@@ -93,7 +97,7 @@ def test_scores_from_elsewhere_are_warned_of_with_p_and_n(made: Calibration) -> 
     [("model_hash", "a2"), ("prompt_hash", "b3"), ("similarity", "minilm"), ("version", "0.0.1")],
 )
 def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
-    key: str, value: str, made: Calibration
+    key: str, value: str, made: CalibrationFile
 ) -> None:
     asked = [row | {key: value} for row in NEW]
     with pytest.raises(BeamUQError, match=f"{key} '{value}', calibrated with .*--force"):
@@ -101,7 +105,7 @@ def test_what_is_not_the_calibrations_is_refused_or_with_force_warned_of(
     assert any(value in told for told in decide(asked, made, force=True).warnings)
 
 
-def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> None:
+def test_the_models_name_counts_where_a_hash_is_not_known(made: CalibrationFile) -> None:
     told = {"similarity": "lexical", "model": "elsewhere", "model_hash": "a1", "prompt_hash": "b2"}
     assert check_same(made, told, force=False, where="x") == []
     with pytest.raises(BeamUQError, match="model 'elsewhere'"):
@@ -111,7 +115,7 @@ def test_the_models_name_counts_where_a_hash_is_not_known(made: Calibration) -> 
     ]
 
 
-def test_a_damaged_file_is_refused_in_one_line(made: Calibration, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_in_one_line(made: CalibrationFile, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     made.write(path)
     text = path.read_text()
@@ -165,7 +169,7 @@ def test_two_forms_are_not_chosen_between() -> None:
     assert calibrate(both, method="CocoaPPL", form="multinomial").form == "multinomial"
 
 
-def test_quality_above_its_threshold_is_right(made: Calibration) -> None:
+def test_quality_above_its_threshold_is_right(made: CalibrationFile) -> None:
     found = calibrate(
         [row | {"quality": 0.4 + 0.2 * row["correct"], "correct": None} for row in ROWS],
         method="CocoaPPL",

@@ -223,12 +223,13 @@ def test_scores_lie_in_the_range_that_is_stated(seed: int) -> None:
 
 
 def test_labels_groups_and_the_model_are_handed_on_and_only_those_that_a_row_has() -> None:
-    row = {"answer": "Rome", "correct": True, "group": 7, "model": "m", "other": 1}
-    found = score([row | {"id": "a"}, {"id": "b", "answer": "Oslo"}], similarity="lexical", methods="Prob,CCP")
+    answer = {"text": "Rome", "logprob": -1.0}
+    row = {"answer": answer, "correct": True, "group": 7, "model": "m", "other": 1}
+    found = score([row | {"id": "a"}, {"id": "b", "answer": answer}], similarity="lexical", methods="Prob,CCP")
     assert list(found.columns[-3:]) == ["correct", "group", "model"]
     assert found.loc[found["id"] == "a", ["correct", "group", "model"]].to_numpy().tolist() == [[1.0, "7", "m"]] * 2
     assert found.loc[found["id"] == "b", ["correct", "group", "model"]].isna().all(axis=None)
-    assert list(score([{"answer": "Rome"}], similarity="lexical", methods="Prob").columns) == list(COLUMNS)
+    assert list(score([{"answer": answer}], similarity="lexical", methods="Prob").columns) == list(COLUMNS)
 
 
 def test_files_frames_and_arrays_say_the_same_as_mappings(tmp_path: Path) -> None:

@@ -148,3 +148,32 @@ def test_a_real_servers_answers_are_scored() -> None:
     frame = score([row], similarity="lexical")
     assert frame[frame.method == "Prob"].value.item() == pytest.approx(-(item.answer.total or 0))
     assert frame[(frame.method == "Dissimilarity") & (frame.variant == "multinomial")].value.notna().all()
+
+
+def beam(text: str, tokens: int, logprob: float, kind: str = "stop") -> dict[str, Any]:
+    """A beam as SGLang gives it: its score is the mean over its tokens."""
+    finish = {"type": kind, "length": 8} if kind == "length" else {"type": kind, "matched": 2}
+    return {
+        "text": text,
+        "output_ids": list(range(tokens)),
+        "finish_reason": finish,
+        "sequence_score": logprob / tokens,
+        "meta_info": {"id": "x"},
+    }
+
+
+def test_beams_of_sglang_get_their_whole_log_probability_and_unfinished_ones_are_left_out() -> None:
+    found = [
+        beam("Paris", 3, -0.5),
+        beam("Lyon", 2, -2.0),
+        beam("Par", 4, -3.0, "length"),
+        beam("long", 8, -4.0, "length"),
+    ]
+    row = {"answer": "Paris", "beams": {"text": "Paris", "meta_info": {"beam_results": found}}}
+    with pytest.warns(UserWarning, match="row 1: beams: 1 unfinished beams were left out"):
+        (record,) = read_records([row])
+    assert [(one.text, one.total) for one in record.beams] == [
+        ("Paris", pytest.approx(-0.5)),
+        ("Lyon", pytest.approx(-2.0)),
+        ("long", pytest.approx(-4.0)),
+    ]

@@ -215,7 +215,7 @@ WRITTEN: dict[str, Told] = {
 ASK: dict[str, Told] = {
     "question": (None, "or a file of them, --questions"),
     "model": ("MODEL", "a folder, hub:ORG/NAME or packaged:NAME"),
-    "style": (STYLES, "plain prompt or chat template; auto: chat where there is one, but not for the packaged model"),
+    "style": (tuple(STYLES), "the prompt as text, or as a user's message in the model's chat template"),
     "shots": (
         "FILE",
         "JSON Lines of examples (id, question, answers), or none for no example; without it five of our own",

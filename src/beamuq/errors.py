@@ -13,7 +13,7 @@ from pathlib import Path
 from beamuq.secret_masking import masked
 
 
-class BeamUQError(Exception):
+class BeamUQError(ValueError):
     """Bad configuration, data or environment, in one line: file, key, value and the fix.
 
     Whatever the message quotes, it shows no secret, and its line breaks and invisible characters are escaped.

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,21 +16,21 @@ from tqdm import tqdm
 
 from beamuq.api.asked_answer import Asked, AskedBeam
 from beamuq.api.calibrate_and_decide import check_same, decided
-from beamuq.api.calibration_file import Calibration, read_calibration
+from beamuq.api.calibration_file import CalibrationFile, read_calibration
 from beamuq.api.candidate_records import ANSWER_LABELS, Correct, Name, Quality, Rows, no_question, placed_rows
-from beamuq.api.open_models import Similarity, model_folder, open_similarity
+from beamuq.api.decode_prompts import BATCH, decode_prompts, open_model
+from beamuq.api.open_models import Similarity, open_similarity
 from beamuq.api.score_candidates import check_settings, score
 from beamuq.beam_mass_theorem import corrected_threshold, covered_mass
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError
 from beamuq.methods import candidate_weights
-from beamuq.models.model_folder import model_identity
 from beamuq.prompts import prompt_template as templates
 from beamuq.scorers.quality_metrics import answer_f1
-from beamuq.text_normalization import clean
 
 DEMO_MODEL = "packaged:smollm2-135m-instruct"
-STYLES = ("auto", "base", "instruct")
+STYLES = {"plain": "base", "chat": "instruct"}
+"""How a model is asked, and the folder of templates for it."""
 EXAMPLES = tuple(
     {"question": question, "answers": [answer]}
     for question, answer in (
@@ -55,10 +54,10 @@ SHOWN_METHODS = (
 
 
 def ask(
-    question: str,
-    model: str = DEMO_MODEL,
+    question: str | Sequence[str],
+    model: Any = DEMO_MODEL,
     *,
-    style: str = "auto",
+    style: str = "plain",
     shots: Rows | None = None,
     prompt_template: str | Path | None = None,
     width: int = 10,
@@ -67,26 +66,26 @@ def ask(
     epsilon: float = 0.0,
     alpha: float = 0.9,
     threshold: float | None = None,
-    calibration: Calibration | str | Path | None = None,
+    calibration: CalibrationFile | str | Path | None = None,
     force: bool = False,
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
-) -> Asked:
-    """Ask a model one question and measure how sure it is of its greedy answer, from a beam search.
+) -> Any:
+    """Ask a model a question, or many, and measure how sure it is of its greedy answer, from a beam search.
 
     All bare stop tokens count as one ending, so that a text which may end in two ways is one beam with both
     probabilities; a recipe of a study does so with ``merge_stop_tokens: true`` (D21, merged endings).
 
     Parameters
     ----------
+    question
+        One question, or a list of them, which are decoded in batches: their common few-shot examples are run once.
     model
-        A folder, ``hub:ORG/NAME`` or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it. A
-        model is kept in memory for the next call.
+        A folder, ``hub:ORG/NAME`` or ``packaged:NAME``, as :func:`beamuq.api.open_models.model_folder` takes it, kept
+        in memory for the next call; or ``(model, tokenizer)`` of transformers, on any device.
     style
-        ``base``: the prompt is continued as text; ``instruct``: it is a user's message in the model's chat template;
-        ``auto``: ``instruct`` where the tokenizer has a template, but ``base`` for the packaged model, which then
-        answers better.
+        ``plain``: the prompt is continued as text; ``chat``: it is a user's message in the model's chat template.
     shots
         Few-shot examples: mappings with ``question`` and ``answers``, or a file of such rows;
         None: :data:`EXAMPLES`; an empty list: none.
@@ -102,94 +101,86 @@ def ask(
     similarity, epsilon, alpha, device, dtype, threads
         As for :func:`beamuq.api.score_candidates.score`; device, dtype and threads are the model's too.
 
+    Returns
+    -------
+    :class:`~beamuq.api.asked_answer.Asked`: what the model answers and how sure it is; of a list of questions a list.
+
     Raises
     ------
     BeamUQError
         In one line: an unknown model, a prompt that is too long, a bad template, a model the engine does not know.
+
+    Examples
+    --------
+    >>> answer = beamuq.ask("Who wrote Hamlet?")  # doctest: +SKIP
+    >>> answer.answer, answer.uncertainty("CocoaPPL")  # doctest: +SKIP
     """
+    questions = [question] if isinstance(question, str) else list(question)
     if style not in STYLES:
         raise BeamUQError(f"style {style!r}: choose from {', '.join(STYLES)}")
-    if not question.strip():
-        raise BeamUQError("the question is empty; write one")
+    if not questions or not all(isinstance(each, str) and each.strip() for each in questions):
+        raise BeamUQError("the question is empty; write one" if questions else "no question; give one")
     for name, value in (("width", width), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise BeamUQError(f"{name}: {value}: must be at least 1")
     check_settings(epsilon=epsilon, alpha=alpha)
     if threshold is not None and not 0 <= threshold <= 1:
         raise BeamUQError(f"threshold: {threshold}: must be from 0 to 1")
-    made = calibration if isinstance(calibration, Calibration | None) else read_calibration(calibration)
+    made = calibration if isinstance(calibration, CalibrationFile | None) else read_calibration(calibration)
     if made is not None and made.form == "multinomial":
         raise BeamUQError(f"calibration: form {made.form!r}: ask scores beams; calibrate with --form beamsearch")
-    folder = model_folder(model)
-    from beamuq import decoding
-    from beamuq.models import devices, prompt_tokens
-
-    on, precision = devices.prepare(device, dtype, threads)
+    loaded = open_model(model, device=device, dtype=dtype, threads=threads)
     scorer = open_similarity(similarity, device=device, dtype=dtype, threads=threads)
-    language_model, tokenizer = _loaded_model(folder, precision, on)
-    if style == "auto":
-        style = "instruct" if tokenizer.chat_template and model != DEMO_MODEL else "base"
-    prompt = _prompts(style, shots, prompt_template)
+    prompt, examples = _prompts(style, shots, prompt_template)
     settings = {"width": width, "max_new_tokens": max_new_tokens, "epsilon": epsilon, "alpha": alpha}
-    identity: dict[str, Any] = {
-        "model_hash": model_identity(folder)["content"],
-        "prompt_hash": _prompt_hash(f"{style}\n{prompt('?')}", settings),
+    identity = {
+        "model_hash": loaded.content,
+        "prompt_hash": _prompt_hash(f"{STYLES[style]}\n{prompt('?')}", settings),
     }
-    told = identity | {"model": model, "similarity": scorer.name}
-    warnings = [] if made is None else check_same(made, told, force=force, where="calibration")
-    if style == "instruct":
-        # a thought before the answer would take the answer's place
-        thinking = False if prompt_tokens.can_think(tokenizer) else None
-        ids = prompt_tokens.chat_prompt_ids(tokenizer, prompt(question), thinking)
-    else:
-        ids = prompt_tokens.plain_prompt_ids(tokenizer, prompt(question))
-    stops = decoding.stop_tokens(tokenizer, language_model)
-    answer, *beams = decoding.decode(
-        language_model,
-        [decoding.Prompt("the question", tuple(ids))],
-        [decoding.Greedy(), decoding.Beam(width)],
-        stop_ids=stops,
-        seed=0,
-        max_new_tokens=max_new_tokens,
-        merge_stop_tokens=decoding.bare_stops(tokenizer, stops),
+    known = identity | {"model": loaded.name, "similarity": scorer.name}
+    warnings = [] if made is None else check_same(made, known, force=force, where="calibration")
+    decoded = decode_prompts(
+        loaded, [prompt(each) for each in questions], beams=width, max_new_tokens=max_new_tokens, chat=style == "chat"
     )
-    text, *texts = (clean(decoding.candidate_text(tokenizer, each.token_ids, stops)) for each in (answer, *beams))
-    logprob = np.array([[beam.logprob for beam in beams]])
-    mask = np.ones(logprob.shape, dtype=bool)
-    shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
-    row = {
-        "answer": {
-            "text": text,
-            "token_logprobs": answer.token_logprobs.tolist(),
-            "token_entropies": None if answer.entropies is None else answer.entropies.tolist(),
-        },
-        "beams": [{"text": text, "logprob": beam.logprob} for text, beam in zip(texts, beams, strict=True)],
-    }
+    rows = [{"id": str(number), **answers.row()} for number, answers in enumerate(decoded)]
     methods = dict.fromkeys((*SHOWN_METHODS, *([made.method] if made else ())))
-    scores = score([row], similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
-    scores = scores[scores["variant"] != "multinomial"].reset_index(drop=True)
-    dissimilarity = scores[scores["method"] == "Dissimilarity"].iloc[0]
-    return Asked(
-        question=question,
-        model=model,
-        answer=text,
-        probability=float(np.exp(answer.logprob)),
-        tokens=len(answer.token_ids),
-        ended=answer.terminated,
-        beams=tuple(
-            AskedBeam(text, float(np.exp(beam.logprob)), float(share), beam.terminated)
-            for text, beam, share in zip(texts, beams, shares, strict=True)
-        ),
-        width=width,
-        covered_mass=float(covered_mass(logprob, mask)[0]),
-        corrected_threshold=corrected_threshold(width),
-        low=float(dissimilarity["low"]),
-        high=float(dissimilarity["high"]),
-        threshold=threshold,
-        uncertainties=scores,
-        **identity,
-        decision=None if made is None else _decision(made, scores, warnings),
-    )
+    scores = score(rows, similarity=scorer, methods=list(methods), epsilon=epsilon, alpha=alpha)
+    scores = scores[scores["variant"] != "multinomial"]
+    asked = []
+    for number, (text, answers) in enumerate(zip(questions, decoded, strict=True)):
+        own = scores[scores["id"] == str(number)].assign(id="1").reset_index(drop=True)
+        dissimilarity = own[own["method"] == "Dissimilarity"].iloc[0]
+        logprob = np.array([[beam.logprob for _, beam in answers.beams]])
+        mask = np.ones(logprob.shape, dtype=bool)
+        shares = candidate_weights.restricted_mass(logprob, mask, epsilon)[0]
+        answer, greedy = answers.answer
+        asked.append(
+            Asked(
+                question=text,
+                model=loaded.name,
+                style=style,
+                examples=examples,
+                has_chat_template=bool(getattr(loaded.tokenizer, "chat_template", None)),
+                answer=answer,
+                probability=float(np.exp(greedy.logprob)),
+                tokens=len(greedy.token_ids),
+                ended=greedy.terminated,
+                beams=tuple(
+                    AskedBeam(beam_text, float(np.exp(beam.logprob)), float(share), beam.terminated)
+                    for (beam_text, beam), share in zip(answers.beams, shares, strict=True)
+                ),
+                width=width,
+                covered_mass=float(covered_mass(logprob, mask)[0]),
+                corrected_threshold=corrected_threshold(width),
+                low=float(dissimilarity["low"]),
+                high=float(dissimilarity["high"]),
+                threshold=threshold,
+                uncertainties=own,
+                **identity,
+                decision=None if made is None else _decision(made, own, warnings),
+            )
+        )
+    return asked[0] if isinstance(question, str) else asked
 
 
 class Shot(StrictModel):
@@ -214,7 +205,7 @@ class AskedRow(StrictModel):
     group: Name | None = None
 
 
-def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame:
+def ask_all(rows: Rows, model: Any = DEMO_MODEL, **options: Any) -> pd.DataFrame:
     """Ask many questions; a frame as ``score`` gives it, for ``calibrate``, with the answers, the model and the prompt.
 
     Parameters
@@ -231,21 +222,23 @@ def ask_all(rows: Rows, model: str = DEMO_MODEL, **options: Any) -> pd.DataFrame
     BeamUQError
         As :func:`ask`; for a bad row, in one line.
     """
+    items: list[AskedRow] = [validated(AskedRow, dict(row), place) for place, row in placed_rows(rows)]
+    if not items:
+        raise no_question(rows)
     machine = {name: options[name] for name in ("device", "dtype", "threads") if name in options}
     options["similarity"] = open_similarity(options.get("similarity", "auto"), **machine)  # once
     frames = []
-    for position, (place, row) in enumerate(tqdm(list(placed_rows(rows)), desc="questions", disable=None), start=1):
-        item: AskedRow = validated(AskedRow, dict(row), place)
-        asked = ask(item.question, model, **options)
-        labels: dict[str, Any] = {
-            name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
-        }
-        labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
-        if item.answers is not None and "quality" not in labels:
-            labels["quality"] = answer_f1(asked.answer, item.answers)
-        frames.append(asked.uncertainties.assign(id=item.id or str(position), **labels))
-    if not frames:
-        raise no_question(rows)
+    for start in tqdm(range(0, len(items), BATCH), desc="batches of questions", disable=None):
+        members = items[start : start + BATCH]
+        answers: list[Asked] = ask([item.question for item in members], model, **options)
+        for position, (item, asked) in enumerate(zip(members, answers, strict=True), start=start + 1):
+            labels: dict[str, Any] = {
+                name: getattr(asked, name) for name in ("answer", "model", "model_hash", "prompt_hash")
+            }
+            labels |= {name: value for name in ANSWER_LABELS if (value := getattr(item, name)) is not None}
+            if item.answers is not None and "quality" not in labels:
+                labels["quality"] = answer_f1(asked.answer, item.answers)
+            frames.append(asked.uncertainties.assign(id=item.id or str(position), **labels))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -256,7 +249,7 @@ def _prompt_hash(around: str, settings: Mapping[str, float]) -> str:
     return hashlib.sha256((around + (json.dumps(other) if other else "")).encode()).hexdigest()
 
 
-def _decision(made: Calibration, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
+def _decision(made: CalibrationFile, scores: pd.DataFrame, warnings: Sequence[str]) -> dict[str, Any]:
     """What a calibration says of the one answer."""
     of = (scores["method"] == made.method) & (scores["variant"] == made.form) & (scores["setting"] == made.setting)
     value = scores.loc[of, "value"]
@@ -267,19 +260,9 @@ def _decision(made: Calibration, scores: pd.DataFrame, warnings: Sequence[str]) 
     return {"method": made.method, **{str(key): each for key, each in found.items()}, "warnings": tuple(warnings)}
 
 
-@lru_cache(maxsize=1)
-def _loaded_model(folder: Path, dtype: Any, device: Any) -> tuple[Any, Any]:
-    from transformers.utils import logging
-
-    from beamuq.models.load_model import load_causal
-
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return load_causal(folder, dtype=dtype, device=device)
-
-
-def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> Callable[[str], str]:
-    """From a question to its prompt."""
-    path = templates.PROMPTS / style / "jsonl.txt" if prompt_template is None else Path(prompt_template)
+def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None) -> tuple[Callable[[str], str], int]:
+    """From a question to its prompt, and how many examples stand before it."""
+    path = templates.PROMPTS / STYLES[style] / "jsonl.txt" if prompt_template is None else Path(prompt_template)
     template, examples = templates.load(path), []
     for place, row in placed_rows(EXAMPLES if shots is None else shots):
         shot: Shot = validated(Shot, dict(row), f"shots: {place}")
@@ -289,4 +272,4 @@ def _prompts(style: str, shots: Rows | None, prompt_template: str | Path | None)
         asked = {"question": " ".join(question.split()), "options": [], "history": [], "context": []}
         return templates.render(template, asked, examples, where=str(path))
 
-    return prompt
+    return prompt, len(examples)

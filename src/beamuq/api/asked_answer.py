@@ -11,6 +11,7 @@ import pandas as pd
 from beamuq.api.score_table_text import number
 from beamuq.errors import BeamUQError, hint
 
+LEFT_OUT = ("uncertainties", "has_chat_template")  # of JSON
 BAR = 30  # characters of a bar at p = 1
 
 
@@ -31,13 +32,17 @@ class Asked:
     covered_mass: probability of all beams together; corrected_threshold: what the paper's theorem, put right, asks of
     it, M/(M + 1). low, high: the certified interval, which holds Dissimilarity under the model's whole distribution,
     whatever there is beside the beams; threshold: what it is held against.
+    style, examples: ``plain`` or ``chat``, and how many few-shot examples stand before the question.
     model_hash, prompt_hash: sha256 of the model's files, and of the prompt around the question with the settings that
-    change scores. decision: by a calibration, its method, the score, low and high (probabilities of being right),
+    change scores. decision: by a calibration, its method, the score, right_low and right_high (its two probabilities),
     shown, reason, warnings; or None.
     """
 
     question: str
     model: str
+    style: str
+    examples: int
+    has_chat_template: bool
     answer: str
     probability: float
     tokens: int
@@ -75,7 +80,7 @@ class Asked:
         if self.covered_mass < 0.5:
             told.append(
                 f"the beams cover {self.covered_mass:.2f} of the probability: the estimate of Dissimilarity may be off "
-                f"by up to {1 - self.covered_mass:.2f}; more width covers more"
+                f"by up to {1 - self.covered_mass:.2f}; {self._what_covers_more()}"
             )
         if not self.ended:
             told.append("the answer was cut at the largest number of tokens: raise it")
@@ -84,9 +89,17 @@ class Asked:
             told.append(f"{cut} of {len(self.beams)} beams were cut at the largest number of tokens")
         return (*told, *(self.decision["warnings"] if self.decision else ()))
 
+    def _what_covers_more(self) -> str:
+        """The advice that fits the cause: answers that are cut, a model that is asked otherwise, too few beams."""
+        if 2 * sum(not beam.ended for beam in self.beams) > len(self.beams):
+            return "most beams were cut: raise the largest number of tokens, or ask for a short answer"
+        if self.style == "plain" and self.has_chat_template:
+            return "the model has a chat template, which --style chat uses; more width covers more"
+        return "more width covers more"
+
     def as_json(self) -> str:
         """Everything as one JSON object."""
-        content = {key: value for key, value in asdict(self).items() if key != "uncertainties"}
+        content = {key: value for key, value in asdict(self).items() if key not in LEFT_OUT}
         scores = self.uncertainties[["method", "variant", "value", "range", "similarity"]]
         content |= {"decided": self.decided, "uncertainties": scores.to_dict("records"), "warnings": self.warnings}
         return json.dumps(content, ensure_ascii=False)
@@ -106,6 +119,7 @@ class Asked:
         """What ``beamuq ask`` prints; with ``verbose`` every beam too."""
         lines = [
             f"question      {self.question}",
+            f"asked         {self._asked()}",
             f"answer        {_shown(self.answer)}",
             *([f"decision      {self._decision()}"] if self.decision else []),
             f"how sure      {self.texts.get(self.answer, self.probability):.1%} of the probability is on this text",
@@ -125,6 +139,11 @@ class Asked:
         lines += [f"warning: {told}" for told in self.warnings]
         return "\n".join(lines)
 
+    def _asked(self) -> str:
+        shown = f" with {self.examples} examples" if self.examples else ""
+        other = "; --style chat uses the model's chat template" if self.has_chat_template else ""
+        return f"plainly{shown}{other}" if self.style == "plain" else f"in the model's chat template{shown}"
+
     def _beams(self) -> list[str]:
         return [
             f"model         {self.model}; the answer has {self.tokens} tokens, p = {self.probability:.4f}",
@@ -137,7 +156,7 @@ class Asked:
 
     def _decision(self) -> str:
         told = self.decision or {}
-        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("low", "high")))
+        between = " or ".join(dict.fromkeys(f"{told[end]:.2f}" for end in ("right_low", "right_high")))
         shown = ("shown" if told["shown"] else "withheld") + (f" ({told['reason']})" if told["reason"] else "")
         return f"p(right) {between} by {told['method']}; {shown}"
 

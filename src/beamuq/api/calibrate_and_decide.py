@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from beamuq import __version__
-from beamuq.api.calibration_file import Calibration, Map, WithInterval, read_calibration, versions
+from beamuq.api.calibration_file import CalibrationFile, Map, WithInterval, read_calibration, versions
 from beamuq.api.candidate_records import Correct, Name, Quality, Rows, as_number, named, placed_rows
 from beamuq.config_errors import StrictModel, validated
 from beamuq.errors import BeamUQError, hint
@@ -61,7 +61,9 @@ class ScoredRow(StrictModel):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is shown of new answers. ``table``: id, value, low, high (Venn–Abers' two probabilities), shown, reason.
+    """What is shown of new answers. ``table``: id, value, right_low, right_high, shown, reason.
+
+    right_low, right_high: Venn–Abers' two probabilities that the answer is right.
 
     shift_p: of the two-sample Kolmogorov–Smirnov test of the ``n`` new scores against the calibration's; None of none.
     """
@@ -91,7 +93,7 @@ def calibrate(
     probability: Calibrator = "venn_abers",
     seed: int = 0,
     output: str | Path | None = None,
-) -> Calibration:
+) -> CalibrationFile:
     """A probability of being right for every score of a method, and a threshold with a guarantee.
 
     Parameters
@@ -149,7 +151,7 @@ def calibrate(
     measured = reliability(merging, right, groups, resamples=RESAMPLES, seed=seed)
     known = labelled_scores(scores, right)
     version = _one(placed, "version")
-    calibration = Calibration(
+    calibration = CalibrationFile(
         method=method,
         form=placed[0][1].variant,
         setting=setting,
@@ -176,7 +178,7 @@ def calibrate(
     return calibration
 
 
-def decide(rows: Rows, calibration: Calibration | str | Path, *, force: bool = False) -> Decisions:
+def decide(rows: Rows, calibration: CalibrationFile | str | Path, *, force: bool = False) -> Decisions:
     """Show or withhold each answer, with its probability of being right.
 
     Parameters
@@ -195,7 +197,7 @@ def decide(rows: Rows, calibration: Calibration | str | Path, *, force: bool = F
     """
     from scipy.stats import ks_2samp  # takes a second
 
-    made = calibration if isinstance(calibration, Calibration) else read_calibration(calibration)
+    made = calibration if isinstance(calibration, CalibrationFile) else read_calibration(calibration)
     placed = _rows_of(rows, made.method, made.form, made.setting)
     told = {name: _one(placed, name) for name in (*COMPARED, "version")}
     warnings = check_same(made, told, force=force, where=named(rows))
@@ -215,8 +217,8 @@ def decide(rows: Rows, calibration: Calibration | str | Path, *, force: bool = F
     return Decisions(table, len(new), p, tuple(warnings))
 
 
-def decided(made: Calibration, scores: Sequence[float]) -> tuple[pd.DataFrame, int]:
-    """value, low, high, shown and reason of scores [N], NaN: none, which is withheld; how many are out of range."""
+def decided(made: CalibrationFile, scores: Sequence[float]) -> tuple[pd.DataFrame, int]:
+    """value, right_low, right_high, shown, reason of scores [N], NaN: none, withheld; how many are out of range."""
     values = np.array(scores, dtype=np.float64)
     known, there = made.map.known(), ~np.isnan(values)
     low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
@@ -229,11 +231,11 @@ def decided(made: Calibration, scores: Sequence[float]) -> tuple[pd.DataFrame, i
         "; ".join(filter(None, ("" if s else withheld, "outside the calibrated range" if o else "")))
         for s, o in zip(shown, outside, strict=True)
     ]
-    table = pd.DataFrame({"value": values, "low": low, "high": high, "shown": shown, "reason": reasons})
+    table = pd.DataFrame({"value": values, "right_low": low, "right_high": high, "shown": shown, "reason": reasons})
     return table, int(outside.sum())
 
 
-def check_same(made: Calibration, told: Mapping[str, str | None], *, force: bool, where: str) -> list[str]:
+def check_same(made: CalibrationFile, told: Mapping[str, str | None], *, force: bool, where: str) -> list[str]:
     """Refuse what differs from the calibration, or warn with ``force``; warn of what one of both does not say.
 
     ``told``: similarity, model, model_hash, prompt_hash, version.

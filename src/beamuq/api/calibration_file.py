@@ -49,7 +49,7 @@ class WithInterval(StrictModel):
         return f"{self.value:.3f}{around}"
 
 
-class Calibration(StrictModel):
+class CalibrationFile(StrictModel):
     """What ``decide`` reads. A model, prompt or version that is null is not known and cannot be compared."""
 
     format: Literal["beamuq calibration 1"] = "beamuq calibration 1"
@@ -96,7 +96,7 @@ def versions() -> dict[str, str]:
     return {"beamuq": __version__} | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
 
 
-def read_calibration(path: str | Path) -> Calibration:
+def read_calibration(path: str | Path) -> CalibrationFile:
     """A calibration file.
 
     Raises
@@ -106,5 +106,5 @@ def read_calibration(path: str | Path) -> Calibration:
     """
     with reading(path, "a calibration in UTF-8", "take the file as beamuq calibrate wrote it, or calibrate again"):
         text = Path(path).read_text(encoding="utf-8")
-    calibration: Calibration = validated_json(Calibration, text, path)
+    calibration: CalibrationFile = validated_json(CalibrationFile, text, path)
     return calibration

@@ -74,6 +74,8 @@ class CandidateRecord(StrictModel):
     token_logprobs: Annotated[
         list[LogProbability] | None, Field(min_length=1, description="one a token, the ending token included")
     ] = None
+    token_ids: Annotated[list[int] | None, Field(description="not used; so that a person can follow it")] = None
+    ended: Annotated[bool | None, Field(description="false: cut before its end; not used")] = None
     left_out: Annotated[
         str | None, Field(description="why its log-probability is not known, told where a score lacks it")
     ] = None
@@ -122,6 +124,11 @@ class AnswerRecord(CandidateRecord):
             told = ", ".join(f"{name} {length}" for name, length in given.items())
             raise ValueError(f"lengths disagree ({told}); each counts the ending token")
         return self
+
+    @property
+    def says_something(self) -> bool:
+        """Whether any score can be had of the answer without candidates."""
+        return any(part is not None for part in (self.total, self.token_entropies, self.p_true_logprob, self.left_out))
 
     @property
     def length(self) -> int | None:
@@ -185,6 +192,10 @@ def read_records(rows: Rows) -> list[QuestionRecord]:
         said = {key: value for key, value in read_responses(row, place).items() if value is not None or key == "answer"}
         content = {"id": str(number)} | {key: value for key, value in said.items() if key in known}
         item: QuestionRecord = validated(QuestionRecord, content, place)
+        if not (item.samples or item.beams or item.answer.says_something):
+            unused = ", ".join(str(key) for key in row if key not in known)
+            fix = "give samples or beams to compare it with, or its token_logprobs"
+            raise BeamUQError(f"{place}: an answer alone cannot be scored; {fix}{unused and f' (not used: {unused})'}")
         if item.id in found:
             raise BeamUQError(f"{place}: id {item.id!r} stands twice; give each question its own")
         found[item.id] = item

@@ -24,7 +24,7 @@ from beamuq.api.candidate_records import (
     read_records,
 )
 from beamuq.api.open_models import Similarity, open_similarity
-from beamuq.errors import BeamUQError
+from beamuq.errors import BeamUQError, hint
 from beamuq.methods import candidate_weights
 from beamuq.methods.dissimilarity_estimators import certified_interval, certified_pair_interval
 from beamuq.methods.log_space_sums import Array
@@ -53,6 +53,26 @@ REASONS = {
 }
 
 
+class Scores(pd.DataFrame):
+    """The frame of :func:`score`; ``scores["CocoaPPL"]`` gives one method's scores, by id, higher = more uncertain."""
+
+    @property
+    def _constructor(self) -> type[Scores]:
+        return Scores
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column; or the scores of a method: over beams where there are any, else over samples."""
+        if not isinstance(key, str) or key in self.columns or "method" not in self.columns:
+            return super().__getitem__(key)
+        rows = self[(self["method"] == key) & (self["setting"] == "") & self["value"].notna()]
+        if rows.empty:
+            reasons = self[self["method"] == key]["reason"]
+            why = f": {reasons.iloc[0]}" if len(reasons) else f"; {hint(key, dict.fromkeys(self['method']))}"
+            raise BeamUQError(f"{key!r}: no such column or score{why}")
+        form = rows["variant"].min()  # "" before beamsearch before multinomial
+        return rows[rows["variant"] == form].set_index("id")["value"].rename(key)
+
+
 def score(
     rows: Rows,
     *,
@@ -65,8 +85,8 @@ def score(
     device: str = "auto",
     dtype: str = "auto",
     threads: int = 1,
-) -> pd.DataFrame:
-    """Score anyone's candidates with every method that what is known allows.
+) -> Scores:
+    """Score candidates with every method whose inputs are known.
 
     Parameters
     ----------
@@ -118,7 +138,7 @@ def score(
             known = _evidence(item, compared, temperature, epsilon, alpha)
             for *row, reason in _scores(item, chosen, known, temperature):
                 found.append((item.id, *row, DIRECTION, scorer.name, reason))
-    frame = pd.DataFrame(found, columns=list(COLUMNS))
+    frame = Scores(found, columns=list(COLUMNS))
     for name in LABELS:
         labels = {item.id: getattr(item, name) for item in records}
         if any(label is not None for label in labels.values()):

@@ -1,5 +1,7 @@
 """Responses of servers as candidates: OpenAI's chat and text completions, as vLLM, SGLang and llama.cpp give them too.
 
+SGLang's ``/generate`` with ``beam_width`` gives beams, in ``meta_info.beam_results``.
+
 A candidate gets the log-probabilities of its tokens only where the ending's is among them (D2, p(y | x)): the sum
 without it is the probability of no outcome. Where a server leaves it out, or anything else, the candidate has no
 log-probability and says why (``left_out``), which ``score`` tells as the reason of every score that needs it.
@@ -8,6 +10,7 @@ log-probability and says why (``left_out``), which ``score`` tells as the reason
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeGuard
 
@@ -59,6 +62,26 @@ class _Completion(_Form):
     choices: Annotated[list[_Choice], Field(min_length=1)]
 
 
+class _Finish(_Form):
+    type: str
+    length: int | None = None
+
+
+class _Beam(_Form):
+    text: str
+    output_ids: Annotated[list[int], Field(min_length=1)]
+    finish_reason: _Finish
+    sequence_score: float
+
+
+class _BeamResults(_Form):
+    beam_results: Annotated[list[_Beam], Field(min_length=1)]
+
+
+class _Generated(_Form):
+    meta_info: _BeamResults
+
+
 def read_responses(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     """A question's row with the candidates that its responses hold.
 
@@ -82,10 +105,38 @@ def read_responses(row: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _is_response(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping) and "choices" in value
+    return isinstance(value, Mapping) and ("choices" in value or _has_beams(value))
+
+
+def _has_beams(value: Mapping[str, Any]) -> bool:
+    """Whether it is SGLang's answer to ``/generate`` with ``beam_width``."""
+    return isinstance(value.get("meta_info"), Mapping) and "beam_results" in value["meta_info"]
+
+
+def _beams(response: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    """SGLang's beams: their score is log p divided by the number of tokens.
+
+    A beam that was cut before the largest length is the prefix of an answer and no outcome: it is left out, and said.
+    """
+    generated: _Generated = validated(_Generated, response, place)
+    beams = generated.meta_info.beam_results
+    whole = [beam for beam in beams if not _is_prefix(beam)]
+    if len(whole) < len(beams):
+        warnings.warn(f"{place}: {len(beams) - len(whole)} unfinished beams were left out", stacklevel=2)
+    return [
+        {"text": beam.text, "token_ids": beam.output_ids, "logprob": beam.sequence_score * len(beam.output_ids)}
+        for beam in whole
+    ]
+
+
+def _is_prefix(beam: _Beam) -> bool:
+    finish = beam.finish_reason
+    return finish.type == "length" and (finish.length is None or len(beam.output_ids) < finish.length)
 
 
 def _candidates(response: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    if _has_beams(response):
+        return _beams(response, place)
     completion: _Completion = validated(_Completion, response, place)
     return [_candidate(choice, f"{place}: choices[{n}]") for n, choice in enumerate(completion.choices)]
 

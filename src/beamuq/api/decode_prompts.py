@@ -1,0 +1,236 @@
+"""A loaded model and prompts to answers, samples and beams with exact log-probabilities, in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beamuq.api.open_models import check_models_extra, model_folder
+from beamuq.errors import BeamUQError
+from beamuq.text_normalization import clean
+
+if TYPE_CHECKING:
+    from beamuq.decoding import Candidate, Work
+
+BATCH = 16  # prompts decoded together: those with a common beginning share it
+HASHED_VALUES = 64  # of each parameter of a model in memory
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A language model in memory, its tokenizer, its name, and a hash that tells it from others."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    content: str
+
+
+@dataclass(frozen=True)
+class DecodedPrompt:
+    """What a model gave for one prompt: candidates of the engine beside their cleaned texts."""
+
+    answer: tuple[str, Candidate]
+    samples: tuple[tuple[str, Candidate], ...]
+    beams: tuple[tuple[str, Candidate], ...]
+
+    def row(self) -> dict[str, Any]:
+        """As ``beamuq.score`` takes it: texts, token ids, log-probabilities, and whether each answer ended."""
+        answer = _record(*self.answer)
+        entropies = self.answer[1].entropies
+        return {
+            "answer": answer | ({} if entropies is None else {"token_entropies": entropies.tolist()}),
+            "samples": [_record(*sample) for sample in self.samples],
+            "beams": [_record(*beam) for beam in self.beams],
+        }
+
+
+def open_model(model: Any, *, device: str = "auto", dtype: str = "auto", threads: int = 1) -> LoadedModel:
+    """A model by name or folder, read once and kept for the next call; or ``(model, tokenizer)``, as it is.
+
+    Raises BeamUQError if it is neither.
+    """
+    check_models_extra()
+    if isinstance(model, LoadedModel):
+        return model
+    if isinstance(model, str | Path):
+        from beamuq.models import devices
+
+        on, precision = devices.prepare(device, dtype, threads)
+        return _read_model(str(model), model_folder(str(model)), precision, on)
+    pair = model if isinstance(model, tuple) and len(model) == 2 else ()
+    if not pair or not hasattr(pair[0], "get_input_embeddings") or not callable(pair[1]):
+        raise BeamUQError(
+            f"model: {type(model).__name__}: give a folder, hub:ORG/NAME, packaged:NAME, or (model, tokenizer) of "
+            "transformers"
+        )
+    name = str(getattr(pair[0], "name_or_path", "")) or type(pair[0]).__name__
+    return LoadedModel(*pair, name, _content(pair[0]))
+
+
+def decode(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    samples: int = 0,
+    beams: int = 10,
+    max_new_tokens: int = 20,
+    chat: bool = False,
+    seed: int = 0,
+    batch: int = BATCH,
+    work: Work | None = None,
+) -> list[dict[str, Any]]:
+    """The greedy answer, samples and beams of every prompt, as rows that ``beamuq.score`` takes.
+
+    Log-probabilities are natural, of whole answers with their ending, under the model's own distribution (temperature
+    1), exact to the model's precision. All bare stop tokens count as one ending.
+
+    Parameters
+    ----------
+    model, tokenizer
+        Of transformers, on any device, quantised or with an adapter; checked once to give what its own forward pass
+        gives.
+    prompts
+        Texts, or lists of token ids.
+    samples, beams
+        How many samples are drawn at temperature 1; M of the beam search. 0: none.
+    max_new_tokens
+        An answer that has not ended after so many tokens is cut, and said to be (``ended``).
+    chat
+        Prompts that are texts become a user's message in the model's chat template.
+    seed
+        Of the samples: the same seed, prompt and place in the list give the same samples.
+    batch
+        Prompts decoded together; what they have in common at their beginning is run once.
+    work
+        What decoding took is added to it.
+
+    Returns
+    -------
+    One row per prompt: id (its number, from 1), question (where it is a text), answer, samples and beams, each with
+    text, token_ids, token_logprobs and ended; the answer also with token_entropies, in nats.
+
+    Raises
+    ------
+    BeamUQError
+        In one line: an empty or too long prompt, a number below its least, a model that the engine cannot decode.
+
+    Examples
+    --------
+    >>> rows = beamuq.decode(model, tokenizer, ["Q: Who wrote Hamlet?\\nA:"], beams=5)  # doctest: +SKIP
+    >>> beamuq.score(rows, methods=["CocoaPPL"])  # doctest: +SKIP
+    """
+    loaded = open_model((model, tokenizer))
+    decoded = decode_prompts(
+        loaded,
+        prompts,
+        samples=samples,
+        beams=beams,
+        max_new_tokens=max_new_tokens,
+        chat=chat,
+        seed=seed,
+        batch=batch,
+        work=work,
+    )
+    return [
+        {"id": str(number), **({"question": prompt} if isinstance(prompt, str) else {}), **answers.row()}
+        for number, (prompt, answers) in enumerate(zip(prompts, decoded, strict=True), start=1)
+    ]
+
+
+def decode_prompts(
+    loaded: LoadedModel,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    samples: int = 0,
+    beams: int = 10,
+    max_new_tokens: int = 20,
+    chat: bool = False,
+    seed: int = 0,
+    batch: int = BATCH,
+    work: Work | None = None,
+) -> list[DecodedPrompt]:
+    """As :func:`decode`, with the engine's own candidates."""
+    from beamuq import decoding
+
+    if isinstance(prompts, str):
+        raise BeamUQError("prompts: one text; give a list of prompts")
+    for name, value, least in (
+        ("samples", samples, 0),
+        ("beams", beams, 0),
+        ("max_new_tokens", max_new_tokens, 1),
+        ("batch", batch, 1),
+    ):
+        if value < least:
+            raise BeamUQError(f"{name}: {value}: must be at least {least}")
+    policies: list[decoding.Policy] = [decoding.Greedy(), *([decoding.Sample(samples, 1.0)] if samples else [])]
+    policies += [decoding.Beam(beams)] if beams else []
+    numbered = [decoding.Prompt(f"{n}", _token_ids(loaded, prompt, chat)) for n, prompt in enumerate(prompts, start=1)]
+    stops = decoding.stop_tokens(loaded.tokenizer, loaded.model)
+    merged = decoding.bare_stops(loaded.tokenizer, stops)
+    texts: dict[str, list[tuple[str, Candidate]]] = {prompt.id: [] for prompt in numbered}
+    for members in decoding.compose_batches(numbered, batch):
+        for candidate in decoding.decode(
+            loaded.model,
+            members,
+            policies,
+            stop_ids=stops,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            merge_stop_tokens=merged,
+            work=work,
+        ):
+            text = clean(decoding.candidate_text(loaded.tokenizer, candidate.token_ids, stops))
+            texts[candidate.prompt_id].append((text, candidate))
+    return [
+        DecodedPrompt(answers[0], tuple(answers[1 : 1 + samples]), tuple(answers[1 + samples :]))
+        for answers in texts.values()
+    ]
+
+
+def _token_ids(loaded: LoadedModel, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
+    from beamuq.models import prompt_tokens
+
+    if not isinstance(prompt, str):
+        return tuple(int(token) for token in prompt)
+    if not chat:
+        return tuple(prompt_tokens.plain_prompt_ids(loaded.tokenizer, prompt))
+    # a thought before the answer would take the answer's place
+    thinking = False if prompt_tokens.can_think(loaded.tokenizer) else None
+    return tuple(prompt_tokens.chat_prompt_ids(loaded.tokenizer, prompt, thinking))
+
+
+def _record(text: str, candidate: Candidate) -> dict[str, Any]:
+    return {
+        "text": text,
+        "token_ids": list(candidate.token_ids),
+        "token_logprobs": candidate.token_logprobs.tolist(),
+        "ended": candidate.terminated,
+    }
+
+
+@lru_cache(maxsize=1)
+def _read_model(name: str, folder: Path, dtype: Any, device: Any) -> LoadedModel:
+    from transformers.utils import logging
+
+    from beamuq.models.load_model import load_causal
+    from beamuq.models.model_folder import model_identity
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model, tokenizer = load_causal(folder, dtype=dtype, device=device)
+    return LoadedModel(model, tokenizer, name, model_identity(folder)["content"])
+
+
+def _content(model: Any) -> str:
+    """A hash of a model in memory: of each parameter its name, shape, kind and first values."""
+    digest = hashlib.sha256()
+    for name, values in model.state_dict().items():
+        if hasattr(values, "flatten"):
+            some = values.flatten()[:HASHED_VALUES].detach().cpu()
+            digest.update(f"{name} {tuple(values.shape)} {values.dtype} {some.tolist()}".encode())
+    return digest.hexdigest()

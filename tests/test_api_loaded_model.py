@@ -1,0 +1,169 @@
+"""A model in memory: decoded in batches, asked, its ``generate`` output scored, and a calibration fitted to scores."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import beamuq
+from beamuq.decoding import Work
+from beamuq.errors import BeamUQError
+from beamuq.models.load_model import load_causal
+from tiny import build_tiny_model
+
+LEXICAL = {"similarity": "lexical"}
+SHOTS = "".join(f"Question: what is {n}?\nAnswer: {n}\n\n" for n in ("one", "two", "three"))
+PROMPTS = [f"{SHOTS}Question: who is {n}?\nAnswer:" for n in range(16)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model("llama", tmp_path_factory.mktemp("tiny") / "llama")
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> tuple[Any, Any]:
+    return load_causal(folder, dtype=torch.float32, device=torch.device("cpu"))
+
+
+def test_decoded_rows_are_scored_and_their_probabilities_are_the_models_own(loaded: tuple[Any, Any]) -> None:
+    rows = beamuq.decode(*loaded, ["a b c", "d e"], samples=3, beams=4, max_new_tokens=5)
+    assert [(row["id"], len(row["samples"]), len(row["beams"])) for row in rows] == [("1", 3, 4), ("2", 3, 4)]
+    model, tokenizer = loaded
+    prompt = tokenizer("a b c", return_tensors="pt")["input_ids"]
+    for beam in rows[0]["beams"]:
+        sequence = torch.cat([prompt[0], torch.tensor(beam["token_ids"])])
+        steps = model(sequence[None]).logits[0, prompt.shape[1] - 1 : -1].double().log_softmax(-1)
+        own = steps[range(len(beam["token_ids"])), beam["token_ids"]]
+        kept = len(own) if not beam["ended"] else len(own) - 1  # endings that add no text count as one
+        assert own[:kept].tolist() == pytest.approx(beam["token_logprobs"][:kept], abs=2e-4)
+    scores = beamuq.score(rows, methods=["Dissimilarity", "Prob"], **LEXICAL)
+    assert scores["Dissimilarity"].between(0, 1).all()
+    assert scores["Prob"]["1"] == pytest.approx(-math.fsum(rows[0]["answer"]["token_logprobs"]))
+    with pytest.raises(BeamUQError, match="did you mean 'Dissimilarity'"):
+        scores["Disimilarity"]
+
+
+def test_few_shot_questions_of_a_batch_run_what_they_share_once(loaded: tuple[Any, Any]) -> None:
+    alone, together = Work(), Work()
+    one = beamuq.decode(*loaded, PROMPTS[:1], beams=2, max_new_tokens=2, work=alone)
+    rows = beamuq.decode(*loaded, PROMPTS, beams=2, max_new_tokens=2, work=together)
+    assert together.prompt_rows < alone.prompt_rows + 16 * (alone.prompt_rows // 4)
+    assert rows[0]["answer"]["token_ids"] == one[0]["answer"]["token_ids"]
+
+
+def test_a_model_in_memory_answers_as_its_folder_does_to_the_digit(folder: Path, loaded: tuple[Any, Any]) -> None:
+    options: dict[str, Any] = {"width": 3, "max_new_tokens": 4, "device": "cpu"} | LEXICAL
+    from_folder = beamuq.ask(["Who?", "What is two?"], str(folder), **options)
+    in_memory = beamuq.ask(["Who?", "What is two?"], loaded, **options)
+    for one, other in zip(from_folder, in_memory, strict=True):
+        assert (one.answer, one.beams, one.low, one.high) == (other.answer, other.beams, other.low, other.high)
+        assert "plainly with 5 examples" in str(other)
+    alone = beamuq.ask("Who?", loaded, **options)
+    assert [beam.text for beam in alone.beams] == [beam.text for beam in in_memory[0].beams]
+    with pytest.raises(BeamUQError, match=r"model: object: give a folder, .* or \(model, tokenizer\)"):
+        beamuq.ask("Who?", object())
+
+
+def test_generates_own_hook_gives_every_beam_with_its_exact_log_probability(loaded: tuple[Any, Any]) -> None:
+    model, tokenizer = loaded
+    tokenizer.padding_side, tokenizer.pad_token = "left", tokenizer.pad_token or tokenizer.eos_token
+    inputs = tokenizer(["a b c d", "e"], return_tensors="pt", padding=True)
+    output = model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4)
+    start = inputs["input_ids"].shape[1]
+    assert output.sequences.shape[0] == len(output.sequences_scores) == 6
+    ends = torch.as_tensor(model.generation_config.eos_token_id).flatten().tolist()
+    for row, (sequence, logprob) in enumerate(zip(output.sequences, output.sequences_scores, strict=True)):
+        kept = inputs["attention_mask"][row // 3].bool()
+        prompt, answer = inputs["input_ids"][row // 3][kept], sequence[start:].tolist()
+        answer = answer[: next((place + 1 for place, token in enumerate(answer) if token in ends), len(answer))]
+        whole = torch.cat([prompt, torch.tensor(answer)])
+        steps = model(whole[None]).logits[0, len(prompt) - 1 : -1].double().log_softmax(-1)
+        assert float(steps[range(len(answer)), answer].sum()) == pytest.approx(float(logprob), abs=2e-4)
+    assert (output.sequences_scores.reshape(2, 3).diff(dim=1) <= 0).all()
+    with pytest.raises(BeamUQError, match=r"RepetitionPenalty.*leave that setting out"):
+        model.generate(**inputs, custom_generate=beamuq.beams, width=3, max_new_tokens=4, repetition_penalty=1.5)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_what_generate_returns_becomes_candidates(loaded: tuple[Any, Any], length_penalty: float) -> None:
+    model, tokenizer = loaded
+    inputs = tokenizer(["a b c d"], return_tensors="pt")
+    told = {"max_new_tokens": 4, "num_return_sequences": 3, "return_dict_in_generate": True, "pad_token_id": 0}
+    searched = model.generate(**inputs, num_beams=3, output_scores=True, length_penalty=length_penalty, **told)
+    drawn = model.generate(**inputs, do_sample=True, temperature=0.5, output_logits=True, **told)
+    size = inputs["input_ids"].shape[1]
+    asked = {"prompt_tokens": size, "per_prompt": 3}
+    (beams,) = beamuq.from_generate(searched, tokenizer, length_penalty=length_penalty, **asked)
+    (samples,) = beamuq.from_generate(drawn, tokenizer, **asked)
+    for candidate in (*beams, *samples):
+        whole = torch.cat([inputs["input_ids"][0], torch.tensor(candidate["token_ids"])])
+        steps = model(whole[None]).logits[0, size - 1 : -1].double().log_softmax(-1)
+        expected = float(steps[range(len(candidate["token_ids"])), candidate["token_ids"]].sum())
+        assert candidate["logprob"] == pytest.approx(expected, abs=2e-4)
+    rows = [{"answer": beams[0], "beams": beams, "samples": samples}]
+    scored = beamuq.score(rows, methods=["Prob"], **LEXICAL)["Prob"]
+    assert scored["1"] == pytest.approx(-beams[0]["logprob"])
+    del searched.sequences_scores
+    with pytest.raises(BeamUQError, match="says no log-probabilities; call generate with"):
+        beamuq.from_generate(searched, tokenizer, **asked)
+
+
+def test_prr_has_an_interval_and_says_where_it_is_undefined() -> None:
+    rng = np.random.default_rng(0)
+    quality = rng.integers(0, 2, 200)
+    found = beamuq.prr(1 - quality + rng.normal(0, 1, 200), quality)
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    assert beamuq.prr([0.9, 0.2, 0.7, 0.1], [0, 1, 0, 1]).value == 1
+    assert "same quality" in beamuq.prr([1.0, 2.0, 3.0, 4.0], [1, 1, 1, 1]).note
+    with pytest.raises(BeamUQError, match="one of each per answer"):
+        beamuq.prr([1.0], [1, 0])
+
+
+def test_a_calibration_is_fitted_saved_and_decides(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scores, new = rng.random(600), rng.random(5)
+    correct = rng.random(600) > scores
+    with pytest.raises(BeamUQError, match="not fitted"):
+        beamuq.Calibration().decide(new)
+    calibration = beamuq.Calibration(risk=0.3).fit(scores, correct)
+    decisions = calibration.decide(new)
+    assert calibration.threshold is not None
+    assert (decisions["shown"] == (new <= calibration.threshold)).all()
+    with pytest.warns(UserWarning, match="calibrated on"):
+        calibration.decide(scores)
+    calibration.save(tmp_path / "file.json")
+    assert beamuq.Calibration.load(tmp_path / "file.json").decide(new).equals(decisions)
+
+
+@pytest.mark.parametrize(
+    "row", [{"answer": "Paris"}, {"answer": "Paris", "samples": []}, {"answer": "Paris", "sampled_responses": ["Lyon"]}]
+)
+def test_an_answer_alone_is_told_what_it_lacks_instead_of_getting_no_score(row: dict[str, Any]) -> None:
+    unused = r" \(not used: sampled_responses\)" if "sampled_responses" in row else ""
+    with pytest.raises(
+        ValueError, match=rf"row 1: an answer alone cannot be scored; give samples or .*_logprobs{unused}$"
+    ):
+        beamuq.score([row], **LEXICAL)
+
+
+@pytest.mark.packaged
+def test_the_packaged_weights_as_a_folder_answer_as_the_packaged_model_to_the_digit(tmp_path: Path, root: Path) -> None:
+    packaged = root / "resources/models/smollm2-135m-instruct"
+    if not packaged.is_dir():
+        pytest.skip("resources/models/smollm2-135m-instruct is not fetched")
+    folder = tmp_path / "own"
+    shutil.copytree(packaged, folder, copy_function=os.link, ignore=shutil.ignore_patterns("fetched.json"))
+    one, other = (beamuq.ask("Who wrote Hamlet?", model, device="cpu", **LEXICAL) for model in (packaged, folder))
+    assert (one.answer, one.beams, one.low, one.high) == (other.answer, other.beams, other.low, other.high)
+    assert one.answer == "William Shakespeare"
