@@ -44,9 +44,9 @@ def run(
     cards: int = 1,
     cache: Path | None = None,
     threads: int = 1,
-    statistics: Path,
+    judgements: Path,
 ) -> None:
-    """Read questions and candidates, load one model after the other, write the statistics table.
+    """Read questions and candidates, load one model after the other, write the judgements table.
 
     ``template``: the prompt of P(True). ``language_model``: a file in the folder of the model that gave the answers;
     ``nli``, ``relevance``: in those of CCP's and of SAR's judge. Each is given exactly where the settings ask for it.
@@ -112,7 +112,7 @@ def run(
         dtype=dtype,
         device=device,
     ) | ({"scorer_dtype": loading["scorer_dtype"]} if "scorer_dtype" in loading else {})
-    parquet_tables.write(statistics, "statistics", rows, cell=loaded.cell, provenance=made)
+    parquet_tables.write(judgements, "judgements", rows, cell=loaded.cell, provenance=made)
 
 
 def answers_and_candidates(table: pa.Table, settings: Settings) -> tuple[list[tuple[str, Row]], list[Row]]:

@@ -105,7 +105,7 @@ TITLES = {
 }
 """What a reader sees of a method whose name is not that already."""
 PRINTED_VARIANTS = ("", "multinomial", "beamsearch")
-STATISTICS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the statistics file fills
+JUDGEMENTS = ("answer.ccp", "answer.p_true_logprob", "token_sar")  # needs that the judgements file fills
 
 
 def register(method: Method) -> Method:
@@ -201,7 +201,7 @@ def _perplexity(e: Evidence) -> Array:
 
 @_of_the_paper("CCP", "answer", "[0, 1]", "answer.ccp")
 def _ccp(e: Evidence) -> Array:
-    """Needs an NLI label of every alternative token: made by a study's statistics, not from texts."""
+    """Needs an NLI label of every alternative token: made by a study's judgements, not from texts."""
     return e.answer.ccp
 
 
@@ -238,7 +238,7 @@ def _semantic_entropy(e: Evidence) -> Array:
 
 @_of_the_paper("SAR", "candidates", "(-∞, ∞)", "token_sar", "sentence_similarity", "weights")
 def _sar(e: Evidence) -> Array:
-    """Needs the relevance of every token of every candidate, which a study's statistics hold."""
+    """Needs the relevance of every token of every candidate, which a study's judgements hold."""
     return semantic_entropy_sar.sar(e.token_sar, e.sentence_similarity, e.weights, e.mask)
 
 

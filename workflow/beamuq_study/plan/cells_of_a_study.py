@@ -1,4 +1,4 @@
-"""The cells of a study, and what each of them needs: which scorers, statistics, judges and produced answers."""
+"""The cells of a study, and what each of them needs: which scorers, judgements, qualities and produced answers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cached_property
 
 from beamuq.errors import BeamUQError, hint
 from beamuq.methods.dissimilarity_estimators import check_kind, lacks
-from beamuq.methods.registry import STATISTICS, resolve
+from beamuq.methods.registry import JUDGEMENTS, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
 from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.stages.score_all_methods import compare_candidates
 from beamuq_study.study_config import Study
 
-CCP, P_TRUE, SAR = STATISTICS
+CCP, P_TRUE, SAR = JUDGEMENTS
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ class Grid:
 
     # -- what a recipe's methods need ----------------------------------------------------------------------------
 
-    def statistics_of(self, recipe: str) -> set[str]:
+    def judgements_of(self, recipe: str) -> set[str]:
         """What the recipe's methods need that further models have to be asked: P_TRUE, CCP, SAR."""
         return {
             need
             for name in self.study.scoring[recipe].methods
             for need in resolve(name).all_needs
-            if need in STATISTICS
+            if need in JUDGEMENTS
         }
 
     def judges_of(self, recipe: str) -> dict[str, str]:
         """The scorers that CCP ("nli") and SAR ("relevance") ask of a recipe's answers."""
-        asked, main = self.statistics_of(recipe), self.study.main
+        asked, main = self.judgements_of(recipe), self.study.main
         judges = {"nli": main.scorer} if CCP in asked else {}
         return judges | ({"relevance": main.relevance} if SAR in asked and main.relevance else {})
 
@@ -173,7 +173,7 @@ class Grid:
         found: list[Artifact] = []
         for cell in self.cells.values():
             found += [cell.table("candidates"), *self.qualities_of(cell)]
-            found += [cell.table("statistics")] if self.statistics_of(cell.recipe) else []
+            found += [cell.table("judgements")] if self.judgements_of(cell.recipe) else []
             found += [cell.table("similarity", scorer=scorer) for scorer in self.scorers_of(cell)]
             found += [cell.table(kind, scorer=scorer) for kind in ("scores", "evaluation") for scorer in cell.scorers]
         return found

@@ -66,7 +66,7 @@ class StageFiles:
 
     def p_true_template(self, wildcards: Wildcards) -> Files:
         """The prompt of P(True), where a method of the cell asks for it."""
-        asked = self.settings.grid.statistics_of(wildcards.recipe)
+        asked = self.settings.grid.judgements_of(wildcards.recipe)
         return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in asked else []
 
     # -- candidates, scores, evaluation ----------------------------------------------------------------------------
@@ -77,10 +77,10 @@ class StageFiles:
         whole = self.paths.table(self.settings.cell(wildcards).table("candidates"))
         return [whole.with_suffix(".shards") / f"{k}-of-{count}.parquet" for k in range(1, count + 1) if count > 1]
 
-    def statistics(self, wildcards: Wildcards) -> Files:
+    def judgements(self, wildcards: Wildcards) -> Files:
         """What models were asked of the cell's answers, where a method needs it."""
-        asked = self.settings.grid.statistics_of(wildcards.recipe)
-        return [self.paths.table(self.settings.cell(wildcards).table("statistics"))] if asked else []
+        asked = self.settings.grid.judgements_of(wildcards.recipe)
+        return [self.paths.table(self.settings.cell(wildcards).table("judgements"))] if asked else []
 
     def cross_similarity(self, wildcards: Wildcards) -> Files:
         """The similarity of SAR's own scorer, where the cell has SAR."""
