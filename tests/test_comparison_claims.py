@@ -24,7 +24,7 @@ from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.inputs import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import Study
-from simulated_paper_run import PRINTED, RULES, candidate, study
+from simulated_paper_run import NUMBERS, RULES, candidate, study
 
 N, RESAMPLES = 60, 2000
 GEMMA, LLAMA, TRIVIA = "gemma-3-4b-base", "llama-3.1-8b-base", "triviaqa"
@@ -70,7 +70,7 @@ class FakeInputs:
 
 def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> Results:
     """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty`` are."""
-    return Results(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), PRINTED.copy(), RULES)
+    return Results(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
 
 
 def case_of(results: Results, *cells: Cell) -> Case:
@@ -116,23 +116,23 @@ def decoded(
     return CandidateSets(pd.DataFrame(rows), pd.DataFrame({"id": ids, "group": ids}))
 
 
-@pytest.mark.parametrize(("printed", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
-def test_a_printed_share_is_met_by_the_whole_interval_where_questions_are_few(
-    printed: tuple[float, float], outcome: str
+@pytest.mark.parametrize(("share", "outcome"), [((0.2, 0.3), "undecided"), ((0.6, 0.7), "no"), ((0.1, 0.4), "yes")])
+def test_a_share_in_the_paper_is_met_by_the_whole_interval_where_questions_are_few(
+    share: tuple[float, float], outcome: str
 ) -> None:
     made = in_memory(candidates=decoded([2] * N, [0.88] * 15 + [0.80] * 45))  # .842 is between: .25 meet the condition
-    verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", printed=printed)
+    verdict = judged(claims.mean_of_questions, made, MAIN, of="condition", paper_range=share)
     assert (verdict.value, verdict.n, verdict.outcome) == (0.25, N, outcome)
 
 
 def test_the_share_of_repeats_is_that_of_answers_of_some_lengths() -> None:
     made = in_memory(candidates=decoded([1] * 50 + [2, 4] * 30 + [5] * 60, [0.5] * 170, [9] * 50 + [4] * 60 + [0] * 60))
     judge = partial(judged, claims.mean_of_questions, made, MAIN, of="repeat")
-    assert judge(printed=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
-    assert judge(printed=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
-    assert (judge(printed=(0.1, 0.2), lengths=(5, np.inf)).value, judge(printed=(0, 1)).n) == (0.0, 170)
+    assert judge(paper_range=(0.3, 0.5), lengths=(2, 4)).value == pytest.approx(0.4)
+    assert judge(paper_range=(0.1, 0.2), lengths=(2, 4)).outcome == "no"
+    assert (judge(paper_range=(0.1, 0.2), lengths=(5, np.inf)).value, judge(paper_range=(0, 1)).n) == (0.0, 170)
     with pytest.raises(TooFewError, match="0 questions with answers of 6 to inf tokens; 50 are asked for"):
-        judge(printed=(0.1, 0.2), lengths=(6, np.inf))
+        judge(paper_range=(0.1, 0.2), lengths=(6, np.inf))
 
 
 @pytest.mark.parametrize(
@@ -375,9 +375,9 @@ def test_settings_of_an_ablation(
     )
     values = [dict(zip(keys, column, strict=True)) for column in columns]
     results = in_memory(*(measured(cell, of, spread) for cell, of in zip(cells, values, strict=True)))
-    results.printed = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="tab", metric="PRR")
+    results.paper_numbers = pd.DataFrame(keys, columns=["method", "variant", "setting"]).assign(table="t", metric="PRR")
     monkeypatch.setattr(claims, "stored_keys", lambda _, rows: rows[["metric", "method", "variant", "setting"]])
-    verdict = judged(judge, results, *cells, table="tab")
+    verdict = judged(judge, results, *cells, table="t")
     assert verdict.outcome == outcome, verdict
 
 

@@ -1,7 +1,7 @@
 """What a study that ran publishes: numbers, scores and hashes, and no text of a dataset.
 
 ``python tools/collect_evidence.py results/small`` writes ``evidence/small`` from whatever is finished: CSVs and
-captions of tables and figures, the comparison with print, the ledger, the lock file; of each evaluated cell its
+captions of tables and figures, the comparison with the paper, the ledger, the lock file; of each evaluated cell its
 evaluation, scores, quality and the ids of its empty answers; of each dataset the questions' ids and groups. It is laid
 out like the results folder, so the package's own readers read it. Left out: exhibits that print questions; replicates
 and the points of curves, which scores, quality and groups give again; scores under other similarities than the main;

@@ -457,7 +457,7 @@ class Study(StrictModel):
 
     @property
     def main_quality(self) -> Quality:
-        """The first: that of exhibits and of the comparison with print."""
+        """The first: that of exhibits and of the comparison with the paper."""
         return self.quality[0]
 
     def qualities(self, dataset: str) -> list[Quality]:

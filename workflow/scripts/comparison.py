@@ -1,4 +1,4 @@
-"""A run held against print: every printed number, every claim, beam minus multinomial paired."""
+"""Compare a run with the paper: every number, every claim, beam minus multinomial paired."""
 
 from pathlib import Path
 
@@ -22,11 +22,11 @@ def run(
     forest_caption: Path,
     partial: bool = False,
 ) -> None:
-    """Read a study's results, compare them with the printed numbers, and write the tables, pages and figure.
+    """Read a study's results, compare them with the paper's numbers, and write the tables, pages and figure.
 
     ``partial``: files that do not exist yet count as "not run".
     """
-    found = comparison_page.compare_with_print(read_study(study), study, study.parent, partial=partial)
+    found = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
     figure = beam_minus_multinomial.figure(found.results, found.differences)
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
     outputs = {"csv": csv, "claims": claims, "html": html}

@@ -69,7 +69,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shipped:
-    """One draw under a model's shipped generation config: only to explain differences from print (D5, greedy).
+    """One draw under a model's shipped generation config: only to explain differences from the paper (D5, greedy).
 
     The distribution is sharpened to 1/``temperature``, cut to the ``top_k`` most probable tokens (0: all), then to the
     fewest of them that hold ``top_p`` of the mass. ``top_k`` = 1 is greedy.

@@ -157,7 +157,7 @@ def stored_variant(method: str, printed: str) -> str:
     """The variant under which the tables here hold what the paper prints as ``printed``.
 
     The paper's main tables print the sampled SAR and Semantic Entropy without a variant; here they are ``multinomial``.
-    A variant that print does not know, an estimator's, is its own, and so is any of a method that is not registered: a
+    A variant the paper lacks, an estimator's, is its own, and so is any of a method that is not registered: a
     plug-in's where nothing has loaded it.
     """
     variants = METHODS[method].variants if method in METHODS else (printed,)
@@ -207,7 +207,7 @@ def _ccp(e: Evidence) -> Array:
 
 @_of_the_paper("PTrue", "answer", "[0, ∞)", "answer.p_true_logprob")
 def _p_true(e: Evidence) -> Array:
-    """Asks the model about itself; in print its mean PRR is .013, near that of a random order."""
+    """Asks the model about itself; in the paper its mean PRR is .013, near that of a random order."""
     return answer_probability.p_true(e.answer.p_true_logprob)
 
 

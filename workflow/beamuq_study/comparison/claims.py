@@ -63,18 +63,18 @@ def mean_of_questions(
     case: Case,
     of: str,
     lengths: Lengths = (1, np.inf),
-    printed: Sequence[float] = (),
+    paper_range: Sequence[float] = (),
     above: Lengths = (),
 ) -> Verdict:
-    """Whether a mean over questions with answers of some ``lengths`` is as ``printed``, or ``above`` that of others."""
+    """Whether the mean over answers of some ``lengths`` is in the ``paper_range``, or ``above`` that of others."""
     found = case.candidates()
     values, parts, tokens = _quantity(of, found, case.results.study.main), [], found.lengths()
     for low, high in filter(None, (lengths, above)):
         members = (tokens >= low) & (tokens <= high)
         judging.enough(int(members.sum()), f"with answers of {low} to {high:g} tokens")
         parts.append((values[members], groups_of(found.groups, members)))
-    if printed:
-        return case.as_printed(*parts[0], printed, len(found.ids))
+    if paper_range:
+        return case.within_paper_range(*parts[0], paper_range, len(found.ids))
     (a, std), (b, other) = (judging.mean_and_std(*part) for part in parts)
     return case.clear(a - b, float(np.hypot(std, other)), sum(len(part) for part, _ in parts))
 
@@ -122,8 +122,8 @@ def ranking(case: Case, place: str, method: str = "") -> Verdict:
 
     That it is "best" is tested; no test says how far another rank is one by chance, which leaves it undecided.
     """
-    case, printed = case.answered(), case.results.printed
-    methods = set(printed["method"][printed["table"] == "tab:qa_mean_prr"])
+    case, numbers = case.answered(), case.results.paper_numbers
+    methods = set(numbers["method"][numbers["table"] == "tab:qa_mean_prr"])
     found = case.estimates().where(metric="PRR", setting="", method=methods)
     everywhere = found.frame.groupby(["method", "variant"])["dataset"].transform("size") == len(case.cells)
     means = found.rows(everywhere).mean_over_datasets()
@@ -220,9 +220,9 @@ def curves_ahead(case: Case, methods: Sequence[str]) -> Verdict:
 
 
 def _columns(case: Case, table: str) -> list[Estimates]:
-    """Of each cell and method the estimates of every setting that a table prints, under its printed setting."""
-    printed = case.results.printed
-    rows = printed[printed["table"] == table].drop_duplicates(["method", "variant", "setting"])
+    """Of each cell and method the estimates of every setting that a table of the paper has, under its name there."""
+    numbers = case.results.paper_numbers
+    rows = numbers[numbers["table"] == table].drop_duplicates(["method", "variant", "setting"])
     keys, found = stored_keys(case.results.study, rows), []
     for cell in case.cells:
         each = at(case.of(cell).estimates(), keys).assign(setting=list(rows["setting"]))
@@ -328,8 +328,8 @@ def small_gap(case: Case) -> Verdict:
     groups, apart = groups_of(groups, known), np.where(outside, samples, np.nan)[known]
     gap = np.nanmean(apart, axis=1) - inside[known]
     squared = gap**2 - np.nanvar(apart, axis=1, ddof=1) / outside[known].sum(axis=1)
-    of_samples, printed = samples[known].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
-    share, std = judging.mean_and_std((1 - printed) ** 2 * squared <= of_samples + TIE, groups)
+    of_samples, threshold = samples[known].var(axis=1, ddof=1) / M, beam_mass_theorem.printed_threshold(M)
+    share, std = judging.mean_and_std((1 - threshold) ** 2 * squared <= of_samples + TIE, groups)
     gain, n = judging.mean_and_std(of_samples - (1 - mass[known]) ** 2 * squared, groups), len(groups)
     case.notes.append(f"dissimilarity outside minus inside {gap.mean():+.3f}; one draw's error minus {gain[0]:+.4f}")
     sign, size = case.clear(share - 0.5, std, n).sign, case.clear(*gain, n).sign
@@ -409,7 +409,7 @@ def _budgets(study: Study, better: Forms = (("Dissimilarity", ""),), worse: Form
 
 
 def _table(study: Study, table: str, **_: Any) -> list[Cell]:
-    """The cells that measure what a printed table shows."""
+    """The cells that measure what a table of the paper shows."""
     places = ((model, dataset) for model in study.models for dataset in study.datasets)
     return [cell for place in places if (cell := table_cell(study, read_rules().tables[table], *place))]
 
@@ -485,8 +485,8 @@ def asked(study: Study, rules: ComparisonRules, claim: Claim) -> dict[str, tuple
     paper's; where a study has none of these, all of its own.
     """
 
-    def standing(own: Sequence[str], claimed: Sequence[str], printed: Collection[str]) -> list[str]:
-        return [name for name in own if name in (claimed or printed) or name not in printed] or list(own)
+    def standing(own: Sequence[str], claimed: Sequence[str], of_paper: Collection[str]) -> list[str]:
+        return [name for name in own if name in (claimed or of_paper) or name not in of_paper] or list(own)
 
     if study.demo or claim.missing:
         return {"": ([], "a demo" if study.demo else f"missing: {claim.missing}")}

@@ -177,13 +177,13 @@ class Case:
         inside, outside = (-most <= low) & (high <= most), (low > most) | (high < -most)
         return list(np.select([inside, outside], ["yes", "no"], "undecided")), summary
 
-    def as_printed(
-        self, values: Floats | Bools, groups: Sequence[str], printed: Sequence[float], asked: int
+    def within_paper_range(
+        self, values: Floats | Bools, groups: Sequence[str], paper_range: Sequence[float], asked: int
     ) -> Verdict:
-        """Whether the mean of shares [N] is as near a printed range as two such measurements may lie.
+        """Whether the mean of shares [N] is as near the paper's range as two such measurements may lie.
 
-        No: it is farther off, print's spread taken as ours. Yes: it is not, and of this dataset about as many questions
-        are ``asked`` as in print; of fewer the interval has to lie inside the range. Undecided: anything else.
+        No: it is farther off, the paper's spread taken as ours. Yes: it is not, and of this dataset about as many
+        questions are ``asked`` as in the paper; of fewer the interval lies inside the range. Undecided: anything else.
         """
         confidence, mean, rules = self.results.study.evaluation.confidence, float(values.mean()), self.results.rules
         ends: tuple[float, float] | None
@@ -197,8 +197,8 @@ class Case:
         paper = rules.paper.datasets.get(self.cells[0].dataset)
         many = ends is not None and paper is not None and not rules.too_few(asked, "", paper.questions or 0)
         std = (high - low) / (2 * float(ndtri((1 + confidence) / 2)))
-        far = max(printed[0] - mean, mean - printed[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
-        size: Part = "no" if far else "yes" if many or printed[0] <= low <= high <= printed[1] else "undecided"
+        far = max(paper_range[0] - mean, mean - paper_range[1], 0.0) >= rules.agreement["z"] * np.sqrt(2) * std
+        size: Part = "no" if far else "yes" if many or paper_range[0] <= low <= high <= paper_range[1] else "undecided"
         return Verdict(len(values), size=size, value=mean, low=low, high=high)
 
 

@@ -1,4 +1,4 @@
-"""Every printed number beside ours: difference, z, smallest detectable difference, and a status by first match."""
+"""Every number of the paper beside ours: difference, z, smallest detectable difference, and a status by first match."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ OF_ACCURACY = ("quality", "questions")
 
 
 def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
-    """Every printed number, in print's order; then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
+    """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
 
     A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
     """
-    sampled = (results.printed["method"] == "SemanticEntropy") & (results.printed["variant"] != "beamsearch")
-    others = [results.printed[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
-    frame = pd.concat([results.printed.assign(formulation=""), *others], ignore_index=True)
+    numbers = results.paper_numbers
+    sampled = (numbers["method"] == "SemanticEntropy") & (numbers["variant"] != "beamsearch")
+    others = [numbers[sampled].assign(formulation=name) for name in list(FORMULATIONS)[1:]]
+    frame = pd.concat([numbers.assign(formulation=""), *others], ignore_index=True)
     places = frame.groupby(["table", "model", "dataset"], sort=False)
     frame = frame.join(pd.concat([_ours(results, rows) for _, rows in places]))
     wrong, doubted = (touching(errata, frame, touches) for touches in ("value", "std"))
@@ -62,7 +63,7 @@ def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
 
 
 def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the printed numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
+    """Of the paper's numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
 
     ``absent``: why there is none; ``why``: why none can be compared.
     """

@@ -34,8 +34,8 @@ def differences(study: Study, rules: ComparisonRules, cell: Cell, role: str | No
     sts = next(name for name, scorer in paper.scorers.items() if scorer.kind == "cross_encoder")
     theirs = settings(paper, Cell(cell.model, cell.dataset, "", sts if role == "cross_encoder" else paper.main.scorer))
     names = {"models": cell.model, "datasets": cell.dataset, "recipes": cell.recipe, "scorers": cell.scorer}
-    printed: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
-    own = [name for name in printed if names[name] not in printed[name]]
+    of_paper: dict[str, Collection[str]] = {"models": paper.models, "datasets": paper.datasets}
+    own = [name for name in of_paper if names[name] not in of_paper[name]]
     found = [(name, f"{names[name]} is none of the paper's {name}") for name in own]
     for path, value in settings(study, cell).items():
         if path in theirs and path not in rules.harmless and not _same(path, value, theirs[path]):

@@ -163,7 +163,7 @@ class Exhibit:
     models
         The models of the paper that it shows, in an exhibit of a few.
     beyond_paper
-        Print has nothing like it; the report shows it in a section of its own.
+        The paper has nothing like it; the report shows it in a section of its own.
     answer_source
         Whose answers are judged and scored.
     quality, scored

@@ -23,7 +23,7 @@ from beamuq_study.plan.stage_settings import StageSettings, Wildcards
 from beamuq_study.study_config import Study, load_study, study_path
 
 BEYOND_PAPER = "3 Beyond the paper"
-"""The report's section of exhibits that print does not have."""
+"""The report's section of exhibits that the paper does not have."""
 
 
 @dataclass(frozen=True)
