@@ -18,10 +18,10 @@ from beamuq.evaluation.estimates import MEAN
 from beamuq.methods.registry import METHODS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison.claims import needed_files
-from beamuq_study.comparison.declared_files import read_errata, read_paper_numbers, read_rules, touching
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import read_errata, read_paper_numbers, read_rules, touching
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import STUDIES, Study
 
@@ -53,10 +53,10 @@ def one_model(*datasets: str, questions: int | None = None, **changes: Any) -> S
     return study(grid=[entry | ({"questions": questions} if questions else {})], **changes)
 
 
-def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> Results:
+def read(of: Study, folder: Path, without: tuple[str, ...] = ()) -> ComparisonInputs:
     """Results of a study from a folder that may hold more; ``without``: files whose path holds one of these lack."""
     wanted = [need for need in measured_files(of) if not any(part in need.path for part in without)]
-    return Results(of, Inputs.read(folder, wanted, of), NUMBERS, RULES, folder)
+    return ComparisonInputs(of, Inputs.read(folder, wanted, of), NUMBERS, RULES, folder)
 
 
 def measured_files(of: Study) -> list[Artifact]:

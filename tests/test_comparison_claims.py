@@ -17,11 +17,11 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.comparison import claims, judging
-from beamuq_study.comparison.declared_files import Claim
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.judging import Case, NotAskedError, TooFewError, Verdict
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison.paper_files import Claim
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Empty, Inputs
+from beamuq_study.exhibits.result_files import Empty, Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import Study
 from simulated_paper_run import NUMBERS, RULES, candidate, study
@@ -50,7 +50,7 @@ def measured(cell: Cell, values: Mapping[Form, float], spread: float = 0.01, n: 
 
 
 class FakeInputs:
-    """Results in memory, read as :class:`~beamuq_study.exhibits.inputs.Inputs` are."""
+    """Results in memory, read as :class:`~beamuq_study.exhibits.result_files.Inputs` are."""
 
     def __init__(self, *parts: Estimates, empty: Sequence[Cell] = (), **files: Any) -> None:
         self.parts, self.resampling = parts, {"resamples": 400}
@@ -68,16 +68,16 @@ class FakeInputs:
         return found.rows(pd.MultiIndex.from_frame(found.frame[["model", "dataset", "recipe"]]).isin(places))
 
 
-def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> Results:
+def in_memory(*estimates: Estimates, of: Study | None = None, **files: Any) -> ComparisonInputs:
     """Results that hold ``candidates``, ``scores`` or ``pairs``; the answers of the cells ``empty`` are."""
-    return Results(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
+    return ComparisonInputs(of or study(), cast(Inputs, FakeInputs(*estimates, **files)), NUMBERS.copy(), RULES)
 
 
-def case_of(results: Results, *cells: Cell) -> Case:
+def case_of(results: ComparisonInputs, *cells: Cell) -> Case:
     return Case(results, list(cells))
 
 
-def judged(judge: Callable[..., Verdict], results: Results, *cells: Cell, **options: Any) -> Verdict:
+def judged(judge: Callable[..., Verdict], results: ComparisonInputs, *cells: Cell, **options: Any) -> Verdict:
     return judge(case_of(results, *cells), **options)
 
 
@@ -419,7 +419,9 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
 POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
 
 
-def pool(masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> Results:
+def pool(
+    masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]
+) -> ComparisonInputs:
     """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and 5."""
     samples = [[codes(i, rank) for rank in range(20)] for i in range(N)]
     found = decoded([3] * N, masses, samples=samples, first=0.5)
@@ -462,7 +464,7 @@ TRUTH = [Cell(GEMMA, dataset, "truth", "nli") for dataset in DATASETS]
 
 def of_estimators(
     values: Mapping[str, float], spread: float = 0.001, last: Mapping[str, float] | None = None, **options: Any
-) -> Results:
+) -> ComparisonInputs:
     """Recipe truth on six datasets; on the last of them, other values."""
     parts = []
     for cell in TRUTH:
@@ -620,7 +622,7 @@ def test_a_size_of_another_model_is_no_verdict_and_settings_of_one_s_own_are_nam
 ) -> None:
     of, found = own_study(), decoded([2] * N, [0.88] * 45 + [0.80] * 15, [4] * N)
     made = in_memory(of=of, candidates=found)
-    monkeypatch.setattr(Results, "differences", lambda *_: [("models", "mine is none of the paper's")])
+    monkeypatch.setattr(ComparisonInputs, "differences", lambda *_: [("models", "mine is none of the paper's")])
     kept = [claim for claim in claims.read_claims() if claim.id in ("mass-condition", "gpu-days", "every-budget")]
     monkeypatch.setattr(claims, "read_claims", lambda: kept)
     rows = claims.judge(made).set_index("id")

@@ -10,7 +10,7 @@ import pytest
 from beamuq.beam_mass_theorem import Outcomes
 from beamuq.config_errors import read_yaml
 from beamuq.errors import BeamUQError
-from beamuq_study.comparison.declared_files import FOLDER, Erratum, read_errata, read_paper_numbers, touching
+from beamuq_study.comparison.paper_files import FOLDER, Erratum, read_errata, read_paper_numbers, touching
 from errata_from_paper import (
     Key,
     Regenerated,

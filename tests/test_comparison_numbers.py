@@ -16,10 +16,10 @@ from beamuq.errors import BeamUQError
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import beam_minus_multinomial, claims, comparison_page, number_statuses
 from beamuq_study.comparison.beam_minus_multinomial import CELLS, HEADLINE, tally
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.comparison.comparison_page import compare_with_paper
-from beamuq_study.comparison.declared_files import read_errata
-from beamuq_study.comparison.results import Results
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.comparison.paper_files import read_errata
+from beamuq_study.exhibits.result_files import Inputs
 from run_job import run_job
 from simulated_paper_run import NUMBERS, RULES, one_model, read, study, write
 
@@ -35,26 +35,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def replication(folder: Path) -> Results:
+def replication(folder: Path) -> ComparisonInputs:
     return read(study(), folder)
 
 
 @pytest.fixture(scope="module")
-def numbers(replication: Results) -> pd.DataFrame:
+def numbers(replication: ComparisonInputs) -> pd.DataFrame:
     return compared(replication)
 
 
 @pytest.fixture(scope="module")
-def differences(replication: Results) -> pd.DataFrame:
+def differences(replication: ComparisonInputs) -> pd.DataFrame:
     return beam_minus_multinomial.differences(replication)
 
 
-def compared(results: Results) -> pd.DataFrame:
+def compared(results: ComparisonInputs) -> pd.DataFrame:
     every = number_statuses.compare(results, read_errata())
     return every[every["formulation"] == ""]
 
 
-def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> Results:
+def simulated(folder: Path, *datasets: str, shift: float = 0.0, questions: int | None = None) -> ComparisonInputs:
     of = one_model(*datasets, questions=questions)
     write(of, folder, shift)
     return read(of, folder)
@@ -160,7 +160,7 @@ def test_answers_that_are_all_wrong_or_all_right_differ_from_the_paper(tmp_path:
     assert row["std"] == pytest.approx(wilson / (2 * 1.96), rel=1e-3)
 
 
-def test_semantic_entropy_is_compared_in_all_three_forms(replication: Results) -> None:
+def test_semantic_entropy_is_compared_in_all_three_forms(replication: ComparisonInputs) -> None:
     found = number_statuses.compare(replication, read_errata())
     found = found[(found["method"] == "SemanticEntropy") & (found["variant"] != "beamsearch")]
     assert found["formulation"].value_counts().to_dict() == dict.fromkeys(number_statuses.FORMULATIONS, 69)
@@ -223,7 +223,7 @@ def test_the_family_of_one_s_own_models_has_the_cells_of_the_grid(folder: Path) 
         if need.kind in ("evaluation", "replicates"):
             source = folder / need.path.replace("mine", "gemma-3-4b-base").replace("second", "gemma-3-4b-base")
             loaded[need] = parquet_tables.read(source, need.kind)
-    found = beam_minus_multinomial.differences(Results(of, Inputs(loaded, of), NUMBERS, RULES))
+    found = beam_minus_multinomial.differences(ComparisonInputs(of, Inputs(loaded, of), NUMBERS, RULES))
     assert len(found) == len(methods) * (2 + 3)  # two means, three cells
     headline, cells = (found[found["family"] == family] for family in (HEADLINE, CELLS))
     assert headline["adjusted"].min() == pytest.approx(min(1.0, 2 * len(methods) * headline["p"].min()))

@@ -14,10 +14,10 @@ from beamuq.methods.registry import METHODS
 from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study import parquet_tables
 from beamuq_study.comparison import paper_settings
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
 from beamuq_study.comparison.paper_settings import differences, settings
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
 from beamuq_study.study_config import STUDIES, Study, load_study
 from simulated_paper_run import NUMBERS, RULES, study
@@ -217,5 +217,5 @@ def test_another_model_dataset_or_template_is_named(tmp_path: Path) -> None:
     for digest, named in ((RULES.templates["base/coqa.txt"], []), ("0" * 64, ["prompts"])):
         made = {"template_sha256": digest}
         parquet_tables.write(tmp_path / prompts.path, "prompts", [], cell=prompts.cell, provenance=made)
-        results = Results(study(), Inputs({}, study()), NUMBERS, RULES, tmp_path)
+        results = ComparisonInputs(study(), Inputs({}, study()), NUMBERS, RULES, tmp_path)
         assert [path for path, _ in results.differences(COQA)] == named

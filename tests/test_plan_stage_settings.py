@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from beamuq_study.plan.code_inputs import script_sources
+from beamuq_study.plan.code_hashes import script_sources
 from beamuq_study.plan.study_on_machine import Plan, not_compared
 from beamuq_study.study_config import STUDIES, Study
 

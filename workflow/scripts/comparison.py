@@ -5,7 +5,7 @@ from pathlib import Path
 from beamuq import io
 from beamuq_study.comparison import beam_minus_multinomial, comparison_page
 from beamuq_study.exhibits import figure_style
-from beamuq_study.exhibits.inputs import read_study
+from beamuq_study.exhibits.result_files import read_study
 from beamuq_study.rule_programs import run_script
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import check_settings, provenance, read_cell
 from beamuq_study.rule_programs import run_script
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings, evaluate

@@ -20,7 +20,7 @@ from beamuq.scorers.sar_token_relevance import token_relevances
 from beamuq.scorers.scorer_protocol import CountingScorer, work_of
 from beamuq.scorers.similarity_by_kind import load_scorer
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts, strategy_of
+from beamuq_study.produced_answers import produced_texts, strategy_of
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
 

@@ -7,7 +7,7 @@ from typing import Any
 from beamuq import io
 from beamuq_study import parquet_tables
 from beamuq_study.exhibits import captions
-from beamuq_study.exhibits.inputs import read_study, settings_of
+from beamuq_study.exhibits.result_files import read_study, settings_of
 from beamuq_study.exhibits.table_formats import csv_text
 from beamuq_study.html_pages import PageSection, sections_page
 from beamuq_study.overview import empty_and_cut_answers, overview_tables

@@ -11,7 +11,7 @@ from beamuq.models.model_folder import identities
 from beamuq.scorers.named_options import GOLD_LABEL, named_options
 from beamuq.scorers.quality_metrics import LEARNED, Learned, quality_values
 from beamuq_study import parquet_tables
-from beamuq_study.judged_answer import produced_texts
+from beamuq_study.produced_answers import produced_texts
 from beamuq_study.provenance import provenance, read_cell
 from beamuq_study.rule_programs import run_program
 

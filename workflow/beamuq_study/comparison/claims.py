@@ -20,7 +20,7 @@ from beamuq.evaluation.holm_and_benjamini_hochberg import holm
 from beamuq.methods.dissimilarity_estimators import lacks
 from beamuq.strategy_names import ablation, kind_of, of_kind
 from beamuq_study.comparison import judging, paper_settings
-from beamuq_study.comparison.declared_files import Claim, ComparisonRules, read_claims, read_rules
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs, stored_keys, table_cell
 from beamuq_study.comparison.judging import (
     Case,
     Judge,
@@ -32,7 +32,7 @@ from beamuq_study.comparison.judging import (
     questions,
     share_as,
 )
-from beamuq_study.comparison.results import Results, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import Claim, ComparisonRules, read_claims, read_rules
 from beamuq_study.exhibits import cells as grid
 from beamuq_study.exhibits.captions import BEAMSEARCH, CONSISTENCY, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
@@ -444,7 +444,7 @@ JUDGES: dict[str, tuple[Judge, Cells, tuple[str, ...]]] = {
 # -- every claim -------------------------------------------------------------------------------------------------------
 
 
-def judge(results: Results) -> pd.DataFrame:
+def judge(results: ComparisonInputs) -> pd.DataFrame:
     """One row a claim and model, ``COLUMNS``: what a study's own cells say, whatever their settings."""
     rows = []
     for claim in read_claims():
@@ -461,7 +461,7 @@ def judge(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
-def _judged(results: Results, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:
+def _judged(results: ComparisonInputs, claim: Claim, model: str, cells: Sequence[Cell]) -> dict[str, Any]:
     (judge, _, reads), case, paper = JUDGES[claim.judge], Case(results, cells), results.rules.paper.datasets
     verdict = judge(case, **claim.settings)
     row = {name: getattr(verdict, name) for name in OF_VERDICT} | {"found": "; ".join(case.notes)}

@@ -17,7 +17,7 @@ from beamuq.evaluation.bootstrap import MOST_UNDEFINED
 from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import TIE, Estimates
 from beamuq.evaluation.holm_and_benjamini_hochberg import holm
-from beamuq_study.comparison.results import Results
+from beamuq_study.comparison.comparison_inputs import ComparisonInputs
 from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION
@@ -77,7 +77,7 @@ class Verdict:
 class Case:
     """The cells of a study that a claim is asked of. ``notes``: what is said beside the numbers, as it is found."""
 
-    results: Results
+    results: ComparisonInputs
     cells: Sequence[Cell]
     notes: list[str] = field(default_factory=list)
 

@@ -13,9 +13,9 @@ from scipy.special import ndtr, ndtri
 from beamuq.array_types import Floats
 from beamuq.evaluation import intervals
 from beamuq.evaluation.estimates import MEAN, MOST_EMPTY
-from beamuq_study.comparison.declared_files import KEYS, Erratum, touching
+from beamuq_study.comparison.comparison_inputs import STORED, ComparisonInputs, stored_keys, table_cell
+from beamuq_study.comparison.paper_files import KEYS, Erratum, touching
 from beamuq_study.comparison.paper_settings import first
-from beamuq_study.comparison.results import STORED, Results, stored_keys, table_cell
 from beamuq_study.exhibits.exhibit import EVALUATION
 
 STATUSES = ("not run", "errata", "not comparable", "agrees", "differs")
@@ -27,7 +27,7 @@ COLUMNS += ["errata", "formulation"]
 OF_ACCURACY = ("quality", "questions")
 
 
-def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
+def compare(results: ComparisonInputs, errata: Sequence[Erratum]) -> pd.DataFrame:
     """The numbers of the paper in its order, then those of sampled Semantic Entropy by its further ``FORMULATIONS``.
 
     A row a number, ``COLUMNS``; a ± that is absent or in the errata is replaced by ours.
@@ -62,7 +62,7 @@ def compare(results: Results, errata: Sequence[Erratum]) -> pd.DataFrame:
     return frame[COLUMNS].astype({"n": "Int64"})
 
 
-def _ours(results: Results, rows: pd.DataFrame) -> pd.DataFrame:
+def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
     """Of the paper's numbers of one model and dataset in one table ``OURS``, ``note`` and ``paper_n``.
 
     ``absent``: why there is none; ``why``: why none can be compared.

@@ -20,9 +20,9 @@ from beamuq.strategy_names import from_print
 from beamuq_study.exhibits import captions, cells, table_formats
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import MARK, Inputs
-from beamuq_study.judged_answer import AnswerSource
+from beamuq_study.exhibits.result_files import MARK, Inputs
 from beamuq_study.parquet_tables import ALL
+from beamuq_study.produced_answers import AnswerSource
 from beamuq_study.study_config import Study
 
 PLACE = ("model", "dataset", "metric", "method", "variant", "setting")

@@ -13,9 +13,9 @@ import pandas as pd
 from beamuq.errors import BeamUQError
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.cells import Cell, nearest
-from beamuq_study.exhibits.inputs import Inputs
-from beamuq_study.judged_answer import AnswerSource
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.produced_answers import AnswerSource
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ CSV_COLUMNS = (
     *("value", "std", "low", "high", "n", "p_holm"),
 )
 EVALUATION = ("evaluation", "replicates")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.estimates` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.estimates` reads."""
 SCORES = ("scores", "quality", "questions")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.scores` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.scores` reads."""
 CANDIDATES = ("candidates", "questions")
-"""What :meth:`~beamuq_study.exhibits.inputs.Inputs.candidates` reads."""
+"""What :meth:`~beamuq_study.exhibits.result_files.Inputs.candidates` reads."""
 
 
 @dataclass(frozen=True)

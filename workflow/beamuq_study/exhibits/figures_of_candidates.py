@@ -31,7 +31,7 @@ from beamuq_study.exhibits.figure_style import (
     SeriesStyle,
     draw_by_bin,
 )
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import percent
 from beamuq_study.study_config import Study
 

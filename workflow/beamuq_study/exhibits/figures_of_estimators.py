@@ -20,7 +20,7 @@ from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import means
 from beamuq_study.exhibits.exhibit import Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, SeriesStyle
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.table_formats import decimal
 from beamuq_study.exhibits.tables_of_estimators import READS, estimators, facts, read, with_exact_value
 from beamuq_study.study_config import Study

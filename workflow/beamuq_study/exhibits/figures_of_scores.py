@@ -23,7 +23,7 @@ from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import measured
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Figure
 from beamuq_study.exhibits.figure_style import BLACK, GREEN, GREY, VARIANTS, Looks, SeriesStyle, draw_by_bin
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Study
 
 if TYPE_CHECKING:

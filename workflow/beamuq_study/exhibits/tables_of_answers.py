@@ -20,7 +20,7 @@ from beamuq_study.exhibits.captions import BEAMSEARCH, MULTINOMIAL
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import GAIN, Column, Keys, Value, left_out, measured, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.exhibits.tables_of_prr import main_methods, one_model
 from beamuq_study.parquet_tables import ALL, ANSWERED
 from beamuq_study.study_config import Study

@@ -17,7 +17,7 @@ from beamuq_study.exhibits import captions, cells
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.estimates_table import Column, records, table, with_mean
 from beamuq_study.exhibits.exhibit import CANDIDATES, EVALUATION, SCORES, Exhibit, Row, Table
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Recipe, Study
 
 GAIN = "ΔPRR"

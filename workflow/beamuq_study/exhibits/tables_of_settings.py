@@ -13,7 +13,7 @@ from beamuq.prompts.prompt_template import PROMPTS
 from beamuq_study.exhibits import captions
 from beamuq_study.exhibits.cells import Cell
 from beamuq_study.exhibits.exhibit import Exhibit, Row, Table, TableCell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.study_config import Dataset, Study
 
 STYLES = {"base": "Base prompt", "instruct": "Instruct prompt"}

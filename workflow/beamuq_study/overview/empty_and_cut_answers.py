@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from beamuq_study.html_pages import DASH
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import Loaded
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.study_config import Study
 
 CELL = ["model", "dataset", "recipe"]

@@ -10,8 +10,8 @@ from beamuq.errors import BeamUQError, hint
 from beamuq.methods.dissimilarity_estimators import check_kind, lacks
 from beamuq.methods.registry import JUDGEMENTS, resolve
 from beamuq.strategy_names import FOR_ESTIMATORS, kind_of, of_kind
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import Artifact
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.stages.score_all_methods import compare_candidates
 from beamuq_study.study_config import Study
 

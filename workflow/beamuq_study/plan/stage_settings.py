@@ -21,7 +21,7 @@ from beamuq_study.exhibits import list_of_exhibits
 from beamuq_study.machine_config import Machine
 from beamuq_study.parquet_tables import file_name
 from beamuq_study.plan.cells_of_a_study import P_TRUE, SAR, Grid, GridCell
-from beamuq_study.plan.code_inputs import code_hash
+from beamuq_study.plan.code_hashes import code_hash
 from beamuq_study.plan.paths import model_folder_name
 from beamuq_study.stages.decisions_of_scores import DecisionSettings
 from beamuq_study.stages.metrics_of_scores import EvaluationSettings

@@ -20,8 +20,8 @@ from beamuq.methods.log_space_sums import Array, Index, Mask
 from beamuq.methods.method_inputs import UNKNOWN, Answer, Evidence, Pairs
 from beamuq.methods.rouge import rouge_matrix
 from beamuq.strategy_names import draws, kind_of, parse, searches
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import SCHEMAS
+from beamuq_study.produced_answers import strategy_of
 
 SentenceSimilarity = Literal["file", "scorer", "rouge-l"]
 

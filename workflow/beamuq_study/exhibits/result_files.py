@@ -19,8 +19,8 @@ from beamuq.evaluation.candidate_sets import CandidateSets
 from beamuq.evaluation.estimates import KEYS, MOST_EMPTY, Estimates, joined
 from beamuq.evaluation.question_scores import QuestionScores
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.judged_answer import strategy_of
 from beamuq_study.parquet_tables import ALL, ANSWERED, Artifact, Footer, Loaded, read
+from beamuq_study.produced_answers import strategy_of
 from beamuq_study.provenance import check_one_run, check_settings
 from beamuq_study.study_config import Study, load_study
 

@@ -11,10 +11,10 @@ import pandas as pd
 from beamuq.evaluation.estimates import Estimates, joined
 from beamuq.methods.registry import stored_variant
 from beamuq.strategy_names import from_print
-from beamuq_study.comparison.declared_files import ComparisonRules, PaperTable
+from beamuq_study.comparison.paper_files import ComparisonRules, PaperTable
 from beamuq_study.comparison.paper_settings import Difference, differences
 from beamuq_study.exhibits.cells import Cell
-from beamuq_study.exhibits.inputs import Inputs
+from beamuq_study.exhibits.result_files import Inputs
 from beamuq_study.parquet_tables import ALL, Artifact, read_footer
 from beamuq_study.study_config import Study
 
@@ -22,8 +22,8 @@ STORED = ["metric", "method", "variant", "setting"]
 
 
 @dataclass
-class Results:
-    """A study's results, the paper's numbers (:func:`~.declared_files.read_paper_numbers`) and the declared rules.
+class ComparisonInputs:
+    """A study's results, the paper's numbers (:func:`~.paper_files.read_paper_numbers`) and the declared rules.
 
     ``folder``: where the results lie, for the templates of their prompts; None: nowhere.
     """
