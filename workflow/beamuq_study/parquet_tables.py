@@ -256,7 +256,7 @@ def _opened(path: Path) -> Iterator[tuple[Footer, pq.ParquetFile]]:
         reading(path, "a readable Parquet file", "delete it and run again"),
         pq.ParquetFile(path, page_checksum_verification=True) as file,
     ):
-        told = json.loads((file.metadata.metadata or {}).get(b"beamuq", "{}"))
-        if told.get("kind") not in SCHEMAS:
+        footer = json.loads((file.metadata.metadata or {}).get(b"beamuq", "{}"))
+        if footer.get("kind") not in SCHEMAS:
             raise BeamUQError(f"{path}: no table of this workflow; delete it and run again")
-        yield Footer(path, told["kind"], told["cell"], told["provenance"]), file
+        yield Footer(path, footer["kind"], footer["cell"], footer["provenance"]), file

@@ -26,11 +26,11 @@ def run(
 
     ``partial``: files that do not exist yet count as "not run".
     """
-    found = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
-    figure = beam_minus_multinomial.figure(found.results, found.differences)
+    comparison = comparison_page.compare_with_paper(read_study(study), study, study.parent, partial=partial)
+    figure = beam_minus_multinomial.figure(comparison.results, comparison.differences)
     figure_style.save(figure, pdf=forest_pdf, svg=forest_svg, png=forest_png, csv=forest_csv, caption=forest_caption)
     outputs = {"csv": csv, "claims": claims, "html": html}
-    for name, content in comparison_page.contents(found, forest_svg.read_text(encoding="utf-8")).items():
+    for name, content in comparison_page.contents(comparison, forest_svg.read_text(encoding="utf-8")).items():
         io.write_text(outputs[name], content)
 
 

@@ -100,12 +100,12 @@ def tally(frame: pd.DataFrame, family: str) -> dict[str, Any]:
     counted = {"tests": len(every), "run": len(part), "wins": wins.sum(), "ties": (~wins & ~losses).sum()}
     counted |= {"losses": losses.sum(), "significant_wins": (clear & wins).sum()}
     counted |= {"significant_losses": (clear & losses).sum()}
-    found: dict[str, Any] = {name: int(count) for name, count in counted.items()}
+    counts: dict[str, Any] = {name: int(count) for name, count in counted.items()}
     if part.empty:
-        return found | {"worst": "", "worst_difference": None}
+        return counts | {"worst": "", "worst_difference": None}
     worst = part.iloc[int(part["difference"].argmin())]
     named = f"{worst['method']} {worst['model']} {worst['dataset']}"
-    return found | {"worst": named, "worst_difference": float(worst["difference"])}
+    return counts | {"worst": named, "worst_difference": float(worst["difference"])}
 
 
 def resamples_sentence(frame: pd.DataFrame, rules: ComparisonRules) -> str:

@@ -47,13 +47,13 @@ class ComparisonInputs:
     def differences(self, cell: Cell, role: str | None = "nli") -> list[Difference]:
         """:func:`.paper_settings.differences`, and whether the prompts are of another template than the declared."""
         if (cell, role) not in self._differences:
-            found = differences(self.study, self.rules, cell, role)
+            differing = differences(self.study, self.rules, cell, role)
             style, of = self.study.models[cell.model].style, self.study.datasets[cell.dataset]
             path = self.folder and self.folder / Artifact("prompts", cell.dataset, style=style).path
             used = read_footer(path).provenance.get("template_sha256") if path and path.is_file() else ""
             if used and used != self.rules.templates.get(name := f"{style}/{of.adapter}.txt"):
-                found.append(("prompts", f"prompts of {cell.dataset} are not from the declared template {name}"))
-            self._differences[cell, role] = found
+                differing.append(("prompts", f"prompts of {cell.dataset} are not from the declared template {name}"))
+            self._differences[cell, role] = differing
         return self._differences[cell, role]
 
 

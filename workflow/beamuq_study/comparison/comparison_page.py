@@ -58,8 +58,8 @@ def compare_with_paper(study: Study, study_file: Path, results_folder: Path, *, 
     """
     versions = {"beamuq": __version__, "numpy": np.__version__, "pandas": pd.__version__}
     provenance = {"study": file_sha256(study_file), **paper_files.declared_hashes(), **versions}
-    wanted = claims.needed_files(study)
-    present = [file for file in wanted if not partial or (results_folder / file.path).is_file()]
+    needed = claims.needed_files(study)
+    present = [file for file in needed if not partial or (results_folder / file.path).is_file()]
     inputs, errata = Inputs.read(results_folder, present, study), paper_files.read_errata()
     paper_numbers, rules = paper_files.read_paper_numbers(), paper_files.read_rules()
     results = ComparisonInputs(study, inputs, paper_numbers, rules, results_folder)
@@ -143,10 +143,10 @@ def _errata(found: Comparison) -> pd.DataFrame:
 
 def _table(name: str, part: pd.DataFrame) -> PageSection:
     """The numbers of a table of the paper, folded under their counts."""
-    told = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
+    counts = ", ".join(f"{count} {status}" for status, count in part["status"].value_counts().items())
     status = (part["status"] + ": " + part["reason"]).str.removesuffix(": ")
     shown = _with_interval(part.assign(status=status)).drop(columns=["table", "std", "detectable", "reason"])
-    return _section("", shown, folded=True, summary=f"{name}: {told}")
+    return _section("", shown, folded=True, summary=f"{name}: {counts}")
 
 
 def _with_interval(frame: pd.DataFrame) -> pd.DataFrame:

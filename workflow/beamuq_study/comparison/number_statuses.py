@@ -85,8 +85,8 @@ def _ours(results: ComparisonInputs, rows: pd.DataFrame) -> pd.DataFrame:
     stored = stored_keys(study, rows)
     stored["setting"] = rows["formulation"].where(rows["formulation"] != "", stored["setting"])
     if accuracies:  # stories count as groups
-        quality, asked = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
-        of = intervals.accuracy(quality, asked, study.main_quality.threshold, study.evaluation.confidence)
+        quality, questions = (results.inputs.of(cells[0], kind) for kind in OF_ACCURACY)
+        of = intervals.accuracy(quality, questions, study.main_quality.threshold, study.evaluation.confidence)
         row = stored.iloc[0].to_dict() | {name: getattr(of, name) for name in OURS}
         measured = numbers = pd.DataFrame([row | {"dataset": dataset, "note": "", "empty": np.nan}])
     else:

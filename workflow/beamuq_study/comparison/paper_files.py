@@ -104,14 +104,14 @@ class Erratum:
 
     def selected(self, paper_numbers: pd.DataFrame) -> Bools:
         """Which of the paper's numbers the selectors choose. Raises BeamUQError if one of them chooses none."""
-        found = np.zeros(len(paper_numbers), dtype=bool)
+        chosen_rows = np.zeros(len(paper_numbers), dtype=bool)
         for selector in self.rows:
-            wanted = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
-            chosen = paper_numbers[list(wanted)].isin(wanted).all(axis=1).to_numpy()
+            values = {column: [value] if isinstance(value, str) else value for column, value in selector.items()}
+            chosen = paper_numbers[list(values)].isin(values).all(axis=1).to_numpy()
             if not chosen.any():
                 raise BeamUQError(f"errata.yaml: {self.id}: rows: {selector} selects nothing; mend the selector")
-            found |= chosen
-        return found
+            chosen_rows |= chosen
+        return chosen_rows
 
 
 def touching(errata: Sequence[Erratum], paper_numbers: pd.DataFrame, touches: str) -> pd.Series[str]:

@@ -105,7 +105,7 @@ def table(
     cells = iter([next(printed) if is_there else ABSENT for is_there in there])
     body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     signed = values[values["style"] == "signed"]
-    told = question_facts(study, estimates) | {
+    caption = question_facts(study, estimates) | {
         "bold": f"{int((signed['mark'] == 'best').sum())} of {int(signed['value'].notna().sum())}",
         "arrows": captions.ARROWS * bool(values["better"].any()),
     }
@@ -113,7 +113,7 @@ def table(
     lacking = values["value"].isna() | (values["low"].isna() & np.array([column.beside != "" for column in shown]))
     reasons = values.loc[lacking & (values["note"] != ""), "note"].unique()
     header = list(zip(*(column.titles for column in columns), strict=True))
-    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, told | facts, list(reasons))
+    return Table(records(published.drop_duplicates(list(PLACE))), stub, header, body, caption | facts, list(reasons))
 
 
 def _marked(
@@ -207,8 +207,8 @@ def prr_table(
     """
 
     def supplied(study: Study) -> Sequence[Cell]:
-        found = shown(study)
-        return found if found and rows(study, found[0].recipe) else []
+        cells = shown(study)
+        return cells if cells and rows(study, cells[0].recipe) else []
 
     def build(study: Study, chosen: Sequence[Cell], inputs: Inputs) -> Table:
         listed = rows(study, chosen[0].recipe)
@@ -297,11 +297,11 @@ def measured(
     quality: str = "",
 ) -> Estimates:
     """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
-    found = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
-    return at_printed(study, found, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
+    estimates = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
+    return at_printed(study, estimates, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
 
 
-def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estimates:
+def at_printed(study: Study, estimates: Estimates, places: Sequence[Keys]) -> Estimates:
     """The estimate at each printed place, under its printed keys.
 
     Some methods are printed without the variant that they are stored under, and the main line as a strategy.
@@ -314,7 +314,7 @@ def at_printed(study: Study, found: Estimates, places: Sequence[Keys]) -> Estima
         setting=["" if name in ("beam", study.main.sample) else name for name in map(from_print, frame["setting"])],
     )
     try:
-        values = found.at(stored)
+        values = estimates.at(stored)
     except KeyError as error:
         raise BeamUQError(f"evaluation: no row for {error.args[0]}; run the evaluation again") from error
     return values.assign(variant=frame["variant"].tolist(), setting=frame["setting"].tolist())

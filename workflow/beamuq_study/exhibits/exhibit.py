@@ -195,8 +195,8 @@ class Exhibit:
     module: str = ""
 
     def _chosen(self, study: Study) -> Sequence[Cell]:
-        found = self.cells(study)
-        return nearest(study, found, *self.near) if self.near else found
+        cells = self.cells(study)
+        return nearest(study, cells, *self.near) if self.near else cells
 
     def artifacts(self, study: Study) -> list[Artifact]:
         """The files that it shows, each once. Raises BeamUQError, saying what it needs, where the study lacks that."""
@@ -208,9 +208,9 @@ class Exhibit:
         raise BeamUQError(f"needs {needs}; add that, or drop the exhibit")
 
     def _files(self, study: Study, cells: Sequence[Cell]) -> list[Artifact]:
-        found = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
+        files = [cell.file(kind, study.main_quality.metric) for cell in cells for kind in self.reads]
         few_shot = {name for name, dataset in study.datasets.items() if dataset.few_shot}  # others have no shots
-        return list(dict.fromkeys(file for file in found if file.kind != "shots" or file.dataset in few_shot))
+        return list(dict.fromkeys(file for file in files if file.kind != "shots" or file.dataset in few_shot))
 
     def built(self, study: Study, inputs: Inputs) -> Built:
         """Build it of the files that :meth:`artifacts` names, with its caption."""

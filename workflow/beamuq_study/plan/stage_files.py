@@ -66,8 +66,8 @@ class StageFiles:
 
     def p_true_template(self, wildcards: Wildcards) -> Files:
         """The prompt of P(True), where a method of the cell asks for it."""
-        asked = self.settings.grid.judgements_of(wildcards.recipe)
-        return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in asked else []
+        needs = self.settings.grid.judgements_of(wildcards.recipe)
+        return [_relative(PROMPTS / "p_true.txt")] if P_TRUE in needs else []
 
     # -- candidates, scores, evaluation ----------------------------------------------------------------------------
 
@@ -79,8 +79,8 @@ class StageFiles:
 
     def judgements(self, wildcards: Wildcards) -> Files:
         """What models were asked of the cell's answers, where a method needs it."""
-        asked = self.settings.grid.judgements_of(wildcards.recipe)
-        return [self.paths.table(self.settings.cell(wildcards).table("judgements"))] if asked else []
+        needs = self.settings.grid.judgements_of(wildcards.recipe)
+        return [self.paths.table(self.settings.cell(wildcards).table("judgements"))] if needs else []
 
     def cross_similarity(self, wildcards: Wildcards) -> Files:
         """The similarity of SAR's own scorer, where the cell has SAR."""

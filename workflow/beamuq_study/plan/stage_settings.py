@@ -226,13 +226,13 @@ class StageSettings:
     def _made_with(self, kind: str, wildcards: Wildcards) -> list[tuple[str, Settings]]:
         if kind in ("questions", "shots"):
             return [(kind, self.questions(wildcards))]
-        cell, asked = self.cell(wildcards), self.grid.judgements_of(wildcards.recipe)
+        cell, needs = self.cell(wildcards), self.grid.judgements_of(wildcards.recipe)
         here = {name: getattr(wildcards, name, "") for name in ("model", "dataset", "recipe", "scorer")}
 
         def of(**further: str) -> Any:
             return SimpleNamespace(**here | further)
 
-        if kind == "judgements" and not asked:
+        if kind == "judgements" and not needs:
             return []
         if kind == "cross_similarity":
             judge = self.grid.judges_of(cell.recipe).get("relevance")
@@ -240,8 +240,8 @@ class StageSettings:
         main, *further = self.grid.study.qualities(cell.dataset)
         if kind == "further_qualities":
             return [(f"quality {each.metric}", self.quality(of(metric=file_name(each.metric)))) for each in further]
-        made: Callable[[Any], Settings] = getattr(self, kind)
-        return [(kind, made(of(metric=file_name(main.metric))))]
+        settings_of: Callable[[Any], Settings] = getattr(self, kind)
+        return [(kind, settings_of(of(metric=file_name(main.metric))))]
 
     # -- models and what they run on ---------------------------------------------------------------------------------
 
@@ -276,9 +276,9 @@ class StageSettings:
         cell = self.cell(wildcards)
         model = study.models[cell.model].source
         if rule == "judgements":
-            asked = self.grid.judgements_of(cell.recipe)
+            needs = self.grid.judgements_of(cell.recipe)
             judges = {use: judge.source for use, judge in self._judges(cell).items()}
-            return {"language_model": model if {P_TRUE, SAR} & asked else None, "nli": None, "relevance": None} | judges
+            return {"language_model": model if {P_TRUE, SAR} & needs else None, "nli": None, "relevance": None} | judges
         return {"model": model}
 
     def plugin_names(self, rule: str, wildcards: Wildcards) -> list[str]:

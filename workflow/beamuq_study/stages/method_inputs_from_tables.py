@@ -59,9 +59,9 @@ class CellTables:
         equivalence_threshold: float | None = None,
         sar_similarity: SentenceSimilarity | None = None,
     ) -> None:
-        asked = set(candidates.column("id").to_pylist())
-        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in asked]
-        if unknown := asked.difference(self.ids):
+        decoded_ids = set(candidates.column("id").to_pylist())
+        self.ids: list[str] = [key for key in questions.column("id").to_pylist() if key in decoded_ids]
+        if unknown := decoded_ids.difference(self.ids):
             raise BeamUQError(f"candidates: id {min(unknown)!r} is not in the questions file; make both of one study")
         if (sar_similarity == "file") != (cross is not None):
             raise BeamUQError("sar_similarity 'file' and a cross-encoder's similarity file go together; give both")
@@ -339,13 +339,13 @@ class _JudgementColumns:
         mask = rows >= 0
         rank = np.where(mask, candidates.column("rank").to_numpy()[rows], -1)
         about = self._rows(int(rank.max()) + 1, candidate_strategy=strategy)
-        asked = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
-        if (asked < 0).all():
+        relevance_rows = np.take_along_axis(about, np.maximum(rank, 0), axis=1)[mask]
+        if (relevance_rows < 0).all():
             return UNKNOWN
-        if (asked < 0).any():
-            first = self._ids[int(np.nonzero(mask)[0][asked < 0][0])]
+        if (relevance_rows < 0).any():
+            first = self._ids[int(np.nonzero(mask)[0][relevance_rows < 0][0])]
             raise BeamUQError(f"judgements: relevances of {strategy!r} lack question {first!r}; make the file again")
-        relevances = _padded_lists(self._table.column("token_relevances"), asked)
+        relevances = _padded_lists(self._table.column("token_relevances"), relevance_rows)
         logprobs = _padded_lists(candidates.column("token_logprobs"), rows[mask])
         if relevances is None or logprobs is None:
             return UNKNOWN
