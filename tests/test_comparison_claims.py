@@ -419,9 +419,7 @@ def test_the_p_of_a_lead_is_that_of_the_best_of_many_over_each_other(ahead: str,
 POOL = Cell(GEMMA, TRIVIA, "pool", "nli")
 
 
-def pool(
-    masses: Sequence[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]
-) -> ComparisonInputs:
+def pool(masses: list[float], codes: Callable[[int, int], int], dissimilar: Mapping[int, float]) -> ComparisonInputs:
     """Twenty samples of each question, of answers of a known dissimilarity; beams are answers 0 and 5."""
     samples = [[codes(i, rank) for rank in range(20)] for i in range(N)]
     found = decoded([3] * N, masses, samples=samples, first=0.5)

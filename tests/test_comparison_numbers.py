@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of the whole study: our numbers drawn from the printed ones."""
+    """Results of the whole study: our numbers drawn around those of the paper."""
     made = tmp_path_factory.mktemp("results")
     write(study(), made)
     return made

@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def place(self) -> dict[str, str]:
-        """Its keys in printed estimates."""
+        """Its keys in estimates of tables."""
         return {"model": self.model, "dataset": self.dataset}
 
     def title(self, study: Study) -> str:

@@ -72,7 +72,7 @@ def table(
     further: Sequence[Estimates] = (),
     **facts: Any,
 ) -> Table:
-    """Estimates under their printed keys, as rows and columns show them.
+    """Estimates under the keys that tables name, as rows and columns show them.
 
     A row's and a column's keys together name an estimate; where there is none the cell has a dash.
 
@@ -101,8 +101,8 @@ def table(
     )
     if arrows:
         values["better"] = _better(values)
-    printed = iter(map(_printed, records(values), shown))
-    cells = iter([next(printed) if is_there else ABSENT for is_there in there])
+    shown_cells = iter(map(_table_cell, records(values), shown))
+    cells = iter([next(shown_cells) if is_there else ABSENT for is_there in there])
     body = [replace(row, cells=tuple(next(cells) for _ in columns)) for row in rows]
     signed = values[values["style"] == "signed"]
     caption = question_facts(study, estimates) | {
@@ -144,7 +144,7 @@ def _place(column: Keys, row: Keys) -> Keys:
     return {**column, **row, **both}
 
 
-def _printed(row: Value, column: Column) -> TableCell:
+def _table_cell(row: Value, column: Column) -> TableCell:
     """A value as its column shows it."""
     if column.show:
         return column.show(row)
@@ -296,15 +296,15 @@ def measured(
     subset: str = ALL,
     quality: str = "",
 ) -> Estimates:
-    """A metric in each of the cells of each of ``keys``: those of a method, its printed variant and setting."""
+    """A metric in each of the cells of ``keys``: those of a method, its variant and setting as tables name them."""
     estimates = inputs.estimates(chosen, quality).where(metric=metric, answer_source=answer_source, subset=subset)
-    return at_printed(study, estimates, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
+    return at_table_keys(study, estimates, [{**cell.place, "metric": metric, **of} for of in keys for cell in chosen])
 
 
-def at_printed(study: Study, estimates: Estimates, places: Sequence[Keys]) -> Estimates:
-    """The estimate at each printed place, under its printed keys.
+def at_table_keys(study: Study, estimates: Estimates, places: Sequence[Keys]) -> Estimates:
+    """The estimate of each place, under the keys that the table names.
 
-    Some methods are printed without the variant that they are stored under, and the main line as a strategy.
+    Tables name some methods without the variant that they are stored under, and the main line as a strategy.
 
     Raises BeamUQError, naming the place, if there is none.
     """

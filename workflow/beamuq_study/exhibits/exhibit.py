@@ -35,7 +35,7 @@ CANDIDATES = ("candidates", "questions")
 
 @dataclass(frozen=True)
 class TableCell:
-    """One printed cell.
+    """One cell of a table.
 
     ``spread`` follows the text in small type; ``mark`` is the rank within a column; ``better`` draws the arrow;
     ``pointer`` is what HTML shows at the pointer: interval and n, or why a value is undefined; ``code`` keeps line
